@@ -94,7 +94,12 @@ class AuditReport(Printed):
 
     def __repr__(self) -> str:
         nodes = sum(len(model.nodes) for model in self.models)
-        return f"<AuditReport: {len(self.models)} models, {nodes} nodes, {len(self.findings)} findings>"
+        counts = (
+            _count(len(self.models), "model"),
+            _count(nodes, "node"),
+            _count(len(self.findings), "finding"),
+        )
+        return f"<AuditReport: {', '.join(counts)}>"
 
     def __str__(self) -> str:
         return "\n".join(lines(self.targets, self.models))
@@ -349,7 +354,10 @@ def _open(models: Models, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:
-    """Return a text in lines; the first has a start, the others are indented."""
+    """Return a text in lines; the first has a start, the others are indented. A command has a line of its own."""
+    command, _, reason = text.partition(": ")
+    if command.startswith("halfulp "):
+        return [start + command, *(_wrapped(reason, "    ", width) if reason else ())]
     return textwrap.wrap(
         text,
         max(width, 40),
