@@ -1,9 +1,9 @@
 """ONNX Runtime with exact Pow and PRelu: every such node of a model runs on halfulp's kernels.
 
 From ONNX Runtime 1.24 on an execution provider runs these nodes of a model as it is. For earlier versions and for CUDA
-there are custom operators: a session runs a patched copy of the model, whose nodes have the domain ``halfulp``. Both are
-in this package's native library, which ONNX Runtime loads. They run on the session's own threads and read and write its
-own memory.
+there are custom operators: a session runs a patched copy of the model, whose nodes have the domain ``halfulp``. Both
+are in this package's native library, which ONNX Runtime loads. They run on the session's own threads and read and write
+its own memory.
 """
 
 from __future__ import annotations

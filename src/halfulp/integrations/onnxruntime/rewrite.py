@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.graph import Value
@@ -132,15 +132,13 @@ def has_constant_power(model: ModelProto) -> bool:
 
     A function's arguments count as constants.
     """
-    owners = (model.graph, *reached(model))
-    return any(_has_constant_power(owner, set()) for owner in owners)
+    functions = any(_has_constant_power(function, set(function.input)) for function in reached(model))
+    return functions or _has_constant_power(model.graph, set())
 
 
 def _has_constant_power(owner: Owner, outer: Set[str]) -> bool:
     known = {*outer}
-    if isinstance(owner, FunctionProto):
-        known.update(owner.input)
-    else:
+    if isinstance(owner, GraphProto):
         known.update(tensor.name for tensor in owner.initializer)
         known.update(tensor.values.name for tensor in owner.sparse_initializer)
     for node in owner.node:
