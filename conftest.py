@@ -33,9 +33,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what the frameworks made while they were imported out of each later garbage collection: it stays anyway."""
+    """Keep what stays anyway out of each later garbage collection: there are hundreds, and frameworks make millions of
+    objects while they are imported."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """The same of what the tests of a file have imported, after their fixtures have gone."""
+    yield
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
