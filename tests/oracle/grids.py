@@ -15,7 +15,6 @@ from halfulp.conformance.cases.values import hard_pairs
 from halfulp.reference.formats import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
 from halfulp.types import TYPES
 
-
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
 """Their powers have kernels of their own. Those of other types go through them: one in three of their random operands
 is enough, except in make exhaustive, which has fresh ones."""
