@@ -441,7 +441,7 @@ def graphs(draw: st.DrawFn) -> onnx.ModelProto:
     result = helper.make_tensor_value_info(nodes[-1].output[0], number, shape)
     graph = helper.make_graph(nodes, "g", inputs, [result], initializers)
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 16)])
-    assume(not nothing_told(hu.run(model).vacuous))  # no verification could say anything of it
+    assume(not nothing_told(hu.run(model, "random").vacuous))  # no verification could say anything of it
     return model
 
 
