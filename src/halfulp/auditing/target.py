@@ -126,7 +126,9 @@ def installed() -> dict[str, str | None]:
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
     without a builder's suffix, such as +cpu.
     """
-    versions = {name: version_of(name) for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)}
+    versions = {
+        name: version_of(name) for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)
+    }
     if None in versions.values():  # one may be of a distribution with another name
         distributions = packages_distributions()  # which reads the list of files of all
         others = [name for name in distributions.keys() & versions.keys() if versions[name] is None]
