@@ -430,6 +430,32 @@ def test_nodes_of_subgraphs() -> None:
     got = np.asarray(hu.run(converted.model, {"c": np.array(True), "x": x})["z"])
     wide = x.astype(np.float64)
     np.testing.assert_allclose(got[0], (wide / np.sqrt((wide**2).mean()))[0], rtol=2e-3)
+    report = hu.audit(model, targets=(), inputs={"c": np.array(True), "x": x})
+    (finding,) = report.findings
+    assert finding.node == "#0 (If).then_branch.#2 (Pow)"
+    assert "255.9; 4 of 4 do" in finding.text
+    assert "#0 (If).then_branch.#5 (Div) makes finite numbers" in finding.text
+    assert finding.to_do == 'hu.convert(model, float32="norms")'
+    away = hu.audit(model, targets=(), inputs={"c": np.array(False), "x": x})
+    assert not away.findings
+    assert "1 node not looked at: in functions, or in branches" in " ".join(str(away).split())
+
+
+@pytest.mark.parametrize("kind", ["float", "float16"])
+def test_each_turn_of_a_loop_counts(kind: str) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (int64 n, {kind}[N] x) => ({kind}[N] z) {{
+            z = Loop (n, , x) <body = b (int64 i, bool c, {kind}[N] y) => (bool d, {kind}[N] w) {{
+                d = Identity(c)  t = Constant<value_float=2.>()  u = CastLike(t, y)  h = Mul(y, u)
+                [cube] q = Pow(h, u)  v = Sqrt(q) w = Identity(v) }}> }}""")
+    x = np.array([3, 100], np.float32 if kind == "float" else np.float16)
+    report = hu.audit(model, targets=(), inputs={"n": np.array(3), "x": x})
+    data = only(report)
+    assert (data.base.elements, data.base.greatest) == (6, 800)
+    assert (data.in_types["float16"].overflow, data.lost) == (2, 0 if kind == "float" else 1)
+    (finding,) = report.findings
+    assert finding.node == "#0 (Loop).body.'cube' (Pow)"
+    assert data.region == ("cube", "#5")
 
 
 # --- convert --fuse --------------------------------------------------------------------------------

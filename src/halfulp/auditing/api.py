@@ -15,9 +15,10 @@ from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
-from halfulp.auditing.data import Samples, measured
+from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
+from halfulp.auditing.network import Samples
 from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (

@@ -15,6 +15,8 @@ from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import HalfulpError, SpecError, printable
 from halfulp.models.graph import Array, agree, describe
+from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.walk import Owner
 from halfulp.specs import OpVersion, TensorType, Unspecified, find
 from halfulp.specs.tensor import Shape
 from halfulp.specs.unspecified import QUESTIONS, Node, number
@@ -133,6 +135,18 @@ class Open(NamedTuple):
     where: str
 
 
+class Site(NamedTuple):
+    """The place of a node in an ONNX model."""
+
+    owner: Owner
+    """Its graph or function."""
+    index: int
+    where: str
+    """How messages name that graph or function; empty for the main graph."""
+    values: ValueInfo
+    """The values that the node can read."""
+
+
 @dataclass(frozen=True, eq=False)
 class Use:
     """One Pow or PRelu node.
@@ -146,6 +160,7 @@ class Use:
         attributes: as the file spells them.
         refused: the broken clause at which the front end stopped, if it did.
         net: the nodes around it; None if it has none.
+        site: its place in an ONNX model; None in a report, and for other formats.
     """
 
     label: str
@@ -156,6 +171,12 @@ class Use:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     refused: Breach | None = None
     net: Net | None = None
+    site: Site | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its inputs and its output."""
+        return (*(operand.name for operand in self.inputs), self.output.name)
 
     @property
     def row(self) -> OpVersion:

@@ -9,7 +9,7 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.auditing.halves import Net, Step
-from halfulp.auditing.node import Operand, Use, breaches
+from halfulp.auditing.node import Operand, Site, Use, breaches
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
@@ -105,7 +105,8 @@ class _Reader:
                         known[given] = self._operand(given, value_info)
                 *inputs, output = [known[given] for given in names]
                 operator = in_force("onnx", node.op_type, opset).id
-                yield Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net)
+                site = Site(owner, index, where, value_info)
+                yield Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net, site=site)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
