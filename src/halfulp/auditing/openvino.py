@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
-from halfulp.auditing.halves import Net, Step
+from halfulp.auditing.halves import Body, Net, Step
 from halfulp.auditing.node import Operand, Use, breach_of
 from halfulp.errors import ModelError, printable
 from halfulp.models.graph import Graph, Node, Value
@@ -37,7 +38,14 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
     return list(_net(elements(data, file), weights, file, "", 0))
 
 
-def _net(net: Element, weights: Weights, file: str, where: str, depth: int) -> Iterator[Use]:
+def _net(
+    net: Element,
+    weights: Weights,
+    file: str,
+    where: str,
+    depth: int,
+    place: Callable[[Element, Graph], Body] | None = None,
+) -> Iterator[Use]:
     try:
         graph = build(net, weights, file, is_body=depth > 0).graph
     except ModelError as error:
@@ -46,15 +54,18 @@ def _net(net: Element, weights: Weights, file: str, where: str, depth: int) -> I
         operator = error.clause.rpartition(".")[0]
         yield Use(where + error.node, operator, "opset1", (), Operand(""), {}, breach_of(error, error.clause))
         return
-    around = _around(graph, where)
+    around = _around(graph, where, None if place is None else place(net, graph))
+    nodes = {node.label: node for node in graph.nodes}
     for node in graph.nodes:
         if node.standard == "openvino" and not node.domain and node.type in _OURS:
             yield _use(node, graph, where, around)
     for layer, body in _bodies(net):
-        name = f"{where}'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))}).{body.tag}."
+        owner = f"'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))})"
+        name = f"{where}{owner}.{body.tag}."
         if depth == _DEEPEST:
             raise ModelError("its bodies nest too deep", file=file, node=name, expected=f"at most {_DEEPEST}")
-        yield from _net(_as_net(body), weights, file, name, depth + 1)
+        inner = partial(_body, layer, body.tag, nodes[owner], around)
+        yield from _net(_as_net(body), weights, file, name, depth + 1, inner)
 
 
 def _bodies(net: Element) -> Iterator[tuple[Element, Element]]:
@@ -71,7 +82,28 @@ def _as_net(body: Element) -> Element:
     return net
 
 
-def _around(graph: Graph, where: str) -> Net:
+def _body(layer: Element, tag: str, node: Node, around: Net, net: Element, graph: Graph) -> Body:
+    """Return the place of a body: how the values of its layer enter and leave it, by the layer's port map."""
+    ports = [port.get("id") for side in ("input", "output") for port in layer.iterfind(f"{side}/port")]
+    outer = dict(zip(ports, (*node.inputs, *node.outputs), strict=False))
+    inner: dict[str | None, str] = {}
+    for kind, values in (("Parameter", graph.inputs), ("Result", graph.outputs)):
+        ids = [each.get("id") for each in net.iterfind("layers/layer") if each.get("type") == kind]
+        inner |= dict(zip(ids, (value.name for value in values), strict=False))
+
+    def mapped(side: str) -> list[tuple[str, str, str]]:
+        """Give the body's layer of each mapped port with the names inside and outside."""
+        found = layer.iterfind(f"{tag.replace('body', 'port_map')}/{side}")
+        pairs = ((each.get("internal_layer_id"), each.get("external_port_id")) for each in found)
+        return [(id or "", inner.get(id, ""), outer.get(port, "")) for id, port in pairs]
+
+    edges = layer.iterfind("back_edges/edge")
+    backs = {edge.get("to-layer"): inner.get(edge.get("from-layer"), "") for edge in edges}
+    inputs = [(name, value, backs.get(id, "")) for id, name, value in mapped("input")]
+    return Body(around, node.type, inputs, [(name, value) for _, name, value in mapped("output")], False)
+
+
+def _around(graph: Graph, where: str, body: Body | None) -> Net:
     def steps() -> Iterator[Step]:
         for node in graph.nodes:
             yield Step(where + node.label, node.type, node.inputs, node.outputs)
@@ -79,7 +111,8 @@ def _around(graph: Graph, where: str) -> Net:
     def type_of(name: str) -> str | None:
         return graph.declared[name].type if name in graph.declared else None
 
-    return Net(steps, type_of, (value.name for value in graph.outputs), lambda name: name in graph.constants)
+    outputs = (value.name for value in graph.outputs)
+    return Net(steps, type_of, outputs, lambda name: name in graph.constants, body=body)
 
 
 def _use(node: Node, graph: Graph, where: str, around: Net) -> Use:
