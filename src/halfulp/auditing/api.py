@@ -201,7 +201,8 @@ class _Judge:
             found = self._judged[key] = judged, noticed
         (broken, left_open, said), noticed = found
         inputs = tuple([operand.reported() for operand in use.inputs])
-        fields = use.label, use.operator, use.asked, inputs, use.output.reported(), use.attributes
+        attributes = dict(sorted(use.attributes.items()))
+        fields = use.label, use.operator, use.asked, inputs, use.output.reported(), attributes
         only_if = None if broken else open_slope(use)
         return NodeReport(
             *fields, breaks=broken, open=left_open, targets=said, only_if=only_if, notices=noticed

@@ -116,6 +116,14 @@ class NodeData:
         assert self.exponent is not None
         return found.overflow / self.base.greatest if self.exponent > 0 else self.base.least / found.overflow
 
+    @property
+    def of_types(self) -> dict[str, dict[str, object]]:
+        """For each judged type: the counts of lost results, the limits and the margin."""
+        return {
+            type: {**vars(found), "limits": self.limits(type), "margin": self.margin(type)}
+            for type, found in self.in_types.items()
+        }
+
     def told(self) -> Iterator[tuple[str, str]]:
         """Give each type that the data leaves at this node, with a line on the place, count and effect."""
         for type, found in self.in_types.items():
@@ -160,6 +168,11 @@ class NetworkData:
     nodes: Mapping[str, NodeData]
     samples: int
     fusions: float | None = None
+
+    @property
+    def listed(self) -> list[NodeData]:
+        """The nodes, in the file's order."""
+        return list(self.nodes.values())
 
 
 def measured(

@@ -113,12 +113,18 @@ class ModelReport:
     ways: Ways = Ways()
     data: NetworkData | None = None
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, those about the file first."""
+        broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
+        own = (finding for node in self.nodes for finding in of_node(self, node))
+        return (*broken, *declarations(self), *own)
 
-def findings(model: ModelReport) -> tuple[Finding, ...]:
-    """Return the findings of a model."""
-    broken = () if model.error is None else (Finding(model.file, None, "file", None, None, model.error),)
-    own = (finding for node in model.nodes for finding in of_node(model, node))
-    return (*broken, *declarations(model), *own)
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """The answer for each target, in order; none for a model without Pow and PRelu."""
+        targets = enumerate(self.targets) if self.nodes else ()
+        return tuple(_summary(self, index, target) for index, target in targets)
 
 
 def declarations(model: ModelReport) -> Iterator[Finding]:
@@ -293,13 +299,6 @@ class Summary:
             return f"{self.target}: {self.text}"
         nearest = "" if self.asked in (None, self.version) else f" (nearest to {self.asked})"
         return f"{self.target} {self.version}{nearest}: {self.text}"
-
-
-def summaries(model: ModelReport) -> tuple[Summary, ...]:
-    """Return the answers for a model, in the targets' order; empty for a model without Pow and PRelu."""
-    if not model.nodes:
-        return ()
-    return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
