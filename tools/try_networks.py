@@ -253,7 +253,8 @@ def main() -> None:
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}")
     if arguments.float16:
-        return print(*float16(), sep="\n")
+        print(*float16(), sep="\n")
+        return
     outcomes: dict[str, dict[str, Outcome]] = {}
     for network in NETWORKS:
         assert network.path is not None

@@ -83,7 +83,7 @@ def test_in_onnx_runtime(network: Any) -> None:
 
 
 def top_nodes(path: Path, target: str) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Return a network, and its Pow and PRelu nodes outside of subgraphs and functions with the audit's report of each."""
+    """Return a network, and the Pow and PRelu nodes of its main graph with the audit's report of each."""
     model = onnx.load(path)
     (report,) = hu.audit(path, target).models
     said = {node.label: node for node in report.nodes}
@@ -108,8 +108,9 @@ def in_openvino(model: onnx.ModelProto) -> Run:
     try:
         read = core.read_model(model.SerializeToString())
     except RuntimeError as error:
-        assert RANK in str(error)
-        pytest.skip("OpenVINO refuses the network")
+        if RANK in str(error):
+            pytest.skip("OpenVINO refuses the network")
+        raise
     compiled = core.compile_model(read, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
     def run(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,9 +120,7 @@ def in_openvino(model: onnx.ModelProto) -> Run:
     return run
 
 
-@pytest.mark.parametrize(
-    ("target", "opened"), [("onnxruntime", in_onnx_runtime), ("openvino", in_openvino)]
-)
+@pytest.mark.parametrize(("target", "opened"), [("onnxruntime", in_onnx_runtime), ("openvino", in_openvino)])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_what_an_audit_says_of_each_node_is_so(network: Any, target: str, opened: Any) -> None:
     """A runtime's bits of each node, of the operands that it had in the network, are as the audit says."""

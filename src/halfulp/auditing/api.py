@@ -11,15 +11,14 @@ from typing import NamedTuple, TypeAlias
 
 from onnx import ModelProto
 
-from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
-from halfulp.auditing import openvino as audit_openvino
-from halfulp.auditing.convert import Conversion, conversion, heeds_constants
+from halfulp.auditing.convert import Conversion, Ways, conversion, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
 from halfulp.auditing.network import Samples
 from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
+from halfulp.auditing.others import of_dxdispatch, of_openvino
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (
     LOADERS,
@@ -32,7 +31,6 @@ from halfulp.auditing.target import (
     numbers_that_count,
     statement,
 )
-from halfulp.auditing.ways import ways
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
@@ -163,12 +161,19 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
             seen = None
             if data.samples is not None:
                 seen = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
-            found_ways = ways(nodes, *parsed)
+            found_ways = Ways()
+            if nodes:
+                found_ways = ways(
+                    *parsed,
+                    is_broken=any(node.breaks for node in nodes),
+                    is_open=any(node.only_if for node in nodes),
+                    targets={said.target for node in nodes for said in node.targets if said.is_helped},
+                )
         return ModelReport(file, format, nodes, targets=judge.targets, ways=found_ways, data=seen)
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))
-    found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
+    found = (of_openvino if format == "openvino" else of_dxdispatch)(place, file)
     return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
 
 

@@ -1,8 +1,8 @@
 """The ranges of a network's data at its Pow and PRelu nodes, and the results that leave an element type.
 
-The network runs in ONNX Runtime, or node by node if ONNX Runtime does not take it and for the nodes in the bodies of
-loops and branches. The operands and the result of each node are read, a group at a time so that memory stays bounded. A
-float16 network also runs in float32, so that an overflow in an earlier node does not hide the real magnitudes of the data.
+The network runs in ONNX Runtime. It runs node by node if ONNX Runtime does not take it, and for nodes in the bodies of
+loops and branches. The operands and the result of each node are read, a group at a time so that memory stays bounded.
+A float16 network also runs in float32, so that an overflow in an earlier node does not hide the real magnitudes.
 """
 
 from __future__ import annotations

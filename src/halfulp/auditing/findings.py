@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import GROUPS, Asked, Statement
@@ -71,27 +72,6 @@ class NodeReport(Use):
 
 
 @dataclass(frozen=True)
-class Ways:
-    """The repairs and conversions tried on a whole model before they are advised.
-
-    Attributes:
-        repaired: the change that ``hu.repair`` makes to each repaired node, by node.
-        left: why it leaves a node as it is, by node.
-        is_valid: whether the repaired model is valid.
-        error: why the model can't be repaired at all; empty where it can.
-        declared: the nodes whose outputs the file declares otherwise, and how.
-        refused: why the model can't be converted for a target, by target.
-    """
-
-    repaired: Mapping[str, str] = field(default_factory=dict)
-    left: Mapping[str, str] = field(default_factory=dict)
-    is_valid: bool = False
-    error: str = ""
-    declared: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class ModelReport:
     """A file, its Pow and PRelu nodes, and the runtimes that judge them.
 
@@ -110,7 +90,7 @@ class ModelReport:
     nodes: tuple[NodeReport, ...] = ()
     error: str | None = None
     targets: tuple[Asked, ...] = ()
-    ways: Ways = Ways()
+    ways: Ways = field(default_factory=Ways)
     data: NetworkData | None = None
 
     @property
@@ -217,7 +197,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
         said.groups == ("broadcast",) and not said.depends
     )
     file, is_tried = model.file, said.target not in model.ways.refused
-    if taken_otherwise and is_tried and found is not None and found.needed and found.refused is None:
+    if taken_otherwise and is_tried and said.is_helped and found is not None:
         steps = "; ".join(map(str, found.steps))
         if file.startswith("<"):  # a model without a file is converted in Python
             first = ", repair=True" if model.ways.is_valid else ""

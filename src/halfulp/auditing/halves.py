@@ -146,7 +146,9 @@ class Net:
             return self._follow(sources, readers, stays)
         around = body.net.unrounded(keeps)
         sources |= around.sources if body.captures else {}
-        sources |= {inner: around.sources[outer] for inner, outer, _ in body.inputs if outer in around.sources}
+        sources |= {
+            inner: around.sources[outer] for inner, outer, _ in body.inputs if outer in around.sources
+        }
         readers |= {inner: around.readers[outer] for inner, outer in body.outputs if outer in around.readers}
         while True:  # until another turn adds nothing
             found = self._follow(sources, readers, stays)

@@ -83,7 +83,9 @@ class Network:
             for use in group:
                 take(use, [found[operand.name] for operand in use.inputs], found[use.output.name])
         if inner:
-            self._watch(inner, sample, lambda node, operands, results: take(inner[node], operands, results[0]))
+            self._watch(
+                inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
+            )
 
     def _groups(self, uses: Iterable[Use], sample: Sample) -> list[list[Use]]:
         """Return the nodes in groups whose tensors fit into memory together."""
@@ -151,7 +153,9 @@ class Network:
 
         try:
             run_with_report(self._model, as_declared(sample, self._model), watch=watch)
-        except UnsupportedError:  # only ONNX Runtime has some operator, and it does not show values of subgraphs
+        except (
+            UnsupportedError
+        ):  # only ONNX Runtime has some operator, and it does not show values of subgraphs
             return
 
     def spoiled(
@@ -210,20 +214,26 @@ class Network:
             return {}, None
         self._runs = {}
         release()
+        from halfulp.integrations.onnxruntime import engine
+
         try:
-            return self._costs(nodes, values, sample)
+            own, costs = self._costs(nodes, values, sample)
+            fused, _ = engine.open_session(
+                self._proto, engine.Settings(ours=False), folder=self._subject.folder
+            )
+            return costs, _apart(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None
 
     def _costs(
         self, nodes: Sequence[Use], values: Mapping[str, Array], sample: Sample
-    ) -> tuple[dict[str, float], float]:
+    ) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return the outputs without fusions, and the maximum change of them by each node."""
         from halfulp.integrations.onnxruntime import engine
 
-        folder = self._subject.folder
         results = {use.output.name: values[use.output.name] for use in nodes}
         plain = engine.Settings(ours=False, optimized=False)
-        session, _ = engine.open_session(_switched(self._proto, results), plain, folder=folder)
+        session, _ = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
 
         def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
             fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
@@ -237,9 +247,7 @@ class Network:
             operands = (values[operand.name] for operand in use.inputs)
             exact = np.asarray(op(use.operator)(*operands, **use.attributes))
             costs[use.label] = _apart(own, run(use.output.name, exact))
-        del session
-        fused, _ = engine.open_session(self._proto, engine.Settings(ours=False), folder=folder)
-        return costs, _apart(own, engine.run_in(fused, self._model, sample))
+        return own, costs
 
 
 def _is_float(value: Any) -> bool:

@@ -140,7 +140,7 @@ class Site(NamedTuple):
 
     owner: Owner
     """Its graph or function."""
-    index: int
+    number: int
     where: str
     """How messages name that graph or function; empty for the main graph."""
     values: ValueInfo

@@ -111,7 +111,9 @@ class _Reader:
                 *inputs, output = [known[given] for given in names]
                 operator = in_force("onnx", node.op_type, opset).id
                 site = Site(owner, index, where, value_info)
-                yield Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net, site=site)
+                yield Use(
+                    name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net, site=site
+                )
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)

@@ -209,7 +209,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
     parts = [f"data ({_count(data.samples, 'sample')}): {nodes_seen}"]
     if nodes > len(seen):
-        parts.append(f"{_count(nodes - len(seen), 'node')} not looked at: in functions, or in branches that the data do not reach")
+        left = _count(nodes - len(seen), "node")
+        parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
     costly = max(seen, key=lambda each: each.costs or 0, default=None)
     if costly is not None and costly.costs:
         parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")

@@ -15,8 +15,7 @@ from halfulp.auditing.node import Breach, Use, number_in, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
-from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
-from halfulp.measured.from_check import GRADES
+from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
@@ -165,6 +164,12 @@ class Statement:
     def is_finding(self) -> bool:
         """Whether the target gives neither the node's exact result nor a near one that is always the same."""
         return self.verdict in _BAD or bool(self.depends)
+
+    @property
+    def is_helped(self) -> bool:
+        """Whether it is a finding, and a conversion makes the target take the node."""
+        found = self.conversion
+        return self.is_finding and found is not None and found.needed and found.refused is None
 
     def with_constant(self, stands_for: str, text: str) -> Statement:
         """Return the statement about a node with other constants: their text is put into the reasons."""

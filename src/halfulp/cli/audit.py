@@ -88,7 +88,7 @@ def audit(
     """
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.auditing.report import WIDTH, lines
-    from halfulp.measured.from_check import GRADES
+    from halfulp.measured import GRADES
 
     for each in (output, html):
         check_writable(each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from halfulp.pages.page import Bullets, Page, Section, limits_text, rule_text
+from halfulp.pages import Bullets, Page, Section, limits_text, rule_text
 from halfulp.specs.model import Attribute, Clause, OpVersion, Port, Unspecified
 
 Said = Iterator[tuple[str, str]]

@@ -38,7 +38,6 @@ from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.tensor import Shape, tensor_type
 
-
 Watch = Callable[[Node, list[Any], list[Any]], None]
 """Receives a node, its operands and its results."""
 

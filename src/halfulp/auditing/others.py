@@ -1,4 +1,4 @@
-"""The Power and PReLU layers of an OpenVINO IR file, including those in the bodies of loops and branches."""
+"""The Pow and PRelu nodes of the other formats: OpenVINO IR (loops and branches included) and DxDispatch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from xml.etree.ElementTree import Element, SubElement
 
 from halfulp.auditing.halves import Body, Net, Step
 from halfulp.auditing.node import Operand, Use, breach_of
-from halfulp.errors import ModelError, printable
+from halfulp.errors import ModelError, SpecError, printable
+from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
+from halfulp.models.directml.dxdispatch import Program, load
 from halfulp.models.graph import Graph, Node, Value
 from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.reader import Weights, build, elements
@@ -21,7 +23,7 @@ _BODIES = ("body", "then_body", "else_body")
 _OURS = ("Power", "PReLU")
 
 
-def uses(source: Path | bytes, file: str) -> list[Use]:
+def of_openvino(source: Path | bytes, file: str) -> list[Use]:
     """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
 
     If the front end refuses the file because such a layer breaks a clause, only that layer is returned.
@@ -127,3 +129,56 @@ def _use(node: Node, graph: Graph, where: str, around: Net) -> Use:
 def _operand(name: str, graph: Graph) -> Operand:
     value = graph.declared.get(name, Value(name))
     return Operand(name, value.type, value.shape, graph.constants.get(name))
+
+
+# --- DxDispatch ----------------------------------------------------------------------------------
+
+
+def of_dxdispatch(source: Path | bytes, file: str) -> list[Use]:
+    """Return the dispatchables of a DxDispatch file that are Pow or PRelu.
+
+    A file does not name a feature level, so the newest level's version is in force. If the front end refuses
+    the file because a description breaks a clause, only that description is returned.
+
+    Args:
+        source: a path, or the bytes of a file.
+        file: its name in messages.
+
+    Raises:
+        ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the reason.
+    """
+    try:
+        program = load(source, file=file)
+    except ModelError as error:
+        if error.clause is None or error.node is None or not error.clause.startswith("directml."):
+            raise
+        operator = error.clause.rpartition(".")[0]
+        refused = breach_of(error, error.clause)
+        return [Use(error.node, operator, FEATURE_LEVELS[-1], (), Operand(""), {}, refused)]
+    return list(_dispatchables(program))
+
+
+def _dispatchables(program: Program) -> Iterator[Use]:
+    for dispatchable in program.dispatchables.values():
+        if (desc := dispatchable.desc) is None:
+            continue
+        *inputs, output = (
+            Operand(point, tensor.element_type.name, tensor.Sizes) for point, tensor in tensors(desc).items()
+        )
+        label = f"'{printable(dispatchable.name)}' ({desc.type})"
+        row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
+        given = {name: value for name, value in attributes(desc).items() if value is not None}
+        yield Use(label, row.id, f"{_least_level(desc)} or later", tuple(inputs), output, given)
+
+
+def _least_level(desc: OperatorDesc) -> str:
+    """Return the oldest feature level that takes a description."""
+    for level in FEATURE_LEVELS[:-1]:
+        try:
+            validate(desc, level)
+        except SpecError:
+            continue
+        except ValueError:  # this feature level lacks the operator
+            continue
+        return level
+    return FEATURE_LEVELS[-1]
