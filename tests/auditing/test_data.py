@@ -304,19 +304,71 @@ def test_every_tool_names_the_nodes(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings(
     "ignore::halfulp.errors.HalfulpWarning"
 )  # the converter leaves nodes out of order
-def test_the_list_in_onnx_runtimes_converter(tmp_path: Path) -> None:
-    float16 = pytest.importorskip("onnxruntime.transformers.float16")
+@pytest.mark.parametrize(
+    ("tool", "module"),
+    [
+        ("onnxruntime", "onnxruntime.transformers.float16"),
+        ("onnxconverter-common", "onnxconverter_common.float16"),
+    ],
+)
+def test_the_list_in_converters(tmp_path: Path, tool: str, module: str) -> None:
+    float16 = pytest.importorskip(module)
     inputs = large("float32")
     arguments = files(tmp_path, norm("float32"), inputs)
     right = np.asarray(hu.run(norm("float32"), inputs)["z"])
     plain = float16.convert_float_to_float16(norm("float32"), keep_io_types=True)
     with pytest.warns(RuntimeWarning, match="results are infinite"):
         assert not np.asarray(hu.run(plain, inputs)["z"]).any()
-    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "onnxruntime"]).output
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", tool]).output
     scope: dict[str, Any] = {"model": norm("float32")}
     exec(code, scope)
     got = np.asarray(hu.run(scope["model"], inputs)["z"])
     assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
+
+
+def test_the_list_in_nncf(tmp_path: Path) -> None:
+    nncf, ov = (pytest.importorskip(module) for module in ("nncf", "openvino"))
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "nncf"]).output
+    scope: dict[str, Any] = {"nncf": nncf}
+    exec(code, scope)
+    data = nncf.Dataset([large("float32")])
+    network = ov.Core().read_model(arguments[0])
+    found = nncf.quantize(network, data, ignored_scope=scope["ignored_scope"], subset_size=1)
+    quantised = {
+        op.input_value(0).get_node().get_friendly_name()
+        for op in found.get_ops()
+        if op.get_type_name() == "FakeQuantize"
+    }
+    assert "/norm/mean" in quantised
+    assert not quantised & {"/norm/square", "/norm/variance", "/norm/root"}
+
+
+@pytest.mark.filterwarnings("ignore")  # of versions that coremltools was not tested with
+def test_the_list_in_coremltools(tmp_path: Path) -> None:
+    coremltools, torch = (pytest.importorskip(module) for module in ("coremltools", "torch"))
+
+    class Norm(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-5)
+
+    network = torch.nn.Sequential()
+    network.add_module("wide", torch.nn.Linear(64, 64))
+    network.add_module("norm", Norm())
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "coremltools"]).output
+    scope: dict[str, Any] = {"coremltools": coremltools}
+    exec(code, scope)
+    x = torch.ones(4, 64)
+    converted = coremltools.convert(
+        torch.jit.trace(network.eval(), x),
+        inputs=[coremltools.TensorType(name="x", shape=x.shape)],
+        compute_precision=scope["precision"],
+        minimum_deployment_target=coremltools.target.iOS16,
+    )
+    (main,) = converted._mil_program.functions.values()
+    types = {op.op_type: op.outputs[0].dtype.__name__ for op in main.operations}
+    assert (types["linear"], types["pow"], types["real_div"]) == ("fp16", "fp32", "fp32")
 
 
 def test_the_list_in_torch(tmp_path: Path) -> None:
