@@ -106,7 +106,7 @@ class Ways:
 
     Attributes:
         repaired: the change that ``hu.repair`` makes to each repaired node, by node.
-        left: why it leaves a node as it is, by node.
+        left: the reasons for nodes that it does not repair, by node.
         is_valid: whether the repaired model is valid.
         error: why the model can't be repaired at all; empty where it can.
         declared: the nodes whose outputs the file declares otherwise, and how.
@@ -133,7 +133,7 @@ def ways(
     """Return the repairs and conversions that help a model.
 
     Args:
-        proto: the model, which has Pow or PRelu nodes; left as it is.
+        proto: the model, which has Pow or PRelu nodes and is not changed.
         file: its name in messages.
         folder: the folder of its external data.
         is_broken: whether a node breaks a clause.

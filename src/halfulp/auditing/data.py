@@ -71,7 +71,7 @@ class NodeData:
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered]) -> NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
-        values = use.second.values if ".Pow" in use.operator else None
+        values = None if use.is_prelu else use.second.values
         exponent = float(values[0]) if values is not None and values.size == 1 else None
         made = cls(use.label, use.operator, use.inputs[0].type or "", exponent, is_in_norm=bool(norm))
         made.keep(norm)
@@ -188,7 +188,7 @@ def measured(
     """Return the effect of data on the Pow and PRelu nodes of a network.
 
     Args:
-        proto: the model; left as it is.
+        proto: the model, which is not changed.
         file: its name in messages.
         folder: the folder of its external data.
         uses: its nodes.

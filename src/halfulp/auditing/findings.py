@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -282,23 +283,20 @@ class Summary:
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    outcomes: dict[str, int] = {}
+    said = [(node, node.targets[index]) for node in model.nodes]
+    found = [(node, statement, _outcome(node, statement)) for node, statement in said]
     causes: dict[str, dict[str, None]] = {}
-    ulps = []
-    for node in model.nodes:
-        said = node.targets[index]
-        outcome = _outcome(node, said)
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
-        if outcome == "within" and said.max_ulp is not None:
-            ulps.append(said.max_ulp)
+    for node, statement, outcome in found:
+        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, statement, outcome)))
+    within = (each.max_ulp for _, each, outcome in found if outcome == "within")
+    ulps = [ulp for ulp in within if ulp is not None]
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
         target.name,
         None if measured is None else measured.version,
         len(model.nodes),
-        outcomes,
+        Counter(outcome for _, _, outcome in found),
         {outcome: tuple(why) for outcome, why in causes.items() if why},
         max(ulps, default=None),
         target.version,
@@ -331,14 +329,14 @@ def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
     if not said.groups:
         types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
         return (" and ".join(types),) if types else ()
-    if outcome == "wrong" and said.groups == ("broadcast",) and ".PRe" in node.operator:
+    if outcome == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
     found = {"constant": _constant(node), "opset": f"opset {node.asked}"}
     return tuple(found.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 
 def _constant(node: NodeReport) -> str:
-    if ".PR" in node.operator:
+    if node.is_prelu:
         return "the constant slopes"
     exponent = node.inputs[-1].text if len(node.inputs) == 2 else node.attributes.get("Exponent")
     return "the constant exponent" if exponent is None else f"the exponent {exponent}"

@@ -27,7 +27,7 @@ _SMALL = 1 << 12  # the most bytes of a constant that is compared by value
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """An input or an output, as far as it is known before anything runs.
+    """An input or an output, with the properties that are known before anything runs.
 
     Attributes:
         name: as the file spells it; empty for an input that is absent.
@@ -174,6 +174,11 @@ class Use:
     site: Site | None = None
 
     @property
+    def is_prelu(self) -> bool:
+        """Whether it is a PRelu, under any standard's name."""
+        return "relu" in self.operator.lower()
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of its inputs and its output."""
         return (*(operand.name for operand in self.inputs), self.output.name)
@@ -311,8 +316,8 @@ def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, not
 
 
 def open_slope(use: Use) -> str | None:
-    """Return the condition on an unknown shape under which a slope fits; None if there is no condition."""
-    if ".PRe" not in use.operator or len(use.inputs) != 2:
+    """Return the condition on an unknown shape under which a slope fits; None without a condition."""
+    if not use.is_prelu or len(use.inputs) != 2:
         return None
     return fits_only_if(use.row, *(operand.shape for operand in use.inputs))
 
@@ -325,7 +330,7 @@ def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     x, values, constant = use.inputs[0], use.second.values, use.second.constant
     if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
         return ()
-    if ".PR" in use.operator:
+    if use.is_prelu:
         return tuple(_of_slopes(use, values))
     found = []
     numbers = values.astype(np.float64)

@@ -39,9 +39,9 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     nodes may break clauses, and operators may be of unknown domains; everything else must be valid.
 
     Args:
-        proto: the model; left as it is.
+        proto: the model, which is not changed.
         file: its name in messages.
-        folder: where its external data lies.
+        folder: the folder of its external data.
 
     Raises:
         ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the

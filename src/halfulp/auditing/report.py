@@ -272,7 +272,7 @@ def _open(models: Models, width: int) -> Iterator[str]:
     if not touched:
         return
     yield ""
-    yield "Left open by the documents, and what halfulp does:"
+    yield "Questions that the documents leave open, and halfulp's choices:"
     for model in models:
         for node in model.nodes:
             for entry in node.open:

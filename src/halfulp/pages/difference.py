@@ -22,7 +22,7 @@ def difference(new: OpVersion, old: OpVersion) -> Page:
         "broadcasting": lambda new, old: _now_and_before(_rule(new), _rule(old)),
         "limits on ranks and sizes": lambda new, old: _now_and_before(limits_text(new), limits_text(old)),
         "clauses": _clauses,
-        "what the document leaves open": _unspecified,
+        "open questions of the document": _unspecified,
         "function body": _function,
         "shape inference": _shape_inference,
     }
