@@ -84,6 +84,7 @@ class ModelReport:
         targets: the runtimes.
         ways: the repairs and conversions that help the model.
         data: the effect of the inputs on it; None without inputs.
+        unread: the parts that an audit cannot look into.
     """
 
     file: str
@@ -93,6 +94,7 @@ class ModelReport:
     targets: tuple[Asked, ...] = ()
     ways: Ways = field(default_factory=Ways)
     data: NetworkData | None = None
+    unread: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:

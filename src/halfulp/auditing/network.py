@@ -218,9 +218,7 @@ class Network:
 
         try:
             own, costs = self._costs(nodes, values, sample)
-            fused, _ = engine.open_session(
-                self._proto, engine.Settings(ours=False), folder=self._subject.folder
-            )
+            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=self._subject.folder)
             return costs, _apart(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None
@@ -233,7 +231,7 @@ class Network:
 
         results = {use.output.name: values[use.output.name] for use in nodes}
         plain = engine.Settings(ours=False, optimized=False)
-        session, _ = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
+        session = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
 
         def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
             fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}

@@ -134,8 +134,10 @@ def _operand(name: str, graph: Graph) -> Operand:
 # --- DxDispatch ----------------------------------------------------------------------------------
 
 
-def of_dxdispatch(source: Path | bytes, file: str) -> list[Use]:
-    """Return the dispatchables of a DxDispatch file that are Pow or PRelu.
+def of_dxdispatch(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+    """Return the dispatchables of a DxDispatch file that are Pow or PRelu, and those that may contain such.
+
+    The latter are ONNX models and shaders (HLSL).
 
     A file does not name a feature level, so the newest level's version is in force. If the front end refuses
     the file because a description breaks a clause, only that description is returned.
@@ -154,13 +156,15 @@ def of_dxdispatch(source: Path | bytes, file: str) -> list[Use]:
             raise
         operator = error.clause.rpartition(".")[0]
         refused = breach_of(error, error.clause)
-        return [Use(error.node, operator, FEATURE_LEVELS[-1], (), Operand(""), {}, refused)]
-    return list(_dispatchables(program))
+        return [Use(error.node, operator, FEATURE_LEVELS[-1], (), Operand(""), {}, refused)], ()
+    unread = (each for each in program.dispatchables.values() if each.type.lower() in ("onnx", "hlsl"))
+    return list(_dispatchables(program)), tuple(f"'{printable(each.name)}' ({each.type})" for each in unread)
 
 
 def _dispatchables(program: Program) -> Iterator[Use]:
     for dispatchable in program.dispatchables.values():
-        if (desc := dispatchable.desc) is None:
+        desc = dispatchable.desc
+        if not isinstance(desc, OperatorDesc):
             continue
         *inputs, output = (
             Operand(point, tensor.element_type.name, tensor.Sizes) for point, tensor in tensors(desc).items()
