@@ -162,12 +162,12 @@ class Operator(OpVersion):
         return array
 
     def __str__(self) -> str:
-        from halfulp.pages.page import page, text  # lazily, because computing does not need it
+        from halfulp.pages import page, text  # lazily, because computing does not need it
 
         return text(page(self))
 
     def _repr_html_(self) -> str:
-        from halfulp.pages.page import html, page
+        from halfulp.pages import html, page
 
         return html(page(self))
 
