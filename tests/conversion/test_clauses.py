@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
+from halfulp.conversion import walk
 from halfulp.errors import ModelError
 
 MODELS = {
@@ -105,3 +106,18 @@ def test_without_inputs_the_clause_is_said() -> None:
     with pytest.raises(ModelError, match=r"onnx\.Pow-7\.C3"):
         hu.run(parser.parse_model(f'<ir_version: 8, opset_import: ["": 10]> {text}'))
     assert "C3" in words
+
+
+def test_each_node_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion over several opsets takes time for each node."""
+    compared: list[str] = []
+    real = walk.check_node
+
+    def counting(node: onnx.NodeProto, *rest: Any) -> None:
+        compared.append(node.output[0])
+        real(node, *rest)
+
+    monkeypatch.setattr(walk, "check_node", counting)
+    text = "g (float[N, 3] x, float s) => (float[N, 3] z) { y = Pow(x, s)  w = PRelu(y, s)  z = Pow(w, s) }"
+    hu.convert(parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {text}'), opset=12)
+    assert compared == ["y", "w", "z"]

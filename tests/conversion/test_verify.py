@@ -12,6 +12,7 @@ from onnx import ModelProto, numpy_helper, parser
 import halfulp as hu
 from halfulp.conversion import api, subject
 from halfulp.conversion.verify import Verification, difference
+from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Node
 from halfulp.models.run.helpers import Fallback
 
@@ -50,9 +51,9 @@ def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto]
     real = api.to_opset
 
     def install(change: Callable[[ModelProto], None]) -> None:
-        def to_opset(model: ModelProto, *rest: Any) -> Any:
-            changes = real(model, *rest)
-            change(model)
+        def to_opset(walk: Walk, opset: int) -> Any:
+            changes = real(walk, opset)
+            change(walk.model)
             return changes
 
         monkeypatch.setattr(api, "to_opset", to_opset)

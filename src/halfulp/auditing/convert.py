@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Use
 from halfulp.conversion.targets import for_target, known_targets
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.tensors import enum_of
 
@@ -56,7 +57,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
         return Conversion(refused="the type of an input is not known")
     name = "model"
     try:
-        changes = for_target(_alone(use), target, name, None)
+        changes = for_target(check_clauses(Walk(_alone(use), name, None)), target)
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))

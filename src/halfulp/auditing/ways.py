@@ -15,6 +15,7 @@ from halfulp.auditing.findings import NodeReport, Ways
 from halfulp.auditing.target import Statement
 from halfulp.conversion.repair import contradicted, repaired
 from halfulp.conversion.targets import for_target
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.tensors import type_of
 
@@ -59,7 +60,7 @@ def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> 
     copy = ModelProto()
     copy.CopyFrom(proto)
     try:
-        for_target(copy, target, file, folder)
+        for_target(check_clauses(Walk(copy, file, folder)), target)
     except HalfulpError as error:
         return error.message
     return ""

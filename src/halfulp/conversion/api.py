@@ -222,8 +222,7 @@ class _Work:
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
             if has_ours(self.before):
-                self._walk = Walk(self.model, self.file, self.folder)
-                check_clauses(self._walk)
+                self._walk = check_clauses(Walk(self.model, self.file, self.folder))
                 self.changes += self._walk.told()
         elif repair:
             raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=self.format)
@@ -282,7 +281,7 @@ class _Work:
         named = enumerate(proto.graph.node)
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
-            self.changes += to_opset(proto, to_onnx.OPSET, self.file, self.folder)
+            self.changes += to_opset(Walk(proto, self.file, self.folder), to_onnx.OPSET)
         return neutral(build(proto, self.file, self.folder), said, labels)
 
     def edit(
@@ -297,17 +296,17 @@ class _Work:
     ) -> None:
         """Convert an ONNX model to an opset and a target, and check the result."""
         if opset is not None:
-            self.changes += to_opset(model, opset, self.file, self.folder, self._taken_walk())
+            self.changes += to_opset(self._next_walk(model), opset)
         if target is not None:
-            self.changes += for_target(model, target, self.file, self.folder, self._taken_walk())
+            self.changes += for_target(self._next_walk(model), target)
         if prelu is not None:
-            self.changes += spelled(model, "PRelu", prelu, self.file, self.folder, self._taken_walk())
+            self.changes += spelled(self._next_walk(model), "PRelu", prelu)
         if pow is not None:
-            self.changes += spelled(model, "Pow", pow, self.file, self.folder, self._taken_walk())
+            self.changes += spelled(self._next_walk(model), "Pow", pow)
         if fuse is not None:
-            self.changes += fuse_norms(model, self.file, self.folder)
+            self.changes += fuse_norms(self._next_walk(model))
         if float32 is not None:
-            self.changes += in_float32(model, float32, self.file, self.folder)
+            self.changes += in_float32(self._next_walk(model), float32)
         found = refusal(model)
         if found is not None and (self._source is None or refusal(self._source) is None):
             self.changes += correct_scalars(model, self.file)
@@ -319,13 +318,10 @@ class _Work:
             said = f"does not pass the onnx package's checker, as it did not before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
 
-    def _taken_walk(self) -> Walk | None:
-        """Return the walk for the first change.
-
-        Later changes make their own, with the types at that point.
-        """
+    def _next_walk(self, model: ModelProto) -> Walk:
+        """Return the walk that has checked the clauses for the first change, and a new one for each later change."""
         walk, self._walk = self._walk, None
-        return walk
+        return walk or Walk(model, self.file, self.folder)
 
     def _refuse(self, found: Refusal, opset: int | None) -> NoReturn:
         shown = {}

@@ -151,7 +151,8 @@ class Editor:
     def keep(self, node: NodeProto) -> None:
         """Add a node unchanged."""
         self.nodes.append(node)
-        self.value_info.add_node(node)
+        if node is not self._replaced:
+            self.value_info.add_node(node)
 
     def add(
         self,
@@ -178,7 +179,7 @@ class Editor:
             inherit(node, like)
         if output is None and result is not None:
             self.value_info.types[name] = Value(name, result.type, result.shape)
-        self.nodes.append(node)
+        self.keep(node)
         return name
 
     def new_name(self, suffix: str) -> str:

@@ -46,21 +46,20 @@ _SMALL = 1 << 24  # bytes of a model that is run node by node
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
 
-def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> list[Change]:
-    """Make nodes compute in float32, in place; return the changes.
+def in_float32(walk: Walk, what: str) -> list[Change]:
+    """Make nodes compute in float32; return the changes.
 
     Args:
-        model: one that the front end accepts.
+        walk: through the model.
         what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else nodes by name, or by
             number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
-        file: its name in messages.
-        folder: where its external data lies.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
     """
-    told = [] if what in ("norms", "pow") else inline(model, file, folder)
-    walk = Walk(model, file, folder)
+    told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
+    if told:
+        walk = walk.again()
     names = {name.strip() for name in what.split(",") if name.strip()}
     found: set[str] = set()
     for owner, opset in walk.owners:
@@ -68,20 +67,20 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
         _put(walk, owner, opset, region)
     if what not in ("norms", "pow") and names - found:
         raise HalfulpError(
-            f"{file}: no node is called {min(names - found)!r}",
+            f"{walk.file}: no node is called {min(names - found)!r}",
             expected="norms, pow, or names of nodes with commas between them; #3 is the node of that number",
         )
     changes = finish(walk)
     if not changes:
-        raise HalfulpError(f"{file}: none of these nodes computes in float16 or bfloat16", got=what)
+        raise HalfulpError(f"{walk.file}: none of these nodes computes in float16 or bfloat16", got=what)
     return [*told, *changes]
 
 
 def _outputs(
-    known: Iterable[tuple[Owner, ValueInfo]], what: str, names: set[str], found: set[str]
+    known: Iterable[tuple[str, Owner, ValueInfo]], what: str, names: set[str], found: set[str]
 ) -> Iterator[str]:
     """Give the first output of each node that is wanted, and of each cast between two of them."""
-    for graph, values in known:
+    for _, graph, values in known:
         wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names

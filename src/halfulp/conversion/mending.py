@@ -52,7 +52,6 @@ class Choices:
         reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
         opset: the newest opset that a node needs.
-        unchecked: the outputs of the nodes that are valid in that opset only.
         per_channel: the nodes whose slopes were read per channel because they have no other meaning.
         doubtful: the nodes that are valid and may be meant otherwise, with the reason.
         found: the names of ``of_node`` that the model has.
@@ -63,7 +62,6 @@ class Choices:
     reads: Mapping[str, int] = field(default_factory=Counter)
     may_raise: bool = True
     opset: int = 0
-    unchecked: set[str] = field(default_factory=set)
     per_channel: list[str] = field(default_factory=list)
     doubtful: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
@@ -187,7 +185,6 @@ class Mender:
                 types = x if x == y else f"{x} with {y}"
                 edit.note(f"stays as it is in opset {opset}, the first in which {node.op_type} takes {types}")
                 self._choices.opset = max(self._choices.opset, opset)
-                self._choices.unchecked.update(node.output)
                 return row
         return None
 

@@ -111,7 +111,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     """
     openvino()
     changes = inline(proto, file, folder)
-    changes += for_target(proto, "openvino", file, folder)
+    changes += for_target(Walk(proto, file, folder), "openvino")
     _declare(proto, file)
     nodes = _ours(proto, file, folder)
     network = _read(proto, file, folder)

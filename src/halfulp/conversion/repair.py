@@ -250,7 +250,7 @@ def _repaired(
     raised: list[Change] = []
     if choices.opset > opset_of(new, file):
         try:
-            to_opset(new, choices.opset, file, folder, unchecked=choices.unchecked)
+            to_opset(Walk(new, file, folder), choices.opset)
         except UnsupportedError:
             again = Choices(choices.slopes, choices.of_node, may_raise=False)
             return _repaired(source, file, folder, again)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import frexp
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm, is_one, legacy_form, products
 from halfulp.conversion.opset import finish, opset_of
-from halfulp.conversion.walk import Walk, check_node
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import plain_domain
@@ -36,18 +35,13 @@ _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
-def spelled(
-    model: ModelProto, operator: str, how: How, file: str, folder: Path | None, walk: Walk | None = None
-) -> list[Change]:
-    """Expand a model's Pow or PRelu nodes into other operators, or fold these, in place; return the changes.
+def spelled(walk: Walk, operator: str, how: How) -> list[Change]:
+    """Expand a model's Pow or PRelu nodes into other operators, or fold these; return the changes.
 
     Args:
-        model: one that the front end accepts.
+        walk: through the model.
         operator: ``Pow`` or ``PRelu``.
         how: ``expand``: into operators that every runtime has. ``fold``: back, from the forms that converters write.
-        file: its name in messages.
-        folder: where its external data lies.
-        walk: the walk to do it in, if there is one that has changed nothing yet.
 
     Raises:
         UnsupportedError: a PRelu of a type that is not known.
@@ -56,15 +50,13 @@ def spelled(
         raise HalfulpError(
             f"{operator.lower()} can be expanded or folded", expected="expand or fold", got=how
         )
-    opset_of(model, file)
-    walk = walk or Walk(model, file, folder)
+    opset_of(walk.model, walk.file)
     expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
     kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
     for owner, opset in walk.owners:
         if how == "expand":
 
-            def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-                check_node(node, opset, edit.value_info)
+            def rewrite(node: NodeProto, edit: Editor) -> None:
                 if not expand(node, edit):
                     why = "no products, roots and reciprocals give this power"
                     edit.note("stays as it is", why, is_notice=True)

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from halfulp.conversion.editor import (
     SIGNIFICANT,
@@ -30,12 +29,12 @@ from halfulp.conversion.editor import (
 )
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
 from halfulp.conversion.spellings import expand_pow, expand_prelu
-from halfulp.conversion.walk import Walk, check_node
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, reached
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, is_ours, reached
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
 
@@ -186,59 +185,48 @@ def known_targets() -> Mapping[str, Target]:
     return {target.name: target for target in rows}
 
 
-def for_target(
-    model: ModelProto, name: str, file: str, folder: Path | None, walk: Walk | None = None
-) -> list[Change]:
-    """Rewrite a model in place for a target, and return the changes.
-
-    Args:
-        model: one that the front end accepts.
-        name: one of :func:`known_targets`.
-        file: its name in messages.
-        folder: where its external data lies.
-        walk: the walk to do it in, if there is one that has changed nothing yet.
+def for_target(walk: Walk, name: str) -> list[Change]:
+    """Rewrite a model for a target, one of :func:`known_targets`, and return the changes.
 
     Raises:
         HalfulpError: the target does not exist.
-        UnsupportedError: a node can't be rewritten, or not be brought to an opset of the target's.
-        ModelError: a node breaks a clause of the version that it is of.
+        UnsupportedError: a node can't be rewritten, or has no form in the target's opsets.
     """
     known = known_targets()
     found = named(str(name), known, RUNTIME_ALIASES)
     if found is None:
         raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
     target = known[found]
-    changes = _into_range(model, target, file, folder, walk)
-    if changes or walk is None:
-        walk = Walk(model, file, folder)
+    changes = _into_range(walk, target)
+    if changes:
+        walk = walk.again()
     for owner, opset in walk.owners:
 
-        def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-            check_node(node, opset, edit.value_info)
+        def rewrite(node: NodeProto, edit: Editor) -> None:
             (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
 
-        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, rewrite, name)
+        walk.rewrite(owner, opset, is_ours, rewrite, name)
     return changes + finish(walk)
 
 
-def _into_range(
-    model: ModelProto, target: Target, file: str, folder: Path | None, walk: Walk | None
-) -> list[Change]:
+def _into_range(walk: Walk, target: Target) -> list[Change]:
     oldest, newest = target.opsets
-    own = opset_of(model, file)
+    own = opset_of(walk.model, walk.file)
     wanted = min(max(own, oldest), newest or NEWEST)
     opsets = [(f"opset {own}", own)]
-    for function in reached(model):
+    for function in reached(walk.model):
         opset = default_opset(function.opset_import)
         if opset is not None:
             opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))
     said = []
     for whose, opset in opsets:
         if opset < oldest:
-            said.append(Change(file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later"))
+            said.append(
+                Change(walk.file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later")
+            )
         elif newest is not None and opset > newest:
-            said.append(Change(file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
-    return [*said, *to_opset(model, wanted, file, folder, walk)] if said else []
+            said.append(Change(walk.file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
+    return [*said, *to_opset(walk, wanted)] if said else []
 
 
 # --- Pow ------------------------------------------------------------------------------------------
