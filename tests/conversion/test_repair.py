@@ -483,6 +483,21 @@ def test_an_unknown_rank_needs_a_choice() -> None:
     assert "X has no dim -99" in left(hu.repair(source, slopes=-99))[0]
 
 
+@pytest.mark.parametrize("slopes", [None, "channel"])
+def test_an_unknown_rank_is_that_of_the_other_slopes(slopes: str | None) -> None:
+    body = """{ t = my.Act(x)  y = PRelu(t, s)  z = PRelu(image, s) }"""
+    source = model(f"g (float x, float[1, 3, 4, 5] image) => (float y, float[1, 3, 4, 5] z) {SLOPE} {body}")
+    source.graph.input[0].type.tensor_type.ClearField("shape")
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    source.opset_import.add(domain="my", version=1)
+    found = hu.repair(source, slopes=slopes)
+    assert [line.rpartition(": ")[2] for line in said(found)] == [
+        "per channel of X, [1, 3, 4, 5]",
+        "along dim -3 of X, [...]",
+    ]
+    assert found.left == ()
+
+
 @pytest.mark.parametrize(
     ("shape", "outcome"),
     [

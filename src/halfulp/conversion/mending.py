@@ -52,7 +52,7 @@ class Choices:
         reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
         opset: the newest opset that a node needs.
-        per_channel: the nodes whose slopes were read per channel because they have no other meaning.
+        per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
         doubtful: the nodes that are valid and may be meant otherwise, with the reason.
         found: the names of ``of_node`` that the model has.
     """
@@ -62,7 +62,7 @@ class Choices:
     reads: Mapping[str, int] = field(default_factory=Counter)
     may_raise: bool = True
     opset: int = 0
-    per_channel: list[str] = field(default_factory=list)
+    per_channel: set[int] = field(default_factory=set)
     doubtful: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
 
@@ -220,6 +220,8 @@ class Mender:
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
+            if asked == "channel" and len(self._choices.per_channel) == 1:
+                return 1 - min(self._choices.per_channel)  # the rank at the model's other slopes
             name = shlex.quote(f"{node.name or edit.label}=-3")
             doubt = f"X must have {size} elements in its last dim, and its shape is not known"
             choice = (
@@ -263,8 +265,8 @@ class Mender:
         along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
         was, now = _text(slope.shape), _text(shape)
         edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
-        if is_channel and size != 1:
-            self._choices.per_channel.append(edit.label)
+        if rank is not None and is_channel and size != 1:
+            self._choices.per_channel.add(rank)
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
         """Change the shape of an input of this graph and its default; tell whether the value is an input."""

@@ -234,7 +234,7 @@ def _repaired(
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _mend(walk, choices)
-    if choices.per_channel and choices.doubtful and choices.slopes is None:
+    if choices.per_channel and choices.doubtful and choices.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         choices.slopes = "channel"
         choices.doubtful.clear()

@@ -268,7 +268,7 @@ def check_clauses(walk: Walk) -> Walk:
                     x, slope = (known.value(name).shape for name in node.input)
                     if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
                         doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
-                        walk.changes.append(Change(walk.label(path, node), doubt))
+                        walk.changes.append(Change(walk.label(path, node), doubt, is_notice=True))
     return walk
 
 

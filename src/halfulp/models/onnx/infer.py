@@ -226,10 +226,14 @@ def infer_types(
     inferred = _inferred(light)
     if ask != "none" and _ask_onnxruntime(inferred, ask):
         inferred = _inferred(inferred)
-    if _declare_by_readers(inferred):
-        inferred = _inferred(inferred)
+    found = _types(inferred, file)
+    return _types(_inferred(inferred), file) if _declare_by_readers(inferred, found) else found
+
+
+def _types(model: ModelProto, file: str) -> dict[str, Types]:
+    """Return the types that a model declares for the values of each graph, by the graph's path."""
     found: dict[str, Types] = {}
-    for path, graph in graphs(inferred.graph):
+    for path, graph in graphs(model.graph):
         assert isinstance(graph, GraphProto)
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
@@ -265,7 +269,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
         return False
     probe = ModelProto()
     probe.CopyFrom(model)
-    shapes = _shapes(model)
+    shapes = _shapes(_types(model, ""))
     exact = True  # whether it is asked about the very shapes of the model
     for node in every_node(probe.graph):
         if node.op_type == "Pow" and not plain_domain(node.domain):
@@ -321,39 +325,34 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     return found
 
 
-def _shapes(model: ModelProto) -> dict[str, Shape]:
-    """Return the shapes that a model declares of the values of all its graphs, weights included."""
-    found: dict[str, Shape] = {}
-    for _, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
-        for info in (*graph.value_info, *graph.output, *graph.input):
-            with contextlib.suppress(ModelError):
-                found[info.name] = declared(info, "").shape
-        found.update((tensor.name, tuple(tensor.dims)) for tensor in graph.initializer)
-    return found
+def _shapes(found: dict[str, Types]) -> dict[str, Shape]:
+    return {name: value.shape for types in found.values() for name, value in types.items()}
 
 
-def _declare_by_readers(model: ModelProto) -> bool:
+def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
 
     A Conv reads a value with the rank of its kernel and as many channels; what reads the value before that may keep its
     shape, or its channels.
     """
-    owners = [graph for _, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
-    infos = (info for graph in owners for info in (*graph.value_info, *graph.output, *graph.input))
-    declared_too = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
-    if all(_made(graph) <= declared_too for graph in owners):
+    owners = [(path, graph) for path, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
+    nothing = Value("")
+    unknown = {
+        name
+        for path, graph in owners
+        for name in _made(graph)
+        if types[path].get(name, nothing).shape is None
+    }
+    if not unknown:
         return False
-    shapes = _shapes(model)
-    unknown = {name for graph in owners for name in _made(graph) if shapes.get(name) is None}
-    found: dict[str, Shape] = {}
-    for node in reversed([*every_node(model.graph)]) if unknown else ():
+    shapes, found = _shapes(types), dict[str, Shape]()
+    for node in reversed([*every_node(model.graph)]):
         if node.input and node.input[0] in unknown and not plain_domain(node.domain):
             output = node.output[0] if node.output else ""
             shape = _shape_read(node, shapes, shapes.get(output) or found.get(output))
             if shape is not None:
                 found.setdefault(node.input[0], shape)
-    for graph in owners if found else ():
+    for _, graph in owners if found else ():
         known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
         for name in _made(graph):
             if name not in found:
@@ -438,16 +437,13 @@ def _light(model: ModelProto) -> ModelProto:
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    if len(node.output) != 1 or not node.input:
-        return False
-    if node.op_type == "PRelu":
-        return True
-    if opset >= 7:
+    is_prelu = node.op_type == "PRelu"
+    if (opset >= 7 and not is_prelu) or len(node.output) != 1 or not node.input:
         return False
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
     consumes = schema is not None and "consumed_inputs" in schema.attributes
-    return consumes or node.op_type in _SAME_AS_FIRST
+    return is_prelu or consumes or node.op_type in _SAME_AS_FIRST
 
 
 class _Call(NamedTuple):
