@@ -58,9 +58,9 @@ runtime.
 
 ::: halfulp.running.run
 
-::: halfulp.conversion.api.convert
+::: halfulp.conversion.convert
 
-::: halfulp.conversion.api.Conversion
+::: halfulp.conversion.Conversion
 
 ::: halfulp.conversion.repair.repair
 

@@ -14,10 +14,11 @@ from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 import halfulp as hu
+import halfulp.conversion as api
 from halfulp.cli import app
-from halfulp.conversion import api, verify
+from halfulp.conversion import verify
 from halfulp.conversion.editor import Change
-from halfulp.conversion.subject import Run, Subject
+from halfulp.conversion.verify import Run, Subject
 from halfulp.conversion.walk import Walk
 
 

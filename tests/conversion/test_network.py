@@ -14,7 +14,7 @@ from onnx import ModelProto, numpy_helper, parser
 import halfulp as hu
 from halfulp.conversion import network
 from halfulp.conversion.network import compare_network
-from halfulp.conversion.subject import Run, Subject
+from halfulp.conversion.verify import Run, Subject
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.onnx import load
 

@@ -24,15 +24,13 @@ from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
 from halfulp.auditing.rounding import rounding
 from halfulp.conversion.float32 import HALVES, as_declared, has_halves, norms, widened
-from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.graph import Array, Model
-from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types
-from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.tensors import TensorReader, mapped, release
 from halfulp.models.onnx.walk import is_ours
-from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, lost
@@ -319,7 +317,7 @@ class _Network:
     def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
         self._rounded = rounded
         self._proto, self._file = proto, file
-        self._subject = Subject(build(proto, file, folder, keep_unknown=True), proto, folder)
+        self._subject = Subject.of(proto, file, folder)
         self._made = {name: node for node in proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}
         self._sizes: dict[str, int] = {}

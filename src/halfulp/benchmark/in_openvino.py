@@ -20,7 +20,7 @@ from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, core, sentence, tensor_of
-from halfulp.models.onnx.weights import release
+from halfulp.models.onnx.tensors import release
 from halfulp.models.source import format_of
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}

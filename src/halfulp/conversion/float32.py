@@ -18,16 +18,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.subject import Run, Subject, runs
-from halfulp.conversion.verify import Verification
+from halfulp.conversion.verify import Run, Subject, Verification, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Value
-from halfulp.models.onnx import build
 from halfulp.models.onnx.infer import ValueInfo
-from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
-from halfulp.models.onnx.weights import tensors
 from halfulp.models.run.api import run as evaluate
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
@@ -279,7 +276,7 @@ def compare_with_float32(
     assert isinstance(before.model, Model)
     file = before.model.file
     proto = widened(before.proto, file, before.folder)
-    twin = Subject(build(proto, file, before.folder, keep_unknown=True), proto, before.folder)
+    twin = Subject.of(proto, file, before.folder)
     assert isinstance(twin.model, Model)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
     is_small = before.proto.ByteSize() < _SMALL

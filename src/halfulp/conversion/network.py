@@ -26,18 +26,16 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import inline, opset_of
-from halfulp.conversion.subject import Subject, runs
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Verification, nothing_told
+from halfulp.conversion.verify import Subject, Verification, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.tensors import declaration
+from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
-from halfulp.models.onnx.weights import external_data, link
 from halfulp.models.openvino import write
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous

@@ -18,8 +18,8 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.checks import label, schema_in_force
+from halfulp.models.onnx.tensors import external_data
 from halfulp.models.onnx.walk import every_node, plain_domain
-from halfulp.models.onnx.weights import external_data
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")

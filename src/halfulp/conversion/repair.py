@@ -19,8 +19,7 @@ from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
-from halfulp.conversion.subject import Subject, runs
-from halfulp.conversion.verify import Verification, verified
+from halfulp.conversion.verify import Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
@@ -414,7 +413,7 @@ def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
 
 def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
-    subject = Subject(build(found.model, file, found.folder, keep_unknown=True), found.model, found.folder)
+    subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None:
         try:
             network = as_read(source, file, found.folder)
