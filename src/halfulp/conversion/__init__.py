@@ -11,7 +11,8 @@ from typing import Any, Literal, NoReturn, get_args
 from onnx import GraphProto, ModelProto
 
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
-from halfulp.conversion.between import neutral, to_onnx, to_openvino
+from halfulp.conversion.between import neutral
+from halfulp.conversion.between.write import OPSET, to_onnx, to_openvino
 from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
@@ -28,7 +29,7 @@ from halfulp.conversion.output import (
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, spelled
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Subject, Verification, compare, has_foreign, has_ours, verified
+from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_foreign, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, check_integer
 from halfulp.models import load, openvino
@@ -184,19 +185,19 @@ def convert(
         conversion.save(output)
     if not verify:
         return conversion
-    how: dict[str, Any] = {"seed": seed, "dims": dims, "inputs": inputs, "progress": progress}
+    feed = Feed(seed, dims, inputs, progress)
     if isinstance(work.model, Network):
-        return replace(conversion, verification=compare_network(work.before, work.model, **how))
+        return replace(conversion, verification=compare_network(work.before, work.model, feed))
     after = (
         Subject.of(work.model, work.file, work.folder)
         if isinstance(work.model, ModelProto)
         else Subject(work.model)
     )
     if float32 is not None or (fuse is not None and work.is_half):
-        return replace(conversion, verification=compare_with_float32(work.before, after, **how))
-    found = compare(work.before, after, renamed=work.renamed, **how)
+        return replace(conversion, verification=compare_with_float32(work.before, after, feed))
+    found = compare(work.before, after, feed, work.renamed)
     if isinstance(work.model, Model):
-        found = also_in_openvino(found, work.before, work.model, **how)
+        found = also_in_openvino(found, work.before, work.model, feed)
     return replace(conversion, verification=found)
 
 
@@ -262,9 +263,9 @@ class _Work:
         )
         match wanted:
             case "onnx":
-                self.model = to_onnx.write(between, said)
+                self.model = to_onnx(between, said)
             case "openvino":
-                self.model = to_openvino.write(between, said)
+                self.model = to_openvino(between, said)
             case "directml":
                 self.model = between_dxdispatch.write(between, said)
         self.changes += said
@@ -282,7 +283,7 @@ class _Work:
         named = enumerate(proto.graph.node)
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
-            self.changes += to_opset(Walk(proto, self.file, self.folder), to_onnx.OPSET)
+            self.changes += to_opset(Walk(proto, self.file, self.folder), OPSET)
         return neutral(build(proto, self.file, self.folder), said, labels)
 
     def edit(

@@ -223,6 +223,28 @@ class Editor:
         target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
         return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
 
+    def keep_cast(self, node: NodeProto, made: str, back: str) -> None:
+        """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
+        output, shape = node.output[0], self.value_info.value(node.output[0]).shape
+        node.output[0] = self.new_name("wide")
+        self.value_info.types[node.output[0]] = Value(node.output[0], made, shape)
+        self.keep(node)
+        self.cast(node.output[0], back, output=output)
+
+    def retype(self, node: NodeProto, kind: str, noun: str = "exponent", why: str = "") -> bool:
+        """Give a node's second operand another type, if that holds its values exactly; tell whether it does."""
+        name = node.input[1]
+        own, array = self.type_of(name), self.value_info.array(name)
+        if array is not None and (held := exactly_as(array, kind)) is not None:
+            self.note(f"the {noun}, a constant in {own}, is stored in {kind}, exactly")
+            node.input[1] = self.constant(held, noun)
+        elif array is None and holds(kind, own):
+            self.note(f"the {noun} is cast from {own} to {kind}, exactly{why and f': {why}'}")
+            node.input[1] = self.cast(name, kind)
+        else:
+            return False
+        return True
+
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
         value = self.value_info.value(name)

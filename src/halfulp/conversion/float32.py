@@ -18,7 +18,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.verify import Run, Subject, Verification, runs
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Value
@@ -26,7 +26,6 @@ from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
 from halfulp.models.run.api import run as evaluate
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
 
 HALVES = ("float16", "bfloat16")
@@ -257,20 +256,12 @@ def _infos(proto: ModelProto) -> Iterator[onnx.ValueInfoProto]:
                 yield from (*graph.input, *graph.output)
 
 
-def compare_with_float32(
-    before: Subject,
-    after: Subject,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Verification:
+def compare_with_float32(before: Subject, after: Subject, feed: Feed) -> Verification:
     """Run a network before and after a change, and in float32; report both differences from float32.
 
     Args:
         before, after: ONNX models.
-        seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+        feed: the inputs. There are no special values among them.
     """
     assert before.proto is not None
     assert isinstance(before.model, Model)
@@ -286,10 +277,7 @@ def compare_with_float32(
         return partial(evaluate, subject.model) if is_small else runs(subject)[1][0]
 
     run = runner(before)
-    told = ""
-    if inputs is None:
-        made = fit(before.model, run, seed=seed, dims=dims, progress=progress)
-        inputs, told = made.inputs(before.model, seed), str(made)
+    inputs, told = feed.made(before.model, run)
     inputs = by_name(before.model.graph.inputs, inputs, file)
     exact = runner(twin)(as_declared(inputs, twin.model))
     answers = [each(inputs) for each in (run, runner(after))]

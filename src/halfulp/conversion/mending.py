@@ -112,12 +112,7 @@ class Mender:
             raise NoExactForm(_sentence(still))
         if back is None:
             return edit.keep(new)
-        output, shape = new.output[0], edit.value_info.value(new.output[0]).shape
-        new.output[0] = edit.new_name("wide")
-        edit.keep(new)
-        edit.value_info.types[new.output[0]] = Value("", edit.value_info.value(new.input[0]).type, shape)
-        edit.cast(new.output[0], back, output=output)
-        return None
+        return edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
 
@@ -144,12 +139,8 @@ class Mender:
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
         array = edit.value_info.array(node.input[1])
-        if x in bases and array is not None:
-            for kind in wanted:
-                if (held := exactly_as(array, kind)) is not None:
-                    edit.note(f"the {second}, a constant in {y}, is stored in {kind}, exactly")
-                    node.input[1] = edit.constant(held, second)
-                    return row, None
+        if x in bases and array is not None and any(edit.retype(node, kind, second) for kind in wanted):
+            return row, None
         base = edit.value_info.array(node.input[0])
         if one_type and y in bases and base is not None and array is None:
             held = exactly_as(base, y)
@@ -157,9 +148,7 @@ class Mender:
                 edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
                 node.input[0] = edit.constant(held, "base")
                 return row, None
-        if x in bases and one_type and array is None and holds(x, y):
-            edit.note(f"the {second} is cast from {y} to {x}, exactly")
-            node.input[1] = edit.cast(node.input[1], x)
+        if x in bases and one_type and array is None and edit.retype(node, x, second):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None

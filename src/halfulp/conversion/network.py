@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
@@ -27,7 +28,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import inline, opset_of
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Subject, Verification, nothing_told, runs
+from halfulp.conversion.verify import Feed, Subject, Verification, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
@@ -37,7 +38,6 @@ from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
 from halfulp.models.openvino import write
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
@@ -288,21 +288,13 @@ _TOLERANCE = 1e-2
 """A fraction of an output's greatest magnitude. Larger differences are not due to the order of summation."""
 
 
-def compare_network(
-    before: Subject,
-    network: Network,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Verification:
+def compare_network(before: Subject, network: Network, feed: Feed) -> Verification:
     """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
 
     Args:
         before: the ONNX model.
         network: its IR, which runs in f32 on the CPU: with halfulp's operators, and with OpenVINO's own.
-        seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+        feed: the inputs. There are no special values among them.
 
     Returns:
         The result: a line for each output, and a difference if it is more than a hundredth of the output's
@@ -312,21 +304,19 @@ def compare_network(
     assert isinstance(model, Model)
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
     _, (run,) = runs(before)
-    told, notes = "", list[str]()
+    notes: list[str] = []
     try:
+        trial = cache(partial(_runner, network, exact=False))
+
         # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
-        if inputs is None:
-            trial = _runner(network, exact=False)
+        def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
+            for name in turns & tried.keys():
+                if (tried[name] < 0).any():
+                    raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
+            found = trial()(tried)
+            return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
 
-            def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
-                for name in turns & tried.keys():
-                    if (tried[name] < 0).any():
-                        raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
-                found = trial(tried)
-                return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
-
-            made = fit(model, in_both, seed=seed, dims=dims, progress=progress)
-            inputs, told = made.inputs(model, seed), str(made)
+        inputs, told = feed.made(model, in_both)
         expected = run(inputs)
         # Compile again: after a failed inference, OpenVINO may give NaN.
         answers = [_runner(network, exact=exact, notes=notes)(inputs) for exact in (True, False)]
@@ -363,14 +353,14 @@ def compare_network(
     )
 
 
-def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any) -> Verification:
+def also_in_openvino(found: Verification, before: Subject, ir: Model, feed: Feed) -> Verification:
     """Add OpenVINO's results for an IR to a comparison made in halfulp, or a note that it is not installed.
 
     Args:
         found: that comparison, of all bits.
         before: the model that the IR was.
         ir: a graph of OpenVINO's operators.
-        how: as for :func:`compare_network`.
+        feed: the inputs.
     """
     if not found.same:
         return found
@@ -382,7 +372,7 @@ def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any
     xml = write(ir.graph, weights)
     try:
         network = Network(ir.file, openvino().Core().read_model(xml, weights.getvalue()))
-        there = compare_network(before, network, **how)
+        there = compare_network(before, network, feed)
     except (RuntimeError, HalfulpError) as error:  # of no class of its own
         there = replace(found, failure=str(error))
     refused = (f"OpenVINO does not run it: {there.failure}",) if there.failure else ()
@@ -434,12 +424,10 @@ def _apart(right: Any, found: Any) -> tuple[bool, str]:
         return False, "missing" if found is None else f"{show(right)} became {show(found)}"
     if right.shape != found.shape or right.dtype != found.dtype:
         return False, f"{show(right)} became {show(found)}"
-    a, b = right.astype(np.float64), found.astype(np.float64)
-    finite = np.isfinite(a)
-    if (finite != np.isfinite(b)).any() or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+    apart = distance(right, found)
+    if apart is None:
         return False, "infinities or NaN in other places"
-    if np.array_equal(a[finite], b[finite]):
+    away, greatest = apart
+    if not away:
         return True, "equal"
-    greatest = float(np.abs(a[finite]).max())
-    away = float(np.abs(a[finite] - b[finite]).max())
     return away <= _TOLERANCE * greatest, f"at most {away:.2g} away (of {greatest:.2g})"

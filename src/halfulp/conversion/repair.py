@@ -19,7 +19,7 @@ from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
-from halfulp.conversion.verify import Subject, Verification, runs, verified
+from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
@@ -30,7 +30,6 @@ from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
 from halfulp.types import INTEGERS
@@ -171,7 +170,7 @@ def repair(
     if output is not None:
         found.save(output)
     if verify and found.valid:
-        checked = _verify(source, found, file, seed=seed, dims=dims, inputs=inputs, progress=progress)
+        checked = _verify(source, found, file, Feed(seed, dims, inputs, progress))
         found = replace(found, verification=checked)
     return found
 
@@ -411,7 +410,7 @@ def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
     ]
 
 
-def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verification:
+def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None:
@@ -420,14 +419,11 @@ def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verific
         except (ModelError, UnsupportedError):
             network = None
         if network is not None:
-            return compare_network(subject, network, **how)
+            return compare_network(subject, network, feed)
     engine, (run,) = runs(subject)
     assert isinstance(subject.model, Model)
-    inputs, told = how["inputs"], ""
     try:
-        if inputs is None:
-            made = fit(subject.model, run, seed=how["seed"], dims=how["dims"], progress=how["progress"])
-            inputs, told = made.inputs(subject.model, how["seed"]), str(made)
+        inputs, told = feed.made(subject.model, run)
         outputs = run(inputs)
     except (ModelError, UnsupportedError) as error:
         return Verification(0, 0, (), engine, failure=error.message)

@@ -20,8 +20,6 @@ from halfulp.conversion.editor import (
     BROADCASTING,
     Editor,
     NoExactForm,
-    exactly_as,
-    holds,
     inherit,
     is_one,
     products,
@@ -68,22 +66,16 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
         return _integer_pow(node, edit)
     if x == y:
         return edit.keep(node)
-    array = edit.value_info.array(node.input[1])
-    if array is not None:
-        held = exactly_as(array, x)
-        if held is None:
-            raise NoExactForm(
-                f"before opset 12 the exponent has the base's type, and {x} does not hold the constant's value"
-            )
-        edit.note(f"the exponent, a constant in {y}, is stored in {x}, exactly")
-        return edit.keep(_with_second(node, edit.constant(held, "exponent")))
-    if not holds(x, y):
-        raise NoExactForm(
-            f"before opset 12 the exponent has the base's type, and {x} does not hold every {y};"
-            " a power in a wider type would be rounded twice"
-        )
-    edit.note(f"the exponent is cast from {y} to {x}, exactly")
-    return edit.keep(_with_second(node, edit.cast(node.input[1], x)))
+    new = remade(node)
+    if edit.retype(new, x):
+        return edit.keep(new)
+    is_constant = edit.value_info.tensor(node.input[1]) is not None
+    lacks = (
+        "the constant's value"
+        if is_constant
+        else f"every {y}; a power in a wider type would be rounded twice"
+    )
+    raise NoExactForm(f"before opset 12 the exponent has the base's type, and {x} does not hold {lacks}")
 
 
 def _integer_pow(node: NodeProto, edit: Editor) -> None:
@@ -203,10 +195,9 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
         "PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once",
         "a NaN in X comes out as a NaN, but its payload may not",
     )
-    x, slope = (edit.cast(name, "float64") for name in node.input)
-    wide = edit.add("PRelu", [x, slope], edit.value_info.value(x), like=node)
-    edit.cast(wide, "bfloat16", output=node.output[0])
-    return None
+    return edit.keep_cast(
+        remade(node, [edit.cast(name, "float64") for name in node.input]), "float64", "bfloat16"
+    )
 
 
 # --- the others -----------------------------------------------------------------------------------

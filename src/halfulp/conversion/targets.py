@@ -33,7 +33,7 @@ from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
-from halfulp.models.graph import Array, Value
+from halfulp.models.graph import Array
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, is_ours, reached
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
@@ -255,7 +255,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     wanted = exponents if exponents else (base,)
     new = remade(node)
     if y not in wanted:
-        new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
+        _exponent(new, y, base, wanted, edit, target)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
@@ -263,13 +263,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
             between,
         )
         new.input[0] = edit.cast(node.input[0], base)
-        output = new.output[0]
-        new.output[0] = edit.new_name("power")
-        edit.keep(new)
-        shape = edit.value_info.value(output).shape
-        edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
-        edit.cast(new.output[0], x, output=output)
-        return None
+        return edit.keep_cast(new, base, x)
     shape = edit.value_info.value(node.input[0]).shape
     unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
@@ -324,27 +318,21 @@ def wider(x: str, target: Target) -> tuple[str, str]:
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
 
 
-def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target) -> str:
-    """Return the exponent in a type that the target takes, exactly if there is one."""
+def _exponent(
+    node: NodeProto, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target
+) -> None:
+    """Give the exponent a type that the target takes, exactly if there is one."""
     if not is_float(base):
         # With an integer exponent it wraps around, with a float exponent it saturates.
         wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
+    why = f"{target.name} takes no {y} here"
     preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
-    array = edit.value_info.array(name)
-    if array is not None:
-        for kind in preferred:
-            held = exactly_as(array, kind)
-            if held is not None:
-                edit.note(f"the exponent, a constant in {y}, is stored in {kind}, exactly")
-                return edit.constant(held, "exponent")
-    for kind in preferred:
-        if holds(kind, y):
-            edit.note(f"the exponent is cast from {y} to {kind}, exactly: {target.name} takes no {y} here")
-            return edit.cast(name, kind)
+    if any(edit.retype(node, kind, why=why) for kind in preferred):
+        return
     floats = [kind for kind in wanted if is_float(kind)]
     kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost(kind))
-    return edit.cast(name, kind)
+    edit.note(f"the exponent is cast from {y} to {kind}: {why}", lost(kind))
+    node.input[1] = edit.cast(node.input[1], kind)
 
 
 def lost(kind: str) -> str:
@@ -375,10 +363,8 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
         return None
     wide = target.wide if target.wide in taken else "float32"
     edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
-    x, y = (edit.cast(name, wide) for name in new.input)
-    middle = edit.add("PRelu", [x, y], edit.value_info.value(x), like=node)
-    edit.cast(middle, kind, output=node.output[0])
-    return None
+    new.input[:] = [edit.cast(name, wide) for name in new.input]
+    return edit.keep_cast(new, wide, kind)
 
 
 def _cost(kind: str, wide: str) -> str:

@@ -214,6 +214,29 @@ class Verification:
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
 
+class Feed(NamedTuple):
+    """The inputs that two models are compared on.
+
+    Attributes:
+        seed: for made-up inputs; the same seed makes the same inputs.
+        dims: sizes of their symbolic dims. Sizes that run are found for the others.
+        inputs: arrays by name, instead of made-up inputs.
+        progress: gets a line for each run that may take long.
+    """
+
+    seed: int = 0
+    dims: Mapping[str, int] | None = None
+    inputs: Mapping[str, Any] | None = None
+    progress: Callable[[str], None] | None = None
+
+    def made(self, model: Model, run: Run) -> tuple[Mapping[str, Any], str]:
+        """Return inputs on which a model runs, and its made-up sizes as a line, which is empty without any."""
+        if self.inputs is not None:
+            return self.inputs, ""
+        made = fit(model, run, seed=self.seed, dims=self.dims, progress=self.progress)
+        return made.inputs(model, self.seed), str(made)
+
+
 def verified(found: Verification | None) -> str:
     """Return the result of a comparison as the end of a line; empty if there was none."""
     if found is None:
@@ -222,24 +245,14 @@ def verified(found: Verification | None) -> str:
 
 
 def compare(
-    before: Subject,
-    after: Subject,
-    *,
-    seed: int = 0,
-    renamed: Mapping[str, str] | None = None,
-    dims: Mapping[str, int] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
+    before: Subject, after: Subject, feed: Feed, renamed: Mapping[str, str] | None = None
 ) -> Verification:
     """Run two models on the same inputs and compare the outputs' bits.
 
     Args:
-        before, after: with inputs and outputs of the same names, but for
-        renamed: the new names of outputs, by the old.
-        seed: for inputs that are made up, special values among them; the same seed makes the same.
-        dims: sizes for their symbolic dims; the others are found by trying.
-        inputs: these instead.
-        progress: gets a line for each run that may take long.
+        before, after: with inputs and outputs of the same names.
+        feed: the inputs. Made-up ones have special values among them.
+        renamed: the new names of outputs by the old ones, where they differ.
 
     Returns:
         The result. If the first model runs on no made-up inputs, its ``failure`` says so.
@@ -250,7 +263,7 @@ def compare(
     before, after = _silent(before), _silent(after)
     engine, (first, second) = runs(before, after)
     source = _declared(before, {value.name for value in after.model.inputs})
-    made = None
+    (seed, dims, inputs, progress), made = feed, None
     if inputs is None:
         try:
             made = fit(source, first, seed=seed, dims=dims, progress=progress)
@@ -574,6 +587,15 @@ def _makers(proto: ModelProto) -> dict[str, NodeProto]:
     return {name: node for node in proto.graph.node for name in node.output if name}
 
 
+def distance(right: Array, found: Array) -> tuple[float, float] | None:
+    """Return the largest difference of two arrays and the greatest magnitude; None if only one is finite somewhere."""
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
+        return None
+    return float(np.abs(a[finite] - b[finite]).max(initial=0)), float(np.abs(a[finite]).max(initial=0))
+
+
 def _is_near(right: Array, found: Any) -> bool:
     """Return whether floats differ by no more than differences of intermediate rounding can cause."""
     if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
@@ -582,12 +604,8 @@ def _is_near(right: Array, found: Any) -> bool:
         unit = float(ml_dtypes.finfo(right.dtype).eps)  # type: ignore[no-untyped-call]
     except ValueError:  # not a type of floats
         return False
-    a, b = right.astype(np.float64), found.astype(np.float64)
-    finite = np.isfinite(a)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
-        return False
-    away: float = np.abs(a[finite] - b[finite]).max(initial=0)
-    return away <= _ROUNDINGS * unit * float(np.abs(a[finite]).max(initial=0))
+    apart = distance(right, found)
+    return apart is not None and apart[0] <= _ROUNDINGS * unit * apart[1]
 
 
 def difference(a: Any, b: Any) -> str | None:
