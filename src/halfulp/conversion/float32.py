@@ -91,12 +91,18 @@ def _outputs(
         yield from (node.output[0] for node in wanted)
 
 
-def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
-    """Return the norms of a graph: the nodes of each from its square to the division by its root."""
+def readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
+    """Return the nodes of a graph that read each value."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in dict.fromkeys(node.input):
             readers.setdefault(name, []).append(node)
+    return readers
+
+
+def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
+    """Return the norms of a graph: the nodes of each from its square to the division by its root."""
+    readers = readers_of(graph)
 
     def varies(name: str) -> bool:
         return known.tensor(name) is None

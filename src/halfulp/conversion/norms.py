@@ -10,7 +10,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import norms
+from halfulp.conversion.float32 import norms, readers_of
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
@@ -101,10 +101,7 @@ def _ones(shape: Sequence[object], type: str) -> Array:
 
 def _matched(graph: Owner, known: ValueInfo) -> list[_Norm]:
     makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
+    readers = readers_of(graph)
     reads = Counter(read_names(graph))
     found = []
     for nodes in norms(graph, known):
