@@ -76,7 +76,7 @@ def test_refused(name: str, way: str, tmp_path: Path, monkeypatch: pytest.Monkey
     result = CliRunner().invoke(app, [word.replace("{opset}", str(opset)) for word in WAYS[way]])
     assert result.exit_code == 2
     operator = words.split("onnx.")[1].split(".C")[0]
-    spec = f"halfulp spec onnx.{operator} shows what is allowed"
+    spec = f"halfulp spec onnx.{operator} shows its clauses"
     assert (
         result.output.splitlines()[0]
         == f"ModelError m.onnx, node {words}; {spec}; halfulp repair may mend it"

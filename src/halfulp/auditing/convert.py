@@ -43,7 +43,7 @@ class Conversion:
     @property
     def needed(self) -> bool:
         """Whether the target requires changes to the node."""
-        return self.refused is not None or any(step.what != "stays as it is" for step in self.steps)
+        return self.refused is not None or any(step.what != "stays unchanged" for step in self.steps)
 
 
 def conversion(use: Use, target: str) -> Conversion | None:

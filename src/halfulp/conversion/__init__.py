@@ -115,7 +115,7 @@ def convert(
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, or an ``onnx.ModelProto`` (which is left as it is).
+            file, or an ``onnx.ModelProto`` (which is not changed).
         output: where to write the result; nowhere if not given. It is written before it is verified, whatever
             that finds.
         to: the format; that of ``output`` by its suffix, or the model's own, where not given.
@@ -317,7 +317,7 @@ class _Work:
                 self._refuse(found, opset)
         elif found is not None:
             # A checker error that the source model has, too, is only reported.
-            said = f"does not pass the onnx package's checker, as it did not before: {found.reason}"
+            said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
 
     def _next_walk(self, model: ModelProto) -> Walk:
@@ -330,6 +330,6 @@ class _Work:
         if self._source is not None and opset is not None:
             same = same_version(found.op_type, opset_of(self._source, self.file))
             if same is not None and not same[0] <= opset <= same[1]:
-                shown["expected"] = f"--opset {same[0]} to {same[1]}, where {found.op_type} stays as it is"
+                shown["expected"] = f"--opset {same[0]} to {same[1]}, where {found.op_type} stays unchanged"
         said = f"converted, it would not pass the onnx package's checker: {found.reason}"
         raise ModelError(said, file=self.file, node=found.node, **shown)

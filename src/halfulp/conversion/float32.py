@@ -267,7 +267,7 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed) -> Verific
 
     Args:
         before, after: ONNX models.
-        feed: the inputs. There are no special values among them.
+        feed: the inputs. Special values are not among them.
     """
     assert before.proto is not None
     assert isinstance(before.model, Model)

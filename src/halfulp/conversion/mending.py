@@ -172,7 +172,9 @@ class Mender:
             row = in_force("onnx", node.op_type, opset)
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
-                edit.note(f"stays as it is in opset {opset}, the first in which {node.op_type} takes {types}")
+                edit.note(
+                    f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
+                )
                 self._choices.opset = max(self._choices.opset, opset)
                 return row
         return None
@@ -282,7 +284,7 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
     if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
-        raise NoExactForm(f"{row.id} has no attribute {names}; nothing says what it is to mean")
+        raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
     kept = [a for a in node.attribute if a.name in known]
     del node.attribute[:]
     node.attribute.extend(kept)

@@ -90,7 +90,7 @@ def openvino() -> Any:
         return import_module("openvino")
     except ImportError as error:
         raise UnsupportedError(
-            f"a network with operators that are not ours becomes an IR by OpenVINO, which can't be imported: {error}",
+            f"OpenVINO converts networks with operators other than Pow and PRelu, and can't be imported: {error}",
             expected="pip install 'halfulp[openvino]'",
         ) from None
 
@@ -118,7 +118,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
         why = _difference(node, by_name.get(node.output))
         if why:
             raise UnsupportedError(
-                f"{file}, node {node.label}: OpenVINO's reader does not keep what it means: {why}"
+                f"{file}, node {node.label}: OpenVINO's reader does not keep its meaning: {why}"
             )
     return network, changes
 
@@ -247,7 +247,7 @@ def _other_operand(source: Any, name: str, value: Value, constant: Array | None)
     producer = source.get_node()
     if constant is not None:
         if producer.get_type_name() != "Constant":
-            return f"its operand {name!r} is no constant any more"
+            return f"its operand {name!r} is not a constant any more"
         held = array_of(producer)
         if (held.dtype, held.shape, held.tobytes()) != (constant.dtype, constant.shape, constant.tobytes()):
             return f"its constant {name!r} is another"
@@ -270,7 +270,7 @@ def _other_slope(found: Any, node: _Node) -> str:
     if slope.rank.get_length() != 1 or (slope.is_static and slope[0].get_length() == 1):
         return ""
     if x.rank.is_dynamic or x.rank.get_length() > 2:
-        return "its slope of rank 1 may be taken for one per channel"
+        return "OpenVINO may read its slope of rank 1 per channel"
     return ""
 
 
@@ -294,7 +294,7 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     Args:
         before: the ONNX model.
         network: its IR, which runs in f32 on the CPU: with halfulp's operators, and with OpenVINO's own.
-        feed: the inputs. There are no special values among them.
+        feed: the inputs. Special values are not among them.
 
     Returns:
         The result: a line for each output, and a difference if it is more than a hundredth of the output's
@@ -394,7 +394,7 @@ def _runner(
     """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
 
     Args:
-        network: its model is left as it is.
+        network: its model is not changed.
         exact: whether halfulp's operators are put into a copy of it.
         notes: gets a sentence for each node that stays OpenVINO's own all the same.
 

@@ -228,7 +228,7 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
         if not isinstance(graph, GraphProto):
             continue
         if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
-            yield 4, "initializers that are no inputs"
+            yield 4, "initializers that are not inputs"
         if graph.quantization_annotation:
             yield 5, "quantization annotations"
         if graph.sparse_initializer:

@@ -183,7 +183,7 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | 
         model: refers to external data by places relative to ``folder``.
         folder: where that data lies.
         path: where to write; the data goes to the same places relative to its folder.
-        data: the bytes of the file that the model was read from, where it is to be written as it was.
+        data: the bytes of the file that the model was read from, where the file is to be copied.
 
     Raises:
         HalfulpError: a file can't be written, or the data would replace another file.

@@ -127,7 +127,7 @@ def repair(
     opset and nodes out of order are put right. A node that can have several meanings is left and named.
 
     Args:
-        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is left as it is).
+        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is not changed).
         output: where to write the result; nowhere if not given.
         slopes: the dim of X that slopes go along where that is open: ``"channel"`` (dim 1), ``"last"`` or a dim's
             number; or these by the names of nodes.
@@ -181,7 +181,7 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left.
 
     Args:
-        source: left as it is.
+        source: the model, which is not changed.
         file: its name in messages.
         folder: where its external data lies.
         slopes: as for :func:`repair`.

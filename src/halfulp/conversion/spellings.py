@@ -59,7 +59,7 @@ def spelled(walk: Walk, operator: str, how: How) -> list[Change]:
             def rewrite(node: NodeProto, edit: Editor) -> None:
                 if not expand(node, edit):
                     why = "no products, roots and reciprocals give this power"
-                    edit.note("stays as it is", why, is_notice=True)
+                    edit.note("stays unchanged", why, is_notice=True)
                     edit.keep(node)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
@@ -188,7 +188,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
     value, kind = edit.value_info.value(x), edit.type_of(x)
     reason = why and f": {why}"
     if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
+        edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [x], output=node.output[0], like=node)
         return True
     if edit.opset < _OLDEST_WHERE:

@@ -173,7 +173,7 @@ def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
         return edit.keep(node)
     x = edit.value_info.value(node.input[0])
     if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
+        edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
         return None
     edit.note(f"PRelu takes no {kind} before opset 9: x + (x < 0) * (slope * x - x), which is the same")
@@ -215,7 +215,7 @@ def _constant_12_11(node: NodeProto, edit: Editor) -> None:
     tensor = held_tensor(node)
     if node.attribute[0].name not in ("value", "sparse_value"):
         if tensor is None:
-            raise NoExactForm("before opset 12 a Constant holds a tensor only, and this one is no tensor")
+            raise NoExactForm("before opset 12 a Constant holds a tensor only, and this one is not a tensor")
         new = onnx.helper.make_node("Constant", [], list(node.output), value=tensor)
         inherit(new, node)
         return edit.keep(new)
@@ -286,7 +286,7 @@ def _constant(node: NodeProto, index: int, edit: Editor, default: Array | None =
     if array is None:
         raise NoExactForm(
             f"before opset {edit.opset + 1} {node.op_type} says {node.input[index]!r} in an attribute,"
-            " and it is no constant"
+            " and it is not a constant"
         )
     return array
 
@@ -394,7 +394,7 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
     """An index does not count from the end before opset 11."""
     indices = edit.value_info.array(node.input[1])
     if indices is None:
-        raise NoExactForm("before opset 11 Gather takes no negative index, and these are no constant")
+        raise NoExactForm("before opset 11 Gather takes no negative index, and these are not constants")
     new = remade(node)
     if (indices < 0).any():
         (axis,) = _axes(np.array([_attribute(node, "axis", 0)]), node.input[0], edit)
@@ -588,7 +588,7 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
         dims = [dim for dim in shape or () if isinstance(dim, int) and dim]
         if len(dims) < len(sizes) or (sizes % dims).any():
             raise NoExactForm(
-                "before opset 11 Resize goes by scales, and its sizes are no multiples of X's dims"
+                "before opset 11 Resize goes by scales, and its sizes are not multiples of X's dims"
             )
         scales = edit.constant((sizes // dims).astype(np.float32), "scales")
     new = remade(node, node.input[:1], {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
@@ -599,7 +599,7 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
 def _resize_10_9(node: NodeProto, edit: Editor) -> None:
     """Upsample is equivalent for scales of at least 1."""
     if (_constant(node, 1, edit) < 1).any():
-        raise NoExactForm("before opset 10 there is no Resize, and Upsample makes nothing smaller")
+        raise NoExactForm("before opset 10 Resize does not exist, and Upsample makes nothing smaller")
     new = remade(node, node.input[:2])
     new.op_type = "Upsample"
     edit.note("becomes Upsample")

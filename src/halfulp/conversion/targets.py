@@ -238,8 +238,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         if expand_pow(node, edit, why):
             return None
         if not target.bases:
-            raise NoExactForm(f"{why}, and its exponent is no constant that products or roots stand for")
-        edit.note("stays as it is", why)
+            raise NoExactForm(f"{why}, and products or roots do not give its exponent")
+        edit.note("stays unchanged", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
     if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
@@ -267,9 +267,9 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     shape = edit.value_info.value(node.input[0]).shape
     unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
-        edit.note("stays as it is", unlike)
+        edit.note("stays unchanged", unlike)
     elif target.widens_base and x in target.unlike:
-        edit.note("the base's type stays as it is", target.unlike[x])
+        edit.note("the base's type stays unchanged", target.unlike[x])
     return edit.keep(new)
 
 
@@ -356,7 +356,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if kind in taken:
         unlike = target.unlike.get(kind)
         if unlike is not None:
-            edit.note("stays as it is" if slope == node.input[1] else "its type stays as it is", unlike)
+            edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
         expand_prelu(new, edit, f"{target.name} takes no {kind} here")
@@ -398,12 +398,12 @@ def _padded(node: NodeProto, edit: Editor) -> str:
         return given
     if x.shape is None:
         edit.note(
-            "stays as it is", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
+            "stays unchanged", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
         )
         return given
     name = edit.unsqueeze(given, range(len(x.shape) - 1))
     edit.note(
         f"the slope gets the shape {list(edit.value_info.value(name).shape or ())}:"
-        " one of rank 1 would be taken for one per channel"
+        " OpenVINO reads one of rank 1 per channel"
     )
     return name

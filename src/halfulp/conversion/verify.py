@@ -53,7 +53,7 @@ class Subject:
     """One of the two compared models.
 
     Attributes:
-        model: as it was read.
+        model: the graph or program that was read.
         proto: the ONNX model that it was read from, if it is one.
         folder: where that one's external data lies.
     """

@@ -332,5 +332,5 @@ def _check(
             )
     except SpecError as error:
         shown = dict(error.shown)
-        message = f"{error.message}; halfulp spec {row.id} shows what is allowed"
+        message = f"{error.message}; halfulp spec {row.id} shows its clauses"
         raise SpecError(error.clause, message, **shown) from None

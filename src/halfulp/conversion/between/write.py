@@ -128,7 +128,7 @@ class _OnnxWriter:
         if x in _SLOPED:
             self._node("PRelu", node.inputs, output)
         elif TYPES[x].kind == "uint" or x == "float8_e8m0fnu":
-            self._draft.note(node.label, f"{x} is never below 0: data as it is")
+            self._draft.note(node.label, f"{x} is never below 0: the data is the result")
             self._node("Identity", node.inputs[:1], output)
         else:
             wide, why, differs = "float32", "which holds every product", None
@@ -245,7 +245,7 @@ class _OpenVINOWriter:
         The kind and attributes are those of neutral graphs. ``like`` is the node that the operator replaces.
         """
         if kind not in _NAMES:
-            raise NoExactForm(f"{kind.lower()} is none of OpenVINO's layers that are written here")
+            raise NoExactForm(f"{kind.lower()} is not a layer that halfulp writes for OpenVINO")
         name = output or self._draft.add(kind, inputs, like.label, **attributes)
         match kind:
             case "Reshape":
@@ -361,9 +361,7 @@ class _OpenVINOWriter:
             slope = self._add("Unsqueeze", (slope,), node, axes=(0,))
         elif len(shape) == 1 and len(x.shape or ()) > 2 and not is_one(Value("", None, shape)):
             slope = self._add("Unsqueeze", (slope,), node, axes=tuple(range(len(x.shape or ()) - 1)))
-            draft.note(
-                label, "the slope gets the rank of X: one of rank 1 would be taken for one per channel"
-            )
+            draft.note(label, "the slope gets the rank of X: OpenVINO reads one of rank 1 per channel")
         self._add("PRelu", (name, slope), node, output)
 
 

@@ -52,6 +52,9 @@ _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 # Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
 _SAME_AS_FIRST = {"Add", "Sub", "Mul", "Div", "Pow"}
 
+# These have the type and shape of the first input in every opset. The onnx package does not infer GroupNormalization.
+_KEEPS_FIRST = {"PRelu", "GroupNormalization"}
+
 # The output of these has the shape of the first input, or its first two dims.
 _KEEPS_SHAPE = {
     *("BatchNormalization", "InstanceNormalization", "PRelu", "Relu", "LeakyRelu", "Elu", "Selu", "Clip"),
@@ -437,13 +440,13 @@ def _light(model: ModelProto) -> ModelProto:
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    is_prelu = node.op_type == "PRelu"
-    if (opset >= 7 and not is_prelu) or len(node.output) != 1 or not node.input:
+    always = node.op_type in _KEEPS_FIRST
+    if (opset >= 7 and not always) or len(node.output) != 1 or not node.input:
         return False
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
     consumes = schema is not None and "consumed_inputs" in schema.attributes
-    return is_prelu or consumes or node.op_type in _SAME_AS_FIRST
+    return always or consumes or node.op_type in _SAME_AS_FIRST
 
 
 class _Call(NamedTuple):

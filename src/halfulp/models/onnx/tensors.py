@@ -297,7 +297,7 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
     """Yield a copy of a model without its weights, its name in messages, and the folder that has them.
 
     Args:
-        proto: the model; left as it is.
+        proto: the model, which is not changed.
         file: its name in messages.
         folder: where its external data lies.
     """
