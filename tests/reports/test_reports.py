@@ -251,7 +251,8 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
     # https://github.com/onnx/onnx/issues/2673, 5290, 5988: versions that only take more types, or negative indices
     "No Adapter For Conv": (
         """old (float[1, 3, 5, 7] x) => (float[1, 3, 5, 7] y) <float[4, 3, 1, 1] w, int64[3] i = {0, 2, 1},
-        float[4, 1, 1] s = {0.25, -1, 2, 0.5}> { c = Conv(x, w)  p = PRelu(c, s)  g = Gather<axis = 1>(p, i)  y = Identity(g) }""",
+        float[4, 1, 1] s = {0.25, -1, 2, 0.5}> {
+        c = Conv(x, w)  p = PRelu(c, s)  g = Gather<axis = 1>(p, i)  y = Identity(g) }""",
         "--opset 9",
         {},
         (16,),
