@@ -51,7 +51,7 @@ def rounding(
     if (default_opset(proto.opset_import) or 1) < _OLDEST:
         raise HalfulpError("the opset has no Where")
     own, apart = _each(proto, model, folder, nodes, values, inputs)
-    session, _ = engine.open_session(proto, engine.Settings(ours=False), folder=folder)
+    session = engine.open_session(proto, engine.Settings(ours=False), folder=folder)
     return apart, _apart(own, engine.run_in(session, model, inputs))
 
 
@@ -69,7 +69,7 @@ def _each(
     names = list(nodes)[:_MOST]
     copy = _switched(proto, {name: values[name] for name in names})
     switched = build(copy, model.file, folder, keep_unknown=True)
-    session, _ = engine.open_session(copy, engine.Settings(ours=False, optimized=False), folder=folder)
+    session = engine.open_session(copy, engine.Settings(ours=False, optimized=False), folder=folder)
     off = {name: np.zeros((1,) * values[name].ndim, values[name].dtype) for name in names}
 
     def run(exact: Mapping[str, Array]) -> dict[str, Array]:

@@ -20,9 +20,10 @@ from halfulp.conversion.editor import (
     BROADCASTING,
     Editor,
     NoExactForm,
+    follow,
     inherit,
     is_one,
-    products,
+    recipe,
     remade,
     to_legacy,
     to_numpy,
@@ -91,7 +92,7 @@ def _integer_pow(node: NodeProto, edit: Editor) -> None:
             f" {_MOST_PRODUCT}, can be said otherwise, as a product"
         )
     edit.note(f"{kind} to the power of {power} becomes a product, which wraps around as the power does")
-    products(node, power, edit)
+    follow(recipe(power), node, edit)
 
 
 # --- PRelu ----------------------------------------------------------------------------------------

@@ -238,7 +238,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         if expand_pow(node, edit, why):
             return None
         if not target.bases:
-            raise NoExactForm(f"{why}, and products or roots do not give its exponent")
+            raise NoExactForm(
+                f"{why}, and no products, roots and reciprocals give this power;"
+                " --pow logarithms in the place of --target approximates it"
+            )
         edit.note("stays unchanged", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
