@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
@@ -222,8 +223,7 @@ class _Work:
                 self._source, changes, _ = repaired(self._source, self.file, self.folder)
                 self.changes += changes
             self.before = Subject.of(self._source, self.file, self.folder)
-            self.model = ModelProto()
-            self.model.CopyFrom(self._source)
+            self.model = deepcopy(self._source)
             if has_ours(self.before):
                 self._walk = check_clauses(Walk(self.model, self.file, self.folder))
                 self.changes += self._walk.told()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -196,8 +197,7 @@ class Editor:
     def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
         """Add a constant that is a tensor already, and return its name."""
         name = name or self.new_name(suffix)
-        held = TensorProto()
-        held.CopyFrom(tensor)
+        held = deepcopy(tensor)
         held.name = name
         if isinstance(self.owner, GraphProto):
             # An initializer, because Constant nodes hold only floats before opset 9.
@@ -269,8 +269,7 @@ class Editor:
         value = Value("", self.value_info.value(name).type, shape)
         tensor = self.value_info.tensor(name)
         if tensor is not None and output is None:
-            held = TensorProto()
-            held.CopyFrom(tensor)
+            held = deepcopy(tensor)
             del held.dims[:]
             held.dims.extend(dim for dim in shape or () if isinstance(dim, int))
             return self.constant_tensor(held, "reshaped")
@@ -292,8 +291,7 @@ def remade(
     node: NodeProto, inputs: Sequence[str] | None = None, drop: Container[str] = (), **attributes: Any
 ) -> NodeProto:
     """Return a copy of a node: with these inputs, where given, without some attributes and with others."""
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = deepcopy(node)
     if inputs is not None:
         new.input[:] = inputs
     for attribute in node.attribute:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.editor import Change, Editor
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
 from halfulp.conversion.verify import Feed, Run, Subject, Verification, runs
 from halfulp.conversion.walk import Walk
@@ -172,19 +173,15 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         known = edit.value_info
         types = [known.value(name).type for name in (*node.input, *node.output)]
         if not any(type in HALVES for type in types):
-            copy = NodeProto()
-            copy.CopyFrom(node)
-            copy.input[:] = [wide.get((id(known), name), name) for name in node.input]
-            return edit.keep(node if copy == node else copy)
+            inputs = [wide.get((id(known), name), name) for name in node.input]
+            return edit.keep(node if inputs == node.input else remade(node, inputs))
         back: list[tuple[str, str, str]] = []
         if node.op_type == "Cast" and set(types) <= {"float32", *HALVES}:
             made, output = widened_input(node.input[0], edit), node.output[0]
             wide[id(known), output] = made
             back.append((made, output, str(types[1])))
         else:
-            copy = NodeProto()
-            copy.CopyFrom(node)
-            copy.input[:] = [name and widened_input(name, edit) for name in node.input]
+            copy = remade(node, [name and widened_input(name, edit) for name in node.input])
             for index, name in enumerate(node.output):
                 value = known.value(name)
                 if name and value.type in HALVES:
@@ -229,8 +226,7 @@ def has_halves(proto: ModelProto) -> bool:
 
 def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
     """Return a model with float32 in the place of float16 and bfloat16 everywhere."""
-    copy = ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     reader = TensorReader(file, folder)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS:

@@ -10,11 +10,12 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -93,8 +94,7 @@ class Mender:
         row, back = in_force("onnx", node.op_type, self._opset), None
         broken = _breach(node, self._opset, edit)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
-        new = NodeProto()
-        new.CopyFrom(node)
+        new = deepcopy(node)
         if broken is not None:
             if not whole:
                 raise NoExactForm(_sentence(broken))
@@ -452,8 +452,7 @@ def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
     """Return a value in another shape; a constant is stored in it."""
     tensor = edit.value_info.tensor(name)
     if tensor is not None:
-        held = TensorProto()
-        held.CopyFrom(tensor)
+        held = deepcopy(tensor)
         held.dims[:] = shape
         return edit.constant_tensor(held, "reshaped")
     value = Value("", edit.value_info.value(name).type, shape)

@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
@@ -23,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto
 
-from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.opset import inline, opset_of
+from halfulp.conversion.editor import Change
+from halfulp.conversion.opset import inline
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
@@ -36,7 +37,7 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
-from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
+from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
 from halfulp.models.openvino import write
 from halfulp.models.run.report import show, vacuous
 
@@ -146,8 +147,7 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
         UnsupportedError: OpenVINO refuses the model.
     """
     if proto.functions:
-        copy = ModelProto()
-        copy.CopyFrom(proto)
+        copy = deepcopy(proto)
         inline(copy, file, folder)
         proto = copy
     return _read(proto, file, folder)
@@ -155,27 +155,15 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
     """Return the Pow and PRelu nodes, including those in subgraphs."""
-    found: list[_Node] = []
-
-    def note(node: NodeProto, edit: Editor) -> None:
-        x, y = node.input
-        found.append(
-            _Node(
-                edit.label,
-                node.op_type,
-                (x, y),
-                node.output[0],
-                (edit.value_info.value(x), edit.value_info.value(y)),
-                (edit.value_info.array(x), edit.value_info.array(y)),
-            )
-        )
-        edit.keep(node)
-
     walk = Walk(proto, file, folder)
+    found = []
     for owner, _ in walk.owners:
-        walk.rewrite(
-            owner, opset_of(proto, file), lambda node: node.op_type in SUPPORTED_OPS, note, "openvino"
-        )
+        for path, graph, known in walk.known(owner):
+            for node in filter(is_ours, graph.node):
+                x, y = node.input
+                values, constants = (known.value(x), known.value(y)), (known.array(x), known.array(y))
+                label = walk.label(path, node)
+                found.append(_Node(label, node.op_type, (x, y), node.output[0], values, constants))
     return found
 
 

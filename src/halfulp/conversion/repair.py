@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -227,8 +228,7 @@ def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpErr
 def _repaired(
     source: ModelProto, file: str, folder: Path | None, choices: Choices
 ) -> tuple[ModelProto, list[Change], list[Left]]:
-    new = ModelProto()
-    new.CopyFrom(source)
+    new = deepcopy(source)
     choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
@@ -316,8 +316,7 @@ def _store_constants(walk: Walk) -> None:
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
     """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     try:
         check_clauses(Walk(copy, file, folder))
         build(model, file, folder, keep_unknown=True)

@@ -30,6 +30,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
+from halfulp.specs.tensor import format_shape
 
 Step = Callable[[NodeProto, Editor], None]
 
@@ -117,7 +118,7 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
         name = edit.unsqueeze(name, range(1, len(x.shape) - 1))
     if name != node.input[1]:
         edit.note(
-            f"the slope, of shape {_shape(slope)}, gets the shape {_shape(edit.value_info.value(name))}"
+            f"the slope, of shape {format_shape(slope.shape)}, gets the shape {format_shape(edit.value_info.value(name).shape)}"
         )
     edit.keep(_with_second(node, name))
 
@@ -135,14 +136,14 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
     varied = [lead + axis for axis, dim in enumerate(slope.shape) if dim != 1]
     if len(varied) > 1:
         edit.note(
-            f"the slope of shape {_shape(slope)} stays",
+            f"the slope of shape {format_shape(slope.shape)} stays",
             "the document of PRelu-6 leaves slopes of rank 2 and more open; here they are broadcast as in 7",
         )
         return edit.keep(node)
     flat = edit.squeeze(node.input[1], [axis for axis in range(len(slope.shape)) if lead + axis != varied[0]])
     if varied == [1]:
         if flat != node.input[1]:
-            edit.note(f"the slope, of shape {_shape(slope)}, becomes one of rank 1: per channel")
+            edit.note(f"the slope, of shape {format_shape(slope.shape)}, becomes one of rank 1: per channel")
         return edit.keep(_with_second(node, flat))
     if len(x.shape) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
@@ -255,10 +256,6 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
 
 def _with_second(node: NodeProto, name: str) -> NodeProto:
     return remade(node, [node.input[0], name])
-
-
-def _shape(value: Value) -> str:
-    return "?" if value.shape is None else str([dim or "?" for dim in value.shape])
 
 
 # --- others, one opset down -----------------------------------------------------------------------

@@ -8,6 +8,7 @@ old model computes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -81,8 +82,7 @@ class Subject:
         graph = replace(self.model.graph, outputs=tuple(Value(name, kind="undeclared") for name in names))
         proto = None
         if self.proto is not None:
-            proto = ModelProto()
-            proto.CopyFrom(self.proto)
+            proto = deepcopy(self.proto)
             del proto.graph.output[:]
             proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
         return Subject(replace(self.model, graph=graph), proto, self.folder)
@@ -90,8 +90,7 @@ class Subject:
     def with_operands(self, values: Mapping[str, Array]) -> Subject:
         """Return an ONNX model whose nodes read these tensors of the graph, and give their own as :func:`given`."""
         assert self.proto is not None
-        proto = ModelProto()
-        proto.CopyFrom(self.proto)
+        proto = deepcopy(self.proto)
         graph = proto.graph
         for node in graph.node:
             node.output[:] = [given(name) if name in values else name for name in node.output]

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections import ChainMap, defaultdict
 from collections.abc import Sequence
+from copy import deepcopy
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, cast
 
@@ -226,11 +227,11 @@ def infer_types(
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
-    inferred = _inferred(light)
-    if ask != "none" and _ask_onnxruntime(inferred, ask):
-        inferred = _inferred(inferred)
-    found = _types(inferred, file)
-    return _types(_inferred(inferred), file) if _declare_by_readers(inferred, found) else found
+    found = inferred(light)
+    if ask != "none" and _ask_onnxruntime(found, ask):
+        found = inferred(found)
+    types = _types(found, file)
+    return _types(inferred(found), file) if _declare_by_readers(found, types) else types
 
 
 def _types(model: ModelProto, file: str) -> dict[str, Types]:
@@ -252,7 +253,8 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return found
 
 
-def _inferred(model: ModelProto) -> ModelProto:
+def inferred(model: ModelProto) -> ModelProto:
+    """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
     with contextlib.suppress(*refusals):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -271,8 +273,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
     if all(name in known for node in asked for name in node.output):
         return False
-    probe = ModelProto()
-    probe.CopyFrom(model)
+    probe = deepcopy(model)
     shapes = _shapes(_types(model, ""))
     exact = True  # whether it is asked about the very shapes of the model
     for node in every_node(probe.graph):
