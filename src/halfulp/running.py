@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from onnx import ModelProto
 
 from halfulp.auditing.data import losses_in
-from halfulp.conversion.subject import Subject, has_ours, is_all_ours, runs_in_openvino
+from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.installed import has_module

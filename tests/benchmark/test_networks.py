@@ -19,7 +19,7 @@ import halfulp as hu
 from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
 from halfulp.benchmark.network import Network, light, network_of, watched
 from halfulp.models import load
-from halfulp.models.onnx.weights import release
+from halfulp.models.onnx.tensors import release
 from halfulp.models.run.inputs import make_inputs
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>

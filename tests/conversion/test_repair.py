@@ -217,7 +217,7 @@ def test_the_opset_is_raised_where_a_newer_one_takes_the_types(body: str, types:
     found = hu.repair(model(body, opset=8))
     operator = "PRelu" if "PRelu" in body else "Pow"
     assert said(found) == [
-        f"#0 ({operator}): stays as it is in opset {opset}, the first in which {operator} takes {types}",
+        f"#0 ({operator}): stays unchanged in opset {opset}, the first in which {operator} takes {types}",
         f"<ModelProto>: becomes one of opset {opset}",
     ]
     assert found.valid
@@ -339,12 +339,12 @@ def test_one_certain_slope_decides_for_the_doubtful_ones() -> None:
         (
             "g (float[3] x) => (float[3] y) <float s = {2}> { y = PRelu<alpha = 0.5>(x, s) }",
             9,
-            "#0 (PRelu): onnx.PRelu-9 has no attribute alpha; nothing says what it is to mean",
+            "#0 (PRelu): onnx.PRelu-9 has no attribute alpha; its meaning is not known",
         ),
         (
             "g (float[3] x) => (float[3] y) { y = Pow(x) }",
             9,
-            "#0 (Pow): Pow takes 2 inputs; halfulp spec onnx.Pow-7 shows what is allowed; expected: X, Y; got: 1 input",
+            "#0 (Pow): Pow takes 2 inputs; halfulp spec onnx.Pow-7 shows its clauses; expected: X, Y; got: 1 input",
         ),
         (
             'g (float[3] x) => (float[3] y) { e = Constant<value_string = "two">()  y = Pow(x, e) }',
@@ -504,6 +504,21 @@ def test_an_unknown_rank_needs_a_choice() -> None:
     assert (chosen.left, chosen.valid) == ((), True)
     assert hu.repair(source, slopes="last").left == ()
     assert "X has no dim -99" in left(hu.repair(source, slopes=-99))[0]
+
+
+@pytest.mark.parametrize("slopes", [None, "channel"])
+def test_an_unknown_rank_is_that_of_the_other_slopes(slopes: str | None) -> None:
+    body = """{ t = my.Act(x)  y = PRelu(t, s)  z = PRelu(image, s) }"""
+    source = model(f"g (float x, float[1, 3, 4, 5] image) => (float y, float[1, 3, 4, 5] z) {SLOPE} {body}")
+    source.graph.input[0].type.tensor_type.ClearField("shape")
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    source.opset_import.add(domain="my", version=1)
+    found = hu.repair(source, slopes=slopes)
+    assert [line.rpartition(": ")[2] for line in said(found)] == [
+        "per channel of X, [1, 3, 4, 5]",
+        "along dim -3 of X, [...]",
+    ]
+    assert found.left == ()
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,9 @@ def test_an_exponent_that_is_none_of_these_stays() -> None:
     for model in (power(2.2), power(17), power(-2.6), power(-1, "int64")):
         found = hu.convert(model, pow="expand")
         (said,) = map(str, found.changes)
-        assert said.startswith("#0 (Pow): stays as it is (no products, roots and reciprocals give this power")
+        assert said.startswith(
+            "#0 (Pow): stays unchanged (no products, roots and reciprocals give this power"
+        )
         assert ("--pow logarithms computes it approximately" in said) == ("int64" not in str(model))
         assert found.summary == "0 changes"
 

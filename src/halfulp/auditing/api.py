@@ -33,7 +33,7 @@ from halfulp.auditing.target import (
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
-from halfulp.models.onnx.weights import mapped, release
+from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
 
 __all__ = ["audit"]

@@ -165,7 +165,7 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
         return _repair(model.file) + (f": {what}" if what else "")
     if ways.error:
         return f"halfulp repair refuses the model: {ways.error}"
-    shown = f"; halfulp spec {node.operator} shows what is allowed" if node.operator in ids() else ""
+    shown = f"; halfulp spec {node.operator} shows its clauses" if node.operator in ids() else ""
     return f"correct the model{shown}"
 
 

@@ -24,8 +24,8 @@ from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summ
 from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
+from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.onnx.weights import release
 from halfulp.models.run.report import NodeRun, RunReport, sentence, vacuous
 from halfulp.models.source import format_of
 

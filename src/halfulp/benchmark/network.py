@@ -16,12 +16,12 @@ from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call
 from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
-from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import UnsupportedError
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
-from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.source import format_of
 from halfulp.operators import op
 from halfulp.types import TYPES

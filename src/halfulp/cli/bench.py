@@ -187,7 +187,7 @@ def _network(
     from halfulp.benchmark.network import light, nodes_of
     from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.onnx.weights import release
+    from halfulp.models.onnx.tensors import release
     from halfulp.running import refuse_breaches
 
     check_writable(output)
@@ -239,7 +239,7 @@ def _runnable(
     from halfulp.benchmark.network import network_of, watched
     from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.onnx.weights import release
+    from halfulp.models.onnx.tensors import release
     from halfulp.models.run.fitting import fit
 
     progress("running it once for the operands of its Pow and PRelu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -20,8 +21,7 @@ from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
-from halfulp.conversion.subject import Subject, runs
-from halfulp.conversion.verify import Verification, verified
+from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
@@ -32,7 +32,6 @@ from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
@@ -131,7 +130,7 @@ def repair(
     opset and nodes out of order are put right. A node that can have several meanings is left and named.
 
     Args:
-        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is left as it is).
+        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is not changed).
         output: where to write the result; nowhere if not given.
         slopes: the dim of X that slopes go along where that is open: ``"channel"`` (dim 1), ``"last"`` or a dim's
             number; or these by the names of nodes.
@@ -174,7 +173,7 @@ def repair(
     if output is not None:
         found.save(output)
     if verify and found.valid:
-        checked = _verify(source, found, file, seed=seed, dims=dims, inputs=inputs, progress=progress)
+        checked = _verify(source, found, file, Feed(seed, dims, inputs, progress))
         found = replace(found, verification=checked)
     return found
 
@@ -185,7 +184,7 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left.
 
     Args:
-        source: left as it is.
+        source: the model, which is not changed.
         file: its name in messages.
         folder: where its external data lies.
         slopes: as for :func:`repair`.
@@ -229,15 +228,14 @@ def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpErr
 def _repaired(
     source: ModelProto, file: str, folder: Path | None, choices: Choices
 ) -> tuple[ModelProto, list[Change], list[Left]]:
-    new = ModelProto()
-    new.CopyFrom(source)
+    new = deepcopy(source)
     choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _store_constants(walk)
     _mend(walk, choices)
-    if choices.per_channel and choices.doubtful and choices.slopes is None:
+    if choices.per_channel and choices.doubtful and choices.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         choices.slopes = "channel"
         choices.doubtful.clear()
@@ -253,7 +251,7 @@ def _repaired(
     raised: list[Change] = []
     if choices.opset > opset_of(new, file):
         try:
-            to_opset(new, choices.opset, file, folder, unchecked=choices.unchecked)
+            to_opset(Walk(new, file, folder), choices.opset)
         except UnsupportedError:
             again = Choices(choices.slopes, choices.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
@@ -318,8 +316,7 @@ def _store_constants(walk: Walk) -> None:
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
     """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     try:
         check_clauses(Walk(copy, file, folder))
         build(model, file, folder, keep_unknown=True)
@@ -458,23 +455,20 @@ def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
     ]
 
 
-def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verification:
+def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
-    subject = Subject(build(found.model, file, found.folder, keep_unknown=True), found.model, found.folder)
+    subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None:
         try:
             network = as_read(source, file, found.folder)
         except (ModelError, UnsupportedError):
             network = None
         if network is not None:
-            return compare_network(subject, network, **how)
+            return compare_network(subject, network, feed)
     engine, (run,) = runs(subject)
     assert isinstance(subject.model, Model)
-    inputs, told = how["inputs"], ""
     try:
-        if inputs is None:
-            made = fit(subject.model, run, seed=how["seed"], dims=how["dims"], progress=how["progress"])
-            inputs, told = made.inputs(subject.model, how["seed"]), str(made)
+        inputs, told = feed.made(subject.model, run)
         outputs = run(inputs)
     except (ModelError, UnsupportedError) as error:
         return Verification(0, 0, (), engine, failure=error.message)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import frexp
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from halfulp.conversion.editor import (
     Change,
@@ -23,7 +22,7 @@ from halfulp.conversion.editor import (
     recipe,
 )
 from halfulp.conversion.opset import finish, opset_of
-from halfulp.conversion.walk import Walk, check_node
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import plain_domain
@@ -48,19 +47,14 @@ _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
-def spelled(
-    model: ModelProto, operator: str, how: HowPow, file: str, folder: Path | None, walk: Walk | None = None
-) -> list[Change]:
-    """Expand a model's Pow or PRelu nodes into other operators, or fold these, in place; return the changes.
+def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
+    """Expand a model's Pow or PRelu nodes into other operators, or fold these; return the changes.
 
     Args:
-        model: one that the front end accepts.
+        walk: through the model.
         operator: ``Pow`` or ``PRelu``.
         how: ``expand``: into operators that every runtime has. ``logarithms``: and each other Pow of floats into Exp
             and Log. ``fold``: back, from the forms that converters write.
-        file: its name in messages.
-        folder: where its external data lies.
-        walk: the walk to do it in, if there is one that has changed nothing yet.
 
     Raises:
         UnsupportedError: a PRelu of a type that is not known.
@@ -69,21 +63,19 @@ def spelled(
     if how not in allowed:
         expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
         raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
-    opset_of(model, file)
-    walk = walk or Walk(model, file, folder)
+    opset_of(walk.model, walk.file)
     expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
     kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
     for owner, opset in walk.owners:
         if how != "fold":
 
-            def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-                check_node(node, opset, edit.value_info)
+            def rewrite(node: NodeProto, edit: Editor) -> None:
                 if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
                     return
                 why = "no products, roots and reciprocals give this power"
                 if how == "expand" and "float" in (edit.value_info.value(node.input[0]).type or ""):
                     why += "; --pow logarithms computes it approximately"
-                edit.note("stays as it is", why, is_notice=True)
+                edit.note("stays unchanged", why, is_notice=True)
                 edit.keep(node)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
@@ -248,7 +240,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
     value, kind = edit.value_info.value(x), edit.type_of(x)
     reason = why and f": {why}"
     if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
+        edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [x], output=node.output[0], like=node)
         return True
     if edit.opset < _OLDEST_WHERE:
