@@ -20,7 +20,18 @@ from halfulp.conformance.allow import load as load_allowed
 from halfulp.conformance.case import GROUPS, Case, Mode, parse
 from halfulp.conformance.cases import cases as cases_of
 from halfulp.conformance.cases import chosen_types, has_types, selected, type_pairs
-from halfulp.conformance.document import Document, Result, Selection, document, dumps, faults, run_entry
+from halfulp.conformance.document import (
+    Document,
+    Result,
+    Selection,
+    TargetEntry,
+    document,
+    done_rows,
+    dumps,
+    faults,
+    joined,
+    run_entry,
+)
 from halfulp.conformance.examine import Options, locally, on_dask, processors
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT, Process
@@ -103,6 +114,7 @@ def check(
     processes: int | None = None,
     dask: str | None = None,
     allow: Path | str | None = None,
+    resume: Document | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Compare a runtime with the exact result of every operator version, type pair and corner.
@@ -123,6 +135,8 @@ def check(
         processes: the number of processes at a time; one for each processor if not given.
         dask: the address of a Dask scheduler, on whose workers to run instead.
         allow: a file of findings that are known, as docs/check.md describes it.
+        resume: the document of an interrupted check with the same arguments, whose operator versions and types are
+            not run again.
         progress: a callback that is called after each operator version and types.
 
     Returns:
@@ -154,6 +168,7 @@ def check(
         processes=processes,
         dask=dask,
         allowed=None if allow is None else load_allowed(allow),
+        resume=resume,
         progress=progress,
     )
 
@@ -172,12 +187,23 @@ def check_target(
     processes: int | None = None,
     dask: str | None = None,
     allowed: Allowed | None = None,
+    resume: Document | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Check a target as :func:`check` does, with arguments that are known to be valid."""
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
+    done = set() if resume is None else done_rows(resume)
+    if resume is not None:
+        told = resume["run"]["mode"], resume["run"]["selection"], resume["run"]["ulp_limit"]
+        if told != (mode, selection, options.ulp_limit) or resume["target"]["name"] != spec.name:
+            raise HalfulpError(
+                "the document to resume is of another target, or of a check with other options"
+            )
+        if done >= set(rows):
+            return CheckReport(resume)
+        rows = [row for row in rows if row not in done]
     kept: list[Result] = []
     state, started, allowed = Progress(0, len(rows), 0, 0), time.monotonic(), allowed or Allowed()
 
@@ -212,8 +238,18 @@ def check_target(
             f"nothing of this selection is for the target {spec.name}, or among the quick cases: try --full"
         )
     run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
-    found = document({"name": spec.name, "versions": dict(sorted(versions.items()))}, run, kept, allowed)
+    target: TargetEntry = {"name": spec.name, "versions": dict(sorted(versions.items()))}
+    found = document(target, run, kept, allowed)
     ids = [result.entry["id"] for result in kept]
+    if resume is not None:
+        if versions and resume["target"] != target:
+            raise HalfulpError(
+                "the document to resume is of other versions",
+                expected=resume["target"]["versions"],
+                got=versions,
+            )
+        found = joined(resume, found, allowed)
+        ids += [entry["id"] for entry in resume["cases"]]
     return CheckReport(found, tuple(allowed.stale(spec.name, ids)), interrupted)
 
 

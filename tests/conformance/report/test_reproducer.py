@@ -152,10 +152,12 @@ def target_of(name: str, **versions: str) -> Any:
 @pytest.mark.parametrize(
     "operator", ["onnx.Pow-1", "onnx.PRelu-16", "openvino.Power-1", "directml.ELEMENT_WISE_POW-3_0"]
 )
-@pytest.mark.parametrize("name", ["halfulp", "halfulp.backend"])
+@pytest.mark.parametrize("name", ["halfulp", "halfulp.backend", "onnxruntime:halfulp"])
 def test_programs_with_halfulp_itself_give_the_right_results(operator: str, name: str) -> None:
-    if name == "halfulp.backend" and not operator.startswith("onnx."):
-        pytest.skip("a backend takes ONNX models")
+    if name.startswith("onnxruntime"):
+        pytest.importorskip("onnxruntime", "1.25")
+    if name != "halfulp" and not operator.startswith("onnx."):
+        pytest.skip("it takes ONNX models")
     one_of_each: dict[tuple[str, str, int], Case] = {}
     for case in cases(
         "quick", [operator], types=["int4"] if operator.startswith("openvino.") else ["float16"]
@@ -182,7 +184,7 @@ def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     assert "subprocess" not in program
 
 
-@pytest.mark.parametrize("name", ["torch (cuda)", "jax (cuda)"])
+@pytest.mark.parametrize("name", ["torch (cuda)", "jax (cuda)", "onnxruntime:cuda"])
 def test_a_device_is_named(name: str) -> None:
     case = next(cases("quick", ["onnx.Pow-15"], types=["float32"]))
     program = "".join(reproducer(target_of(name, some="1.0"), entry_of(case)))

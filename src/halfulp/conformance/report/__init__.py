@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
-from halfulp.conformance.grade import GRADES
-from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.judge import GRADES, VERDICTS
 
 
 class Shown(NamedTuple):

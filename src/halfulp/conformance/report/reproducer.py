@@ -29,7 +29,7 @@ from halfulp.conformance.document import CaseEntry, ReproducibilityEntry
 from halfulp.conformance.floats import codes, ranks
 from halfulp.conformance.judge import decimal
 from halfulp.conformance.report import Target, gist, repetition_gist
-from halfulp.conformance.targets import BUILT_IN
+from halfulp.conformance.targets import BUILT_IN, TargetSpec
 from halfulp.conformance.targets.arrays import prepare
 from halfulp.conformance.targets.models import input_names, model, model_inputs
 from halfulp.errors import HalfulpError, printable
@@ -147,6 +147,9 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
     found = target.document["target"]
     name, versions = found["name"], found["versions"]
     library, _, device = name.removesuffix(")").partition(" (")
+    runtime, _, provider = name.partition(":")
+    torch_pow = "torch.compile(torch.pow)" if library == "inductor" else "torch.pow"
+    library = "torch" if library == "inductor" else library
     if library not in _LIBRARIES or device not in ("", "cuda"):
         library = ""
     plain = all(_is_numpys(array.dtype) for array in case.inputs)
@@ -158,7 +161,11 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         notes=comment(*notes, f"pip install {' '.join(needs)}"),
         name=name,
         library=library,
-        call=_call(name, case),
+        torch_pow=torch_pow,
+        own_code=_own_code(BUILT_IN.get(name)),
+        function=_function(name),
+        runtime=runtime if runtime in BUILT_IN else name,
+        provider=provider,
         device=device or "cpu",
         # A command can't be asked for its version; a module has one, or a dot in its name.
         is_module="." in name or versions,
@@ -169,38 +176,20 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
     return tuple(piece for piece in text.split(_CUT) if piece)
 
 
-_CALLS = {
-    "tensorflow": "import tensorflow as tf\n\ngot = tf.pow(x, y).numpy()\n",
-    "paddle": "import paddle\n\ngot = paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy()\n",
-    "libm": (
-        "import ctypes\nfrom ctypes.util import find_library\n\nlibm = ctypes.CDLL(find_library('m'))\n"
-        "function, kind = (libm.powf, ctypes.c_float) if x.dtype == np.float32 else (libm.pow, ctypes.c_double)\n"
-        "function.restype, function.argtypes = kind, [kind, kind]\n"
-        "got = np.vectorize(function, otypes=[x.dtype])(x, y)\n"
-    ),
-    "inductor": "import torch\n\ngot = torch.compile(torch.pow)(torch.from_numpy(x), torch.from_numpy(y)).numpy()\n",
-    "numba": "import numba\n\ngot = np.asarray(numba.vectorize(lambda x, y: x**y)(x, y)).astype(x.dtype)\n",
-    "numexpr": 'import numexpr\n\ngot = numexpr.evaluate("x**y").astype(x.dtype)\n',
-}
+def _own_code(spec: TargetSpec | None) -> str:
+    """Return the lines of a target's own file, which stand alone; empty if it has none."""
+    if spec is None or spec.code not in ("arrays.Functions", "models.Backend"):
+        return ""
+    name = spec.argument.rpartition(".")[2]
+    text = (files("halfulp.conformance.targets") / f"{name}.py").read_text("utf-8")
+    return text.partition('"""\n\n')[2]
 
 
-def _call(name: str, case: Case) -> str:
-    """Return the lines that call a target that is no library, no model's runtime and no command; empty otherwise."""
+def _function(name: str) -> tuple[str, str]:
+    """Return the module and the function of a target ``module:f``; empty texts for another target."""
     module, _, function = name.partition(":")
-    if name in _CALLS:
-        return _CALLS[name]
-    if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-        got = f"got = np.asarray({function}(*map(np.copy, np.broadcast_arrays(x, y))))"
-        return f"from {module} import {function}\n\n{got}\n"
-    if name in BUILT_IN and BUILT_IN[name].pip:
-        attributes, constants = dict(case.attributes), sorted(case.constants)
-        made = f'Case("a", {case.operator!r}, "values", (x, y), {attributes!r}, frozenset({constants!r}))'
-        return (
-            "# The lines that build its model are in halfulp.\nfrom halfulp.conformance.case import Case\n"
-            f"from halfulp.conformance.targets import find\n\ntarget = find({name!r}).open(1)\n"
-            f"(got,) = target.run(target.prepare({made}))\n"
-        )
-    return ""
+    is_function = function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return (module, function) if is_function and module not in BUILT_IN else ("", "")
 
 
 @cache

@@ -132,14 +132,9 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
+        if self.pip:
+            target.packages = tuple(self.pip.split())
         return target
-
-
-def _library(
-    name: str, code: str, package: str, pip: str, only: tuple[str, ...], *, prelu: bool = False
-) -> TargetSpec:
-    families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
-    return replace(_arrays(name, "", ""), code=code, package=package, pip=pip, only=only, families=families)
 
 
 def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
@@ -148,9 +143,22 @@ def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
     )
 
 
+def _functions(
+    name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
+) -> TargetSpec:
+    """Return the target of a file beside this one that has ``pow`` and perhaps ``prelu``."""
+    families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
+    made = replace(_arrays(name, "Functions", ""), argument=name, package=package or name, pip=pip)
+    return replace(made, only=only, families=families)
+
+
+def _backend(name: str, pip: str) -> TargetSpec:
+    """Return the target of a file beside this one that has ``run_model``."""
+    return TargetSpec(name, "models.Backend", f"{__name__}.{name}", name, pip=pip)
+
+
 _EVERY = ("onnx.", "openvino.", "directml.")
 _FLOATS = ("float32", "float64")
-_TENSORFLOW = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
@@ -171,35 +179,22 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
-    TargetSpec("tract", "tract.Tract", package="tract", pip="tract"),
-    TargetSpec("iree", "iree.Iree", package="iree", pip="iree-base-compiler iree-base-runtime"),
-    TargetSpec("tvm", "tvm.Tvm", package="tvm", pip="apache-tvm"),
-    _library(
-        "tensorflow",
-        "tensorflow.TensorFlow",
-        "tensorflow",
-        "tensorflow-cpu",
-        ("float16", "bfloat16", *_C_NUMBERS),
+    _backend("tract", "tract"),
+    _backend("iree", "iree-base-compiler iree-base-runtime"),
+    _backend("tvm", "apache-tvm"),
+    _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS)),
+    _functions(
+        "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
     ),
-    _library(
-        "litert",
-        "litert.LiteRt",
-        "ai_edge_litert",
-        "ai-edge-litert flatbuffers",
-        ("float32", "int32"),
-        prelu=True,
-    ),
-    _library("ncnn", "ncnn.Ncnn", "ncnn", "ncnn", ("float32",), prelu=True),
-    _library("mnn", "mnn.Mnn", "MNN", "MNN", ("float32", "int32")),
-    _library("mlx", "mlx.Mlx", "mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
-    _library("paddle", "paddle.Paddle", "paddle", "paddlepaddle", _C_NUMBERS),
-    replace(_arrays("inductor", "", "torch", "cpu", "cuda"), code="inductor.Inductor", package="torch"),
-    _library(
-        "executorch", "executorch.ExecuTorch", "executorch", "executorch torch", ("float16", *_C_NUMBERS)
-    ),
-    _library("numba", "numba.Numba", "numba", "numba", _C_NUMBERS),
-    _library("numexpr", "numexpr.NumExpr", "numexpr", "numexpr", _C_NUMBERS),
-    _library("libm", "libm.Library", "ctypes", "", _FLOATS),
+    _functions("ncnn", "ncnn", ("float32",), prelu=True),
+    _functions("mnn", "MNN", ("float32", "int32"), package="MNN"),
+    _functions("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
+    _functions("paddle", "paddlepaddle", _C_NUMBERS),
+    replace(_arrays("inductor", "Inductor", "torch", "cpu", "cuda"), package="torch"),
+    _functions("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
+    _functions("numba", "numba llvmlite", _C_NUMBERS),
+    _functions("numexpr", "numexpr", _C_NUMBERS),
+    _functions("libm", "", _FLOATS, package="ctypes"),
 )
 _DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
@@ -213,6 +208,7 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime.
 
     Raises:
         HalfulpError: there is no such target, its package is not installed, or the command is broken.
@@ -221,9 +217,11 @@ def find(target: object) -> TargetSpec:
         target = _place(target)
     if "{" in target or " " in target.strip():
         return find_command(target)
+    module, _, attribute = target.partition(":")
     spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
+    if spec is None and attribute and named(module, BUILT_IN, RUNTIME_ALIASES) == "onnxruntime":
+        spec = replace(BUILT_IN["onnxruntime"], name=f"onnxruntime:{attribute}", argument=attribute)
     if spec is None:
-        module, _, attribute = target.partition(":")
         package = module.partition(".")[0]
         is_file = module.endswith(".py") and Path(module).is_file()
         if is_file or (all(part.isidentifier() for part in module.split(".")) and has_module(package)):
@@ -292,8 +290,8 @@ def find_library(text: str) -> TargetSpec:
     if "/" not in path and Path(path).exists():
         place = f"./{place}"
     only = ("float32",) if symbol.endswith("f") else ("float64",)
-    spec = _library(name or f"{Path(path).stem}:{symbol}", "libm.Library", "ctypes", "", only)
-    return replace(spec, argument=place)
+    spec = _functions(name or f"{Path(path).stem}:{symbol}", "", only, package="ctypes")
+    return replace(spec, code="arrays.Symbol", argument=place)
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
@@ -308,7 +306,7 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
-    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once, as in ``pipe.py``.
+    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
 
     Raises:
         HalfulpError: a placeholder or the program is missing.
@@ -332,7 +330,7 @@ def find_command(text: str) -> TargetSpec:
     name = named["name"] if named else Path(script).stem
     argument = shlex.join([program, *words[1:]])
     return (
-        replace(_arrays(name, "", ""), code="pipe.Pipe", argument=argument)
+        replace(_arrays(name, "", ""), code="arrays.Pipe", argument=argument)
         if missing
         else TargetSpec(name, "models.Command", argument)
     )
