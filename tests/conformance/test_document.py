@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from halfulp.conformance import allow
 from halfulp.conformance.check import check
 from halfulp.conformance.document import Document, dumps, load, loads
 from halfulp.errors import HalfulpError

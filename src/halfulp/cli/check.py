@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from halfulp.cli.output import check_writable, console, is_stdout, people, print_rows, say, write_text
+from halfulp.cli.output import (
+    check_writable,
+    console,
+    is_stdout,
+    people,
+    print_rows,
+    say,
+    working,
+    write_text,
+)
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.installed import has_module
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import CheckReport
     from halfulp.conformance.document import Document, Selection
@@ -32,7 +39,7 @@ Targets = Annotated[
         help="onnxruntime, onnxruntime:cuda (a provider), openvino (from ONNX), openvino-native, torch, jax, cupy,"
         " numpy, onnx-reference, onnx-converter, halfulp, and more (check --list); a module with the interface of"
         " onnx.backend.base, also one in this folder; or a function of two arrays, as module:f or file.py:f."
-        " check takes those of the first six that are installed if none is given.",
+        " Without a name, check takes the first six of these, if installed.",
         show_default=False,
     ),
 ]
@@ -95,7 +102,7 @@ def check(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Run only what is missing in --json FILE, which Ctrl-C ended early."),
+        typer.Option("--resume", help="Run the rest of a check that Ctrl-C ended, and complete --json FILE."),
     ] = False,
     html: Annotated[
         Path | None,
@@ -156,10 +163,9 @@ def check(
     Example: halfulp check onnxruntime openvino --html report.html
     """
     # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
-    from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.case import GROUPS
     from halfulp.conformance.check import selection
-    from halfulp.conformance.document import dumps, faults, load
+    from halfulp.conformance.document import dumps, faults, load, load_allowed
     from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.export import FORMATS
     from halfulp.conformance.judge import GRADES
@@ -226,7 +232,7 @@ def check(
             typer.echo(f"{where}: nothing of this kind was found: {entry}", err=True)
     if any(report.interrupted for report in reports):
         again = f"; --resume --json {json} runs the rest" if json is not None and not is_stdout(json) else ""
-        typer.echo(f"interrupted: this is what was done until then{again}", err=True)
+        typer.echo(f"interrupted: these are the results so far{again}", err=True)
         raise typer.Exit(130)
     if any(faults(document, fail_on) for document in documents):
         raise typer.Exit(1)
@@ -248,33 +254,21 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
 
 def _check_all(specs: list[TargetSpec], earlier: list[Document], **arguments: Any) -> list[CheckReport]:
     """Check one target after the other, and show the progress."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[found]}", markup=False),
-        TimeElapsedColumn(),
-    )
     done = {document["target"]["name"]: document for document in earlier}
     reports = []
     for spec in specs[1:]:
         with Process(spec) as process:
             process.start()  # a target that cannot be loaded fails before the first run
-    errors = Console(stderr=True)
-    with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
+    with working() as tell:
         for spec in specs:
-            task = bars.add_task(spec.name, total=None, found="")
 
-            def show(state: Progress, task: TaskID = task) -> None:
-                found = f"{state.cases} cases, {state.faults} faults"
-                bars.update(task, completed=state.done, total=state.total, found=found)
+            def show(state: Progress, name: str = spec.name) -> None:
+                rows = f"{state.done} of {state.total} operator versions and types"
+                if tell is not None:
+                    tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
             reports.append(check_target(spec, **arguments, resume=done.get(spec.name), progress=show))
             if reports[-1].interrupted:
@@ -283,14 +277,14 @@ def _check_all(specs: list[TargetSpec], earlier: list[Document], **arguments: An
 
 
 def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit: float) -> str:
-    from rich.console import Console
-
     from halfulp.conformance.cases import cases
     from halfulp.conformance.check import narrowed
     from halfulp.conformance.export import export
 
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
-    with Console(stderr=True).status("writing cases"):
+    with working() as tell:
+        if tell is not None:
+            tell("writing cases")
         found = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
     return (
         f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
@@ -302,7 +296,7 @@ def _installed(chosen: Selection, device: str | None) -> list[TargetSpec]:
     """Return the installed runtimes that accept any of the chosen cases, and print their names.
 
     Raises:
-        HalfulpError: there are none.
+        HalfulpError: no such runtime is installed.
     """
     from halfulp.conformance.check import has_cases
     from halfulp.conformance.targets import installed

@@ -56,7 +56,7 @@ _PIECE = 7  # shorter than the vectors of float32
 _WHOLE = 1001
 _LARGEST = 1 << 24
 _KEPT = 64  # the worst pairs that the search climbs from
-_BASES = 16  # of all pairs, those that are computed at a time
+_BASES = 16  # the number of bases in a part of all pairs
 _EVERY = 1 << 16
 
 
@@ -68,7 +68,7 @@ class Range:
     misrounded: int = 0
     special: int = 0  # elements with an infinity, a NaN or a zero's sign gone wrong
     max_ulp: float = 0  # the error of the worst other element, in ulps of the exact power
-    # That element, or one of ``special`` if there is none: x, y, expected and got, each a decimal and bits.
+    # That element, or one of ``special`` if nothing else is wrong: x, y, expected and got, as decimal and bits.
     worst: Mapping[str, str] | None = None
 
     def __add__(self, other: Range) -> Range:
@@ -239,7 +239,7 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
 
 
 def _all_pairs(examiner: Examiner, name: str, total: Range, tell: Callable[[str], None]) -> Range:
-    """Add the pairs of a 16-bit type that follow those of ``total``, until the last one or Ctrl-C."""
+    """Add the remaining pairs of a 16-bit type to ``total``, until the last pair or Ctrl-C."""
     values = from_codes(np.arange(_EVERY), name)
     try:
         while total.elements < _EVERY**2:
@@ -335,7 +335,7 @@ def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
     """Return the documents of a measurement to be continued; none unless ``resume``.
 
     Raises:
-        HalfulpError: there is no such file, or it has no such documents.
+        HalfulpError: the file is missing, or has other content.
     """
     if not resume:
         return []

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
-from halfulp.conformance.allow import Allowed, Entry
-from halfulp.conformance.allow import load as load_allowed
 from halfulp.conformance.case import GROUPS, Case, Mode, parse
 from halfulp.conformance.cases import cases as cases_of
 from halfulp.conformance.cases import chosen_types, has_types, selected, type_pairs
 from halfulp.conformance.document import (
+    Allowed,
     Document,
+    Entry,
     Result,
     Selection,
     TargetEntry,
@@ -30,6 +30,7 @@ from halfulp.conformance.document import (
     dumps,
     faults,
     joined,
+    load_allowed,
     run_entry,
 )
 from halfulp.conformance.examine import Options, locally, on_dask, processors
@@ -133,17 +134,17 @@ def check(
         ulp_limit: the distance in representable values up to which a floating result is ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
         processes: the number of processes at a time; one for each processor if not given.
-        dask: the address of a Dask scheduler, on whose workers to run instead.
+        dask: the address of a Dask scheduler; the run is distributed over its workers.
         allow: a file of findings that are known, as docs/check.md describes it.
-        resume: the document of an interrupted check with the same arguments, whose operator versions and types are
-            not run again.
+        resume: the document of an interrupted check with the same arguments. Its operator versions and types are not
+            run again.
         progress: a callback that is called after each operator version and types.
 
     Returns:
-        The report: print it, or take its ``document``. Ctrl-C ends the run, and returns the report of what is done.
+        The report: print it, or take its ``document``. Ctrl-C ends the run, and the report has the results so far.
 
     Raises:
-        HalfulpError: there is no such target, it can't be loaded, or nothing is left to check.
+        HalfulpError: the target is unknown or does not load, or the selection is empty.
 
     Example:
         >>> report = check("numpy", operators=["PRelu"], types=["int32"], processes=1)
@@ -260,7 +261,7 @@ def selection(
     groups: Iterable[str] = (),
     cases: Iterable[str] = (),
 ) -> Selection:
-    """Return the selection of a run; raises HalfulpError if there is no such operator, version, type or group."""
+    """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),
         "versions": sorted(set(map(str, _each(versions)))),
@@ -282,7 +283,7 @@ def selection(
 
 
 def narrowed(batch: Iterable[Case], selection: Selection) -> Iterator[Case]:
-    """Yield the cases that are chosen, and of a list also those that they are compared with."""
+    """Yield the chosen cases, and from a list also the cases that they are compared with."""
     groups, patterns = selection.get("groups", GROUPS), selection.get("cases", ["*"])
 
     def is_chosen(case: Case) -> bool:

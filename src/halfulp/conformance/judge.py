@@ -57,7 +57,7 @@ class Judgement:
     """
 
     verdict: Verdict
-    elements: int = 0  # the number that were judged, without those that the document leaves open
+    elements: int = 0  # the number of judged elements; open ones are not judged
     wrong: int = 0  # the number of these that are special values gone wrong, or farther off than the limit
     max_ulp: float | None = None
     histogram: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(HISTOGRAM, 0))
@@ -75,7 +75,7 @@ def judge(
     Args:
         case: the case.
         expected: the right result, of ``expected(case)``; in an invalid case the error, or anything.
-        got: the runtime's output, a sentence on outputs that can't be one array, or the outcome without outputs.
+        got: the runtime's output, a sentence on outputs that are not one array, or the outcome without outputs.
         ulp_limit: the greatest distance, in representable values, at which a floating result is still ``within``.
     """
     open_ = unspecified(case)
@@ -218,7 +218,7 @@ GRADES = {
     "support": "valid models are refused, or invalid ones taken",
     "reproducibility": "only bits that depend on surroundings",
     "zero-signs": "only signs of zeros",
-    "subnormals": "only subnormal numbers, such as those that are flushed to zero",
+    "subnormals": "only subnormal numbers, for example flushed to zero",
     "exponents": "only exponents beyond 2^53",
     "nan": "only NaN operands or results",
     "edges": "zeros, infinities, and numbers near overflow or underflow",
@@ -230,7 +230,7 @@ _PLACES = {name: place for place, name in enumerate(GRADES)}
 
 
 def worst(grades: Sequence[str | None]) -> str | None:
-    """Return the worst of some grades; None if there are none."""
+    """Return the worst of some grades; None if the sequence is empty."""
     return max((grade for grade in grades if grade is not None), key=_PLACES.__getitem__, default=None)
 
 

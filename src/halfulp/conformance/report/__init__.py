@@ -178,7 +178,7 @@ def gist(case: CaseEntry) -> str:
 
 
 def repetition_gist(example: Difference) -> str:
-    """Return in a line an element whose bits changed when it was computed again."""
+    """Return one line about an element that had other bits when it was computed again."""
     inputs = ", ".join(number["value"] for number in example["inputs"])
     first, again = (
         f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])

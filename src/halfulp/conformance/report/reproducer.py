@@ -2,7 +2,7 @@
 
 ``program.py.jinja`` is the program. It consists of pieces (the finding, the inputs, the model, the call, the output),
 most of which many programs share. Where a case has few elements, the program has them all. For a large case it has the
-worst element, in an array of the case's shape, or the extreme elements where there is no result to compare.
+worst element, in an array of the case's shape, or the extreme elements if there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Program = tuple[str, ...]
 
 _LIBRARIES = ("numpy", "torch", "jax", "cupy")
 _VARIABLES = ("x", "y", "extra")  # some invalid cases have one input too many
-_WHOLE = 64  # the maximum number of elements of a case whose inputs a program has all
+_WHOLE = 64  # a program has all inputs of a case of at most this number of elements
 _COMMENTED = 8
 _LISTED = 256
 _CUT = "\f"
@@ -167,7 +167,7 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         runtime=runtime if runtime in BUILT_IN else name,
         provider=provider,
         device=device or "cpu",
-        # A command can't be asked for its version; a module has one, or a dot in its name.
+        # A command has no version; a module has a version, or a dot in its name.
         is_module="." in name or versions,
         plain=plain,
         case=case,
@@ -252,7 +252,7 @@ def _clause(entry: CaseEntry) -> str:
 
 
 def _is_numpys(dtype: Any) -> bool:
-    """Tell whether a type is one of NumPy's own, which any runtime takes as it is."""
+    """Tell whether a type is one of NumPy's own."""
     return element_type(dtype).dtype.isbuiltin == 1
 
 

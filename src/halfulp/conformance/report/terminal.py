@@ -36,7 +36,7 @@ _MOST_FINDINGS = 12
 _MOST_TYPES = 3
 _NARROW = 90
 _LONGEST = 160
-# Of invalid models it is right to reject them, and a fault to accept them.
+# To reject an invalid model is right, and to accept it is a fault.
 _LABELS = {"accepted": "invalid accepted", "rejected": "invalid rejected"}
 
 
@@ -183,7 +183,7 @@ def _worst(named: Sequence[Target]) -> Table:
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")
-    for name in ("verdict", "case", "what"):
+    for name in ("verdict", "case", "finding"):
         table.add_column(name, overflow="fold")
     for target, case in list(first.values())[:_MOST_FINDINGS]:
         whose = [_cell(target.label)] if len(named) > 1 else []

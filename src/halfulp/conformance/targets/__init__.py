@@ -32,7 +32,7 @@ class Target(ABC):
     """A runtime that is loaded in this process.
 
     Attributes:
-        packages: the runtime's packages and those that take part, whose versions a report shows.
+        packages: the runtime's packages and others that take part. A report shows their versions.
     """
 
     packages: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class TargetSpec:
     name: str  # as reports show it
     code: str  # the file here and the class in it: "models.Reference"
     argument: str = ""  # the class's argument: a command, the name of a module, or a device
-    package: str = "onnx"  # the package that has to be installed, as it is imported
+    package: str = "onnx"  # the package that has to be installed, by the name of its import
     extra: str = "check"  # the extra of halfulp that installs it
     pip: str = ""  # the packages of PyPI that do, where no extra does
     only: tuple[str, ...] = ()  # the types that it has, if few; all inputs then have one of them
@@ -211,7 +211,7 @@ def find(target: object) -> TargetSpec:
     ``onnxruntime:cuda`` is an execution provider of ONNX Runtime.
 
     Raises:
-        HalfulpError: there is no such target, its package is not installed, or the command is broken.
+        HalfulpError: the target is unknown, its package is not installed, or the command is broken.
     """
     if not isinstance(target, str):
         target = _place(target)
@@ -232,7 +232,7 @@ def find(target: object) -> TargetSpec:
             return replace(_arrays(target, "Function", ""), argument=argument, families=(operator,))
         if has_suffix_of_format(target):
             raise HalfulpError(
-                f"{target[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
+                f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models"
             )
         raise HalfulpError(f"no target {target[:80]}; {did_you_mean(target, BUILT_IN)}")
     if not has_module(spec.package):
@@ -277,7 +277,7 @@ def imported(text: str) -> Any:
 
 
 def installed() -> list[TargetSpec]:
-    """Return the runtimes that are checked where none is named: those of ``_DEFAULT`` that are installed."""
+    """Return the installed runtimes of ``_DEFAULT``, which are checked if no target is named."""
     return [BUILT_IN[name] for name in _DEFAULT if has_module(BUILT_IN[name].package)]
 
 

@@ -166,7 +166,7 @@ class Torch(_Library):
         return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
 
     def _tensor(self, array: Array) -> Any:
-        # PyTorch's names of the types that both have are those of NumPy and ml_dtypes.
+        # PyTorch names its types as NumPy and ml_dtypes do.
         dtype = getattr(self._torch, element_type(array.dtype).name)
         bits = self._torch.from_numpy(np.array(array, order="C").reshape(-1).view(np.uint8))
         return bits.view(dtype).reshape(array.shape).to(self._device)

@@ -301,7 +301,7 @@ class Command(ModelTarget):
 
     The inputs and outputs are .npz files, an entry for each name in the model. For types that NumPy lacks (bfloat16)
     an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``. In the outputs, unsigned
-    integers of that width are accepted too. The model has the types. A command can't be asked for its version.
+    integers of that width are accepted too. The model has the types. A command has no version.
     """
 
     packages = ()

@@ -5,7 +5,6 @@ from typing import Any
 import numba
 import numpy as np
 
-
 power: Any = numba.vectorize(lambda x, y: x**y)
 
 
