@@ -189,9 +189,9 @@ def check(
     allowed = None if allow is None else load_allowed(allow)
     for file in (json, html, junit):  # now, not after a long run
         check_writable(file)
-    for option, name, known in (("--fail-on", fail_on, list(GRADES)), ("--format", format, FORMATS)):
+    for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
-            raise HalfulpError(f"{option} {name[:80]}; {did_you_mean(name, known)}")
+            raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
     if json is not None and html is not None and json.resolve() == html.resolve():

@@ -24,7 +24,7 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle
 from halfulp.conformance.document import Cell, Repetition, Result, case_entry
 from halfulp.conformance.floats import codes, is_nan
-from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, operands_of, shown, verdicts
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
@@ -164,11 +164,11 @@ class Examiner:
 
 def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> list[Cell]:
     found = verdicts(case, right, output, ulp_limit)
-    x, *rest = broadcast(case)
+    x, y = operands_of(case)
     return [
         {
             "x": decimal(x[index]),
-            "y": decimal(rest[0][index]) if rest else str(case.attributes.get("Exponent", "")),
+            "y": decimal(y[index]),
             "expected": decimal(right[index]),
             "got": decimal(output[index]),
             "verdict": found[index].item(),

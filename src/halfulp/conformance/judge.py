@@ -320,14 +320,6 @@ def unspecified(case: Case) -> UnspecifiedOutput | None:
     return None if first is None else UnspecifiedOutput(elements, zero_signs, False, refusal, first)
 
 
-def _integer_overflow(case: Case, x: Array, y: Array) -> Any:
-    return not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0)
-
-
-def _integer_base(case: Case, x: Array, y: Array) -> Any:
-    return not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0))
-
-
 def _inexact(x: Array, y: Array) -> Array:
     """Return where the real power is not an integer that the type of x holds."""
     least, largest = integer_range(element_type(x.dtype).name)
@@ -399,8 +391,10 @@ Elements = Callable[[Case, Array, Array], Any]
 
 ELEMENTS: Mapping[str, Elements] = {
     keys.ROUNDING.key: _beyond_the_range,
-    keys.INTEGER_OVERFLOW.key: _integer_overflow,
-    keys.INTEGER_BASE.key: _integer_base,
+    keys.INTEGER_OVERFLOW.key: lambda case, x, y: (
+        not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0)
+    ),
+    keys.INTEGER_BASE.key: lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
     keys.PRELU_ZERO_AND_NAN.key: lambda case, x, y: is_nan(x),
     keys.PRELU_ROUNDING.key: _beyond_the_range,
     keys.PRELU_INTEGER.key: _prelu_overflow,

@@ -31,7 +31,7 @@ from halfulp._interop import Array, is_masked
 from halfulp.benchmark.peers import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, death
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.installed import has_module
 from halfulp.types import TYPES, type_name
@@ -195,9 +195,7 @@ class _Running:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._folder.cleanup()
-        if code is None:
-            return "closed its socket"
-        return death(-code) if code < 0 else f"exited with status {code}"
+        return "closed its socket" if code is None else ending(code)
 
 
 # --- messages ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -75,12 +76,13 @@ class CrashedError(Exception):
     """The program that a target started died; the text names the signal."""
 
 
-def death(number: int) -> str:
-    """Return the words for a process that died of a signal."""
-    try:
-        return f"died of {signal.Signals(number).name}"
-    except ValueError:
-        return f"died of signal {number}"
+def ending(code: int) -> str:
+    """Return the words for a process that ended with a status, or below 0 of a signal."""
+    if code >= 0:
+        return f"exited with status {code}"
+    with suppress(ValueError):
+        return f"died of {signal.Signals(-code).name}"
+    return f"died of signal {-code}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, death, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
@@ -262,5 +262,4 @@ class Pipe(_Library):
         return [np.frombuffer(data, x.dtype).reshape(x.shape)]
 
     def _dead(self) -> CrashedError:
-        code = self._process.wait()
-        return CrashedError(death(-code) if code < 0 else f"exited with status {code}")
+        return CrashedError(ending(self._process.wait()))

@@ -21,7 +21,7 @@ from onnx import helper
 from halfulp import backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, death, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
 from halfulp.types import TYPES, element_type
@@ -344,10 +344,10 @@ def _check_status(code: int, errors: bytes) -> None:
         return
     number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
     if 0 < number < signal.NSIG:
-        raise CrashedError(death(number))
+        raise CrashedError(ending(-number))
     # The last line that a program writes is the reason why it failed.
     said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    raise RuntimeError(f"exited with status {code}" + (f": {said[-1]}" if said else ""))
+    raise RuntimeError(": ".join([ending(code), *said[-1:]]))
 
 
 def _typed(array: Array, number: int) -> Array:
