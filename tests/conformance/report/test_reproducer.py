@@ -230,6 +230,28 @@ def test_a_program_for_a_command_takes_it_as_its_arguments(types: str, tmp_path:
     assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
 
 
+PIPE = """
+import sys
+import numpy as np
+import halfulp as hu
+name, x_type, y_type, count, x_bytes, y_bytes = sys.stdin.buffer.readline().decode().split()
+x = np.frombuffer(sys.stdin.buffer.read(int(x_bytes)), x_type)
+y = np.frombuffer(sys.stdin.buffer.read(int(y_bytes)), y_type)
+assert name == "prelu" and x.size == int(count)
+sys.stdout.buffer.write(b"ok\\n" + hu.prelu(x, y).tobytes())
+"""
+
+
+def test_a_program_for_a_command_that_reads_elements(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text(PIPE)
+    entry = entry_of(next(cases("quick", ["onnx.PRelu-16"], types=["float32"])))
+    (tmp_path / "reproducer.py").write_text("".join(reproducer(target_of("tool"), entry)))
+    command = [sys.executable, str(tmp_path / "reproducer.py"), sys.executable, str(tmp_path / "tool.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
+
+
 def test_a_case_that_is_generated_no_more_is_rebuilt_from_the_document() -> None:
     (first, *_) = document("openvino", extra_cases=1)["cases"][-1:]
     text = "".join(reproducer(target_of("onnx-reference"), first))

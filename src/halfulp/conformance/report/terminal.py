@@ -53,10 +53,8 @@ def show(results: Sequence[Document], console: Console, *, page: object = None) 
         console.print("nothing was checked")
         return
     for target in named:
-        console.print(
-            Text(f"{printable(target.label)}: {printable(target.versions)}; {printable(target.run)}"),
-            style="dim",
-        )
+        circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
+        console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
     narrow = console.width < _NARROW
     console.print(_summary(named, narrow))
     found = lines(results)

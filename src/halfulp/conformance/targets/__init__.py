@@ -184,7 +184,7 @@ _BUILT_IN = (
     _backend("tract", "tract"),
     _backend("iree", "iree-base-compiler iree-base-runtime"),
     _backend("tvm", "apache-tvm"),
-    _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS)),
+    _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS), prelu=True),
     _functions(
         "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
     ),
