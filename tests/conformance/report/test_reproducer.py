@@ -230,6 +230,21 @@ def test_a_program_for_a_command_takes_it_as_its_arguments(types: str, tmp_path:
     assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
 
 
+@pytest.mark.parametrize("name", ["mine:pow", "folder/mine.py:pow", "mine.py:Backend", "mine:Backend"])
+def test_programs_for_objects_of_a_module(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / ("folder" if name.startswith("folder") else "")
+    folder.mkdir(exist_ok=True)
+    (folder / "mine.py").write_text(
+        "from halfulp import pow\nfrom halfulp.backend import HalfulpBackend as Backend\n"
+    )
+    entry = entry_of(next(cases("quick", ["onnx.Pow-15"], types=["float32"])))
+    (tmp_path / "reproducer.py").write_text("".join(reproducer(target_of(name, mine="1.0"), entry)))
+    command = [sys.executable, "reproducer.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
+
+
 PIPE = """
 import sys
 import numpy as np

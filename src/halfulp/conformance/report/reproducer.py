@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from keyword import iskeyword
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         library=library,
         torch_pow=torch_pow,
         own_code=_own_code(BUILT_IN.get(name)),
-        function=_function(name),
+        named_object=_named_object(name),
         runtime=runtime if runtime in BUILT_IN else name,
         provider=provider,
         device=device or "cpu",
@@ -185,11 +186,13 @@ def _own_code(spec: TargetSpec | None) -> str:
     return text.partition('"""\n\n')[2]
 
 
-def _function(name: str) -> tuple[str, str]:
-    """Return the module and the function of a target ``module:f``; empty texts for another target."""
-    module, _, function = name.partition(":")
-    is_function = function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-    return (module, function) if is_function and module not in BUILT_IN else ("", "")
+def _named_object(name: str) -> tuple[str, str, str]:
+    """Return the folder, the module and the object of a target ``module:f`` or ``file.py:f``; else empty texts."""
+    place, _, found = name.partition(":")
+    file = PurePath(place)
+    folder, module = (str(file.parent), file.stem) if file.suffix == ".py" else ("", place)
+    is_object = found.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return (folder, module, found) if is_object and module not in BUILT_IN else ("", "", "")
 
 
 @cache
