@@ -20,8 +20,7 @@ from halfulp.auditing.node import Breach, Operand, Use
 from halfulp.auditing.target import Asked, asked, statement
 from halfulp.cli import app
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.grade import GRADES
-from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.judge import GRADES, VERDICTS
 from halfulp.errors import HalfulpError
 from halfulp.measured import available, nearest
 from halfulp.types import TYPES
