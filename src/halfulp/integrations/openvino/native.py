@@ -29,9 +29,9 @@ _FOLDER = Path(ov.__file__).parent
 def build() -> str:
     """Compile halfulp's operators of f32 for the installed OpenVINO, and return the path of the library.
 
-    From then on ``replace`` uses them in this and later processes. They are kept in the user's cache folder, one for
-    each version of OpenVINO and halfulp, and are compiled once. The compiler is that of the environment variable CXX, or
-    c++.
+    From then on ``replace`` uses them, in this and later processes. The library is kept in the user's cache folder, and
+    is compiled once for each version of OpenVINO and halfulp, by the compiler that the environment variable CXX names,
+    or by c++.
 
     Raises:
         UnsupportedError: there is no compiler, OpenVINO's package has no headers, or the system is not Linux.
