@@ -167,8 +167,12 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))
-    found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
-    return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
+    unread: tuple[str, ...] = ()
+    if format == "openvino":
+        found = audit_openvino.uses(place, file)
+    else:
+        found, unread = audit_dxdispatch.uses(place, file)
+    return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
 
 
 _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share

@@ -11,8 +11,10 @@ from halfulp.models.directml.dxdispatch import Program, load
 from halfulp.specs import in_force
 
 
-def uses(source: Path | bytes, file: str) -> list[Use]:
-    """Return the dispatchables of a DxDispatch file that are Pow or PRelu.
+def uses(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+    """Return the dispatchables of a DxDispatch file that are Pow or PRelu, and those that may contain such.
+
+    The latter are ONNX models and shaders (HLSL).
 
     A file does not name a feature level, so the newest level's version is in force. If the front end refuses
     the file because a description breaks a clause, only that description is returned.
@@ -31,15 +33,16 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
             raise
         operator = error.clause.rpartition(".")[0]
         refused = breach_of(error, error.clause)
-        return [Use(error.node, operator, FEATURE_LEVELS[-1], (), Operand(""), {}, refused)]
-    return _of(program)
+        return [Use(error.node, operator, FEATURE_LEVELS[-1], (), Operand(""), {}, refused)], ()
+    unread = (each for each in program.dispatchables.values() if each.type.lower() in ("onnx", "hlsl"))
+    return _of(program), tuple(f"'{printable(each.name)}' ({each.type})" for each in unread)
 
 
 def _of(program: Program) -> list[Use]:
     found = []
     for dispatchable in program.dispatchables.values():
         desc = dispatchable.desc
-        if desc is None:
+        if not isinstance(desc, OperatorDesc):
             continue
         *inputs, output = (
             Operand(point, tensor.element_type.name, tensor.Sizes) for point, tensor in tensors(desc).items()

@@ -103,6 +103,7 @@ class ModelReport:
         targets: the runtimes.
         ways: the repairs and conversions that help the model.
         data: the effect of the inputs on it; None without inputs.
+        unread: the parts that an audit cannot look into.
     """
 
     file: str
@@ -112,6 +113,7 @@ class ModelReport:
     targets: tuple[Asked, ...] = ()
     ways: Ways = Ways()
     data: NetworkData | None = None
+    unread: tuple[str, ...] = ()
 
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:

@@ -302,6 +302,9 @@ _NEAR = 4  # ulp
 def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     """Return remarks about a valid node whose constant is unlikely to be intended."""
     x, values, constant = use.inputs[0], use.second.values, use.second.constant
+    is_int = x.type in TYPES and not is_float(x.type)
+    if constant is None and ".Pow" in use.operator and is_int and "float" in (use.second.type or ""):
+        return (_truncated("floating-point exponents", x.type),)
     if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
         return ()
     if ".PR" in use.operator:
@@ -309,12 +312,8 @@ def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     found = []
     numbers = values.astype(np.float64)
     fractions = numbers[np.isfinite(numbers) & (numbers != np.rint(numbers))]
-    if x.type in TYPES and not is_float(x.type) and fractions.size:
-        first = number(values.dtype.type(fractions[0]))
-        found.append(
-            f"an integer base to the power of {first}: the result is truncated to {x.type};"
-            " cast the base to a float to keep the fraction"
-        )
+    if is_int and fractions.size:
+        found.append(_truncated(f"the power of {number(values.dtype.type(fractions[0]))}", x.type))
     if (kind := use.second.type) in SIGNIFICANT and is_float(kind):
         ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[kind])
         nearest = np.rint(fractions * 2) / 2
@@ -330,6 +329,11 @@ def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     if numbers.size == 1 and numbers[0] in (0, 1):
         found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
     return tuple(found)
+
+
+def _truncated(to: str, type: str | None) -> str:
+    truncated = f"an integer base to {to}: the result is truncated to {type}"
+    return f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
 
 
 def _of_range(exponent: float, type: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     """Return the Pow and PRelu nodes of a model, in the file's order, those of functions last.
 
     A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu
-    nodes may break clauses, and operators may be of unknown domains; everything else must be valid.
+    nodes may break clauses, and operators may be unknown; everything else must be valid.
 
     Args:
         proto: the model; left as it is.

@@ -94,7 +94,12 @@ class AuditReport(Printed):
 
     def __repr__(self) -> str:
         nodes = sum(len(model.nodes) for model in self.models)
-        return f"<AuditReport: {len(self.models)} models, {nodes} nodes, {len(self.findings)} findings>"
+        counts = (
+            _count(len(self.models), "model"),
+            _count(nodes, "node"),
+            _count(len(self.findings), "finding"),
+        )
+        return f"<AuditReport: {', '.join(counts)}>"
 
     def __str__(self) -> str:
         return "\n".join(lines(self.targets, self.models))
@@ -139,6 +144,7 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
         "data": None if model.data is None else _data(model.data),
+        "unread": list(model.unread),
     }
 
 
@@ -252,13 +258,15 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
     if model.error is not None:
         yield from _wrapped(f"! {model.error}", f"{model.file}: ", width)
     elif not model.nodes:
-        yield f"{model.file}: no Pow, no PRelu"
+        yield f"{model.file}: no Pow, no PRelu{' in the parts that were looked into' if model.unread else ''}"
     else:
         yield f"{model.file}: {_count(len(model.nodes), 'node')}"
         for summary in summaries(model):
             yield from _wrapped(str(summary), "  ", width)
         if model.data is not None:
             yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
+    if model.unread:
+        yield from _wrapped(f"not looked into: {_listed([*model.unread])}", "  ", width)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
@@ -346,7 +354,10 @@ def _open(models: Models, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:
-    """Return a text in lines; the first has a start, the others are indented."""
+    """Return a text in lines; the first has a start, the others are indented. A command has a line of its own."""
+    command, _, reason = text.partition(": ")
+    if command.startswith("halfulp "):
+        return [start + command, *(_wrapped(reason, "    ", width) if reason else ())]
     return textwrap.wrap(
         text,
         max(width, 40),
