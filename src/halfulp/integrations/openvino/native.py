@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,8 @@ def build() -> str:
     """
     target = path()
     if not target.is_file():
-        libraries = [*_FOLDER.glob("libs/libopenvino.so.*"), *_FOLDER.glob("libs/libtbb.so.*")]
+        patterns = ("libs/libopenvino.so.*", "libs/libtbb.so.*")
+        libraries = [str(file) for pattern in patterns for file in _FOLDER.glob(pattern)]
         if sys.platform != "linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
             raise UnsupportedError(
                 "halfulp's operators for OpenVINO in C++ need its headers and libraries",
@@ -47,24 +47,22 @@ def build() -> str:
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         made = target.with_suffix(f".{os.getpid()}")
-        includes = [f"-I{get_include()}", f"-I{_FOLDER / 'include'}"]
-        folders = [f"-Wl,-rpath,{Path(file).parent}" for file in (*libraries, get_library())]
-        compiler = os.environ.get("CXX") or shutil.which("c++") or "c++"
+        libraries.append(get_library())
+        compiler = os.environ.get("CXX") or "c++"
         options = [
             "-std=c++17",
             "-O2",
             "-shared",
             "-fPIC",
             "-fvisibility=hidden",
-            *includes,
             "-o",
-            made,
-            _SOURCE,
+            str(made),
+            str(_SOURCE),
         ]
+        options += [f"-I{get_include()}", f"-I{_FOLDER / 'include'}", *libraries]
+        options += [f"-Wl,-rpath,{Path(file).parent}" for file in libraries]
         try:
-            done = subprocess.run(
-                [compiler, *options, *libraries, get_library(), *folders], capture_output=True, text=True
-            )
+            done = subprocess.run([compiler, *options], capture_output=True, text=True)
         except OSError as error:
             raise UnsupportedError(
                 f"{compiler}: no compiler for C++: {error.strerror}", expected="CXX"
