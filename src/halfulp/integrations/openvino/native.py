@@ -23,6 +23,7 @@ from halfulp.linking import get_include, get_library
 
 _SOURCE = Path(__file__).with_name("extension.cpp")
 _FOLDER = Path(ov.__file__).parent
+_FLAGS = "-std=c++17 -O2 -shared -fPIC -fvisibility=hidden"
 
 
 def build() -> str:
@@ -49,23 +50,15 @@ def build() -> str:
         made = target.with_suffix(f".{os.getpid()}")
         libraries.append(get_library())
         compiler = os.environ.get("CXX") or "c++"
-        options = [
-            "-std=c++17",
-            "-O2",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-            "-o",
-            str(made),
-            str(_SOURCE),
-        ]
+        options = [*_FLAGS.split(), "-o", str(made), str(_SOURCE)]
         options += [f"-I{get_include()}", f"-I{_FOLDER / 'include'}", *libraries]
         options += [f"-Wl,-rpath,{Path(file).parent}" for file in libraries]
         try:
             done = subprocess.run([compiler, *options], capture_output=True, text=True)
         except OSError as error:
+            wanted = "c++, or another one by the environment variable CXX"
             raise UnsupportedError(
-                f"{compiler}: no compiler for C++: {error.strerror}", expected="CXX"
+                f"{compiler}: no compiler for C++: {error.strerror}", expected=wanted
             ) from None
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]

@@ -66,7 +66,7 @@ class _Operator(ov.Op):
     def compute(self, *operands: Array) -> Array:
         return op(self.row)(*operands, **self._of_row())
 
-    def _of_row(self) -> dict[str, str]:
+    def _of_row(self) -> dict[str, Any]:
         return {name: self.attributes[name] for name in self.names if name not in _Operator.names}
 
     # OpenVINO calls these methods.
