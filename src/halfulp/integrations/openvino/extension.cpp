@@ -70,9 +70,14 @@ protected:
 private:
     struct Array {
         Array(const ov::Tensor& tensor, const ov::Shape& shape) : array{} {
+            OPENVINO_ASSERT(shape.size() <= extents.size(), "halfulp: a tensor of more than 64 dims");
             std::copy(shape.begin(), shape.end(), extents.begin());
-            array = {const_cast<void*>(tensor.data()), HALFULP_FLOAT32, static_cast<int32_t>(shape.size()),
-                     extents.data(), nullptr, 0};
+            array = {const_cast<void*>(tensor.data()),
+                     HALFULP_FLOAT32,
+                     static_cast<int32_t>(shape.size()),
+                     extents.data(),
+                     nullptr,
+                     0};
         }
         std::array<ptrdiff_t, HALFULP_MOST_AXES> extents{};
         halfulp_array array;
@@ -104,7 +109,8 @@ public:
 
 private:
     ov::op::AutoBroadcastSpec rule() const {
-        return attributes.auto_broadcast == "numpy" ? ov::op::AutoBroadcastType::NUMPY : ov::op::AutoBroadcastType::NONE;
+        return attributes.auto_broadcast == "numpy" ? ov::op::AutoBroadcastType::NUMPY
+                                                    : ov::op::AutoBroadcastType::NONE;
     }
 
     ov::Shape result_shape(const ov::Shape& x, const ov::Shape& y) const override {
