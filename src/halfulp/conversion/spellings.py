@@ -36,6 +36,7 @@ How = Literal["expand", "fold"]
 HowPow = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
+_MOST_APPROXIMATELY = 1024  # by --pow logarithms
 _WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
 _FOLDED = ("Mul", "Sqrt", "Reciprocal")
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
@@ -80,8 +81,11 @@ def spelled(
                 check_node(node, opset, edit.value_info)
                 if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
                     return
+                kind = edit.value_info.value(node.input[0]).type
                 why = "no products, roots and reciprocals give this power"
-                if how == "expand" and "float" in (edit.value_info.value(node.input[0]).type or ""):
+                if kind is None:
+                    why = "the type of its base is not known"
+                elif how == "expand" and "float" in kind:
                     why += "; --pow logarithms computes it approximately"
                 edit.note("stays as it is", why, is_notice=True)
                 edit.keep(node)
@@ -95,19 +99,20 @@ def spelled(
 # --- Pow ------------------------------------------------------------------------------------------
 
 
-def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
+def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOST) -> bool:
     """Add nodes that compute a power with a constant exponent without Pow; tell whether such a form exists.
 
     Args:
         node: the Pow.
         edit: where to add.
         why: the reason that the change gives.
+        most: the greatest exponent.
     """
     value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
     is_int = "int" in (value.type or "")
-    if exponent is None or value.type is None or not (4 * exponent).is_integer() or abs(exponent) > _MOST:
-        return False
-    if is_int and not (exponent.is_integer() and exponent >= 0):
+    least = 1 if value.type is None else 0 if is_int else -most
+    parts = 4 if least < 0 else 1  # an integer has no root
+    if exponent is None or not least <= exponent <= most or not (parts * exponent).is_integer():
         return False
     steps = recipe(exponent)
     kinds = [op_type for op_type, _ in steps]
@@ -121,7 +126,7 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
             what = "products" if set(kinds) == {"Mul"} else "operations"
             differs.append(f"each of its {len(steps)} {what} is rounded")
         differs += _at_special(exponent, steps)
-    edit.note(f"x^{exponent:g} becomes {becomes}{why and f': {why}'}", "; ".join(differs) or None)
+    edit.note(f"x^{exponent or 0:g} becomes {becomes}{why and f': {why}'}", "; ".join(differs) or None)
     return True
 
 
@@ -146,7 +151,9 @@ def _at_special(exponent: float, steps: Recipe) -> list[str]:
 
 
 def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
-    """Add ``Exp(Y * Log(X))`` for a power of floats; tell whether it has that form."""
+    """Add ``Exp(Y * Log(X))`` for a power of floats, or many products; tell whether it has such a form."""
+    if expand_pow(node, edit, most=_MOST_APPROXIMATELY):  # of a negative base, too
+        return True
     x, y = (edit.value_info.value(name) for name in node.input)
     base, exponent = map(edit.value_info.array, node.input)
     if x.type is None or y.type is None or "float" not in x.type or edit.opset < 7:
@@ -245,7 +252,8 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
     """
     x, slope = node.input
-    value, kind = edit.value_info.value(x), edit.type_of(x)
+    value = edit.value_info.value(x)
+    kind = value.type or edit.type_of(slope)  # the two have one type
     reason = why and f": {why}"
     if kind.startswith("uint"):
         edit.note(f"{kind} is never below 0: X as it is")
