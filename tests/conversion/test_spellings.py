@@ -147,6 +147,30 @@ def test_behind_an_operator_that_only_a_runtime_knows(node: str, expanded: list[
     assert ("the type of its base is not known" in str(found.changes[0])) == ("h" in node)
 
 
+@pytest.mark.parametrize(
+    ("exponent", "expanded"),
+    [
+        ("e = Constant<value = float[3] {2, 2, 2}>()", ["Mul"]),
+        ("e = Constant<value = float[1, 1] {2}>()", ["Mul"]),
+        ("s = Shape(x)  e = ConstantOfShape<value = float[1] {2}>(s)", ["Mul"]),
+        ("s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)", ["Mul"]),
+        ("s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)  w = Neg(e)", ["Shape", "Expand", "Neg", "Mul"]),
+        ("e = Constant<value = float[3] {2, 2, 3}>()", ["Pow"]),
+        ("e = Constant<value = float[1, 1, 1] {2}>()", ["Pow"]),
+    ],
+)
+def test_one_exponent_for_all_elements(exponent: str, expanded: list[str]) -> None:
+    """As torch.full_like and TensorFlow's converters write it."""
+    source = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 13]> g (float[N, 3] x) => (float y) {{ {exponent}  y = Pow(x, e) }}'
+    )
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    if "w =" in exponent:
+        source.graph.output.add(name="w")
+    found = hu.convert(source, pow="expand").model
+    assert [name for name in operators(found) if name != "Constant"] == expanded
+
+
 def test_integers_wrap_around_as_their_powers_do() -> None:
     source = power(7, "int64")
     x = np.arange(10) * 12345 - 50000

@@ -45,6 +45,7 @@ _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softpl
 _OLDEST_WHERE = 9
 _SIGN_OF_NAN = "a product that is a NaN may have another sign bit"
 _SUMS = "a zero may have another sign"
+_UNKNOWN_RANK = 1 << 6
 _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
@@ -122,6 +123,7 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
         _ones(node, value, edit)
     else:
         follow(steps, node, edit)
+        _drop_alone(node.input[1], edit)
         if len(steps) > 1 and not is_int:
             what = "products" if set(kinds) == {"Mul"} else "operations"
             differs.append(f"each of its {len(steps)} {what} is rounded")
@@ -181,11 +183,31 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
 
 
 def exponent_of(node: NodeProto, edit: Editor) -> float | None:
-    """Return the constant exponent of a Pow if it has one element and leaves X's shape; None otherwise."""
-    array, x = edit.value_info.array(node.input[1]), edit.value_info.value(node.input[0])
-    if array is None or array.size != 1 or (array.ndim and array.ndim > len(x.shape or ())):
+    """Return the exponent of a Pow if one constant is that of all elements, and leaves X's shape; None otherwise."""
+    x, result = (edit.value_info.value(name).shape for name in (node.input[0], node.output[0]))
+    array, maker = edit.value_info.array(node.input[1]), edit.maker(node.input[1])
+    rank = 0 if array is None else array.ndim
+    if array is None and maker is not None and maker.op_type == "Expand":
+        array, rank = edit.value_info.array(maker.input[0]), _UNKNOWN_RANK
+    elif array is None and maker is not None and maker.op_type == "ConstantOfShape":
+        array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
+        rank = _UNKNOWN_RANK
+    if array is None or not array.size or (array != array.flat[0]).any():
         return None
-    return float(array.reshape(-1)[0])
+    keeps_shape = array.size == 1 and rank <= len(x or ())
+    is_same = x is not None and None not in x and x == result
+    return float(array.flat[0]) if keeps_shape or is_same else None
+
+
+def _drop_alone(name: str, edit: Editor) -> None:
+    """Drop the nodes that make a value which only the replaced node reads."""
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        maker = edit.maker(name)
+        if maker is not None and len(maker.output) == 1 and edit.reads[name] == 1:
+            edit.drop(maker)
+            todo += maker.input
 
 
 def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
