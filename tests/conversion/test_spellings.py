@@ -154,7 +154,10 @@ def test_behind_an_operator_that_only_a_runtime_knows(node: str, expanded: list[
         ("e = Constant<value = float[1, 1] {2}>()", ["Mul"]),
         ("s = Shape(x)  e = ConstantOfShape<value = float[1] {2}>(s)", ["Mul"]),
         ("s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)", ["Mul"]),
-        ("s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)  w = Neg(e)", ["Shape", "Expand", "Neg", "Mul"]),
+        (
+            "s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)  w = Neg(e)",
+            ["Shape", "Expand", "Neg", "Mul"],
+        ),
         ("e = Constant<value = float[3] {2, 2, 3}>()", ["Pow"]),
         ("e = Constant<value = float[1, 1, 1] {2}>()", ["Pow"]),
     ],

@@ -81,7 +81,7 @@ CONTENTS = {
     "page": (b"\n\n<!DOCTYPE html>\n<html lang=en>", PAGE),
     "older page": (b"\xef\xbb\xbf<HTML>", PAGE),
     "text of protobuf": (b"ir_version: 8\nopset_import {\n  version: 13\n}\n", TEXT),
-    "text of onnx": (b"<\n   ir_version: 8,\n   opset_import: [\"\" : 13]\n>\n", TEXT),
+    "text of onnx": (b'<\n   ir_version: 8,\n   opset_import: ["" : 13]\n>\n', TEXT),
     "empty": (b"", EMPTY),
 }
 SUFFIXES = {

@@ -32,6 +32,7 @@ from halfulp.auditing.target import (
     statement,
 )
 from halfulp.auditing.ways import ways
+from halfulp.conversion.float32 import norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
@@ -163,7 +164,10 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
             if data.samples is not None:
                 seen = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
             found_ways = ways(nodes, *parsed)
-        return ModelReport(file, format, nodes, targets=judge.targets, ways=found_ways, data=seen)
+            short = norms_without_pow(*parsed)
+        return ModelReport(
+            file, format, nodes, targets=judge.targets, ways=found_ways, data=seen, norms=short
+        )
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))

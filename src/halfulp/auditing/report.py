@@ -18,6 +18,7 @@ from halfulp.auditing.findings import (
     Summary,
     declarations,
     findings,
+    in_float32,
     of_node,
     summaries,
 )
@@ -139,6 +140,7 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
         "data": None if model.data is None else _data(model.data),
+        "norms": model.norms,
     }
 
 
@@ -259,6 +261,10 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
             yield from _wrapped(str(summary), "  ", width)
         if model.data is not None:
             yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
+    if model.norms:
+        short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
+        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
+        yield from _wrapped(told, "  ", width)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
