@@ -105,6 +105,16 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}> { y = PRelu(x, s) }",
         ["<ModelProto>: 'y', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
     ),
+    "a declared shape of another node": (
+        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}, float[2, 4] n> { n = Neg(x)  y = PRelu(n, s) }",
+        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}, float[2, 3] n> { n = Neg(x)  y = PRelu(n, s) }",
+        ["<ModelProto>: 'n', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
+    ),
+    "a weight that is declared otherwise": (
+        "g (float[2, 3] x, float[2] s) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
+        "g (float[2, 3] x, float[3] s) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
+        ["<ModelProto>: 's', declared as float32[2], is a weight, and is declared as float32[3]"],
+    ),
     "a Cast that is declared otherwise": (
         "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
         "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float16[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
@@ -551,6 +561,20 @@ def test_the_declared_type_is_meant(body: str, opset: int, line: str) -> None:
     found = hu.repair(model(body, opset))
     assert said(found) == [line]
     assert found.valid
+
+
+def test_dims_below_0_are_not_known() -> None:
+    """As converters declare a batch of any size, against which inference puts the size that it knows."""
+    source = model(
+        "g (float[1, 3] x) => (float[1, 3] y) <float s = {2}, float[1, 3] a> { a = Neg(x)  y = PRelu(a, s) }"
+    )
+    for info in (*source.graph.value_info, *source.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_value = -1
+    with pytest.raises(onnx.shape_inference.InferenceError, match=r"\(1\) vs \(-1\)"):
+        onnx.checker.check_model(source, full_check=True)
+    found = hu.repair(source)
+    assert said(found) == ["<ModelProto>: dims below 0 are declared as not known: 'a', 'y'"]
+    onnx.checker.check_model(found.model, full_check=True)
 
 
 def test_a_node_without_what_it_needs_is_an_error() -> None:
