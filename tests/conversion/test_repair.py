@@ -275,6 +275,12 @@ def test_pow_before_opset_7_gets_its_attributes(shapes: str, attributes: dict[st
     assert found.valid
 
 
+def test_an_epsilon_that_its_type_does_not_hold_is_named() -> None:
+    found = hu.repair(model("g (float16[3] x) => (float16[3] y) <float e = {1e-12}> { y = Add(x, e) }"))
+    rounded = "a number that float16 does not hold is rounded; 1e-12 becomes 0"
+    assert said(found) == [f"#0 (Add): its input 1, a constant in float32, is stored in float16 ({rounded})"]
+
+
 def test_an_input_with_a_default_keeps_its_name() -> None:
     body = (
         "g (float[1, 3, 4, 5] x, float[3] s, float[3] t) => (float[1, 3, 4, 5] y)"

@@ -344,7 +344,11 @@ def _store_constants(walk: Walk) -> None:
                 held = array.astype(dtype_named(str(kind)))
             kept = exactly_as(array, str(kind)) is not None
             said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
-            edit.note(said, None if kept else f"a number that {kind} does not hold is rounded")
+            differs = None if kept else f"a number that {kind} does not hold is rounded"
+            lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+            if lost.any():
+                differs = f"{differs}; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
+            edit.note(said, differs)
             new.input[index] = edit.constant(held, "constant")
             made = known.value(node.output[0])
             known.types[node.output[0]] = Value(made.name, kind, made.shape)

@@ -385,7 +385,7 @@ def _split_18_17(node: NodeProto, edit: Editor) -> None:
 def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
     """Squeeze, Unsqueeze and reductions count all axes from the first dim."""
     axes = _attribute(node, "axes", None)
-    if axes is None:
+    if not axes:
         return edit.keep(node)
     counted = node.output[0] if node.op_type == "Unsqueeze" else node.input[0]
     new = remade(node, node.input[:1], axes=_axes(np.array(axes), counted, edit))
