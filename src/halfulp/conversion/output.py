@@ -5,7 +5,6 @@ from __future__ import annotations
 import filecmp
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -114,18 +113,20 @@ def _message(model: ModelProto) -> str | None:
     return None
 
 
-def _own(model: ModelProto) -> Iterator[NodeProto]:
-    """Give the nodes of ONNX's own domain whose operators only a runtime knows."""
-    for owner in (model, *model.functions):
-        opset = default_opset(owner.opset_import) or 1
-        for node in every_node(owner.graph if isinstance(owner, ModelProto) else owner):
-            if not plain_domain(node.domain) and is_foreign(node, opset):
-                yield node
+def _own(model: ModelProto) -> list[NodeProto]:
+    """Return the nodes of ONNX's own domain whose operators only a runtime knows."""
+    owners = [(model.graph, model.opset_import), *((each, each.opset_import) for each in model.functions)]
+    return [
+        node
+        for owner, imports in owners
+        for node in every_node(owner)
+        if not plain_domain(node.domain) and is_foreign(node, default_opset(imports) or 1)
+    ]
 
 
 def _without_own(model: ModelProto) -> ModelProto:
     """Return a model with these nodes in another domain: the checker would refuse them, or print a line about them."""
-    if not any(True for _ in _own(model)):
+    if not _own(model):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
