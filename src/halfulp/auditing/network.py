@@ -18,8 +18,8 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.walk import default_opset
 from halfulp.models.onnx.tensors import release
+from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
