@@ -219,7 +219,7 @@ def _network(
     to.print(report(rows, nodes))
     say(to, *sentences(rows))
     to.print(
-        f"\nThe median of runs in turns, on {threads} thread{'s' * (threads > 1)}, and half the distance of the"
+        f"\nThe median of runs{' in turns' if all(row.in_turns for row in rows) else ''}, on {threads} thread{'s' * (threads > 1)}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"
         " the share of their results that are not correctly\nrounded, given their operands, and how many values off"
         " the farthest is.",
