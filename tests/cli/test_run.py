@@ -160,7 +160,7 @@ def test_a_long_model_is_summed_up() -> None:
         (["net.onnx", "-i", "both.npz"], "entry 'p' is no input"),
         (["net.onnx", "-i", "x=x.npy", "-i", "x=x.npy"], "input 'x' is given twice"),
         (["net.onnx", "-i", "x=x.npy"], "no --input is given for its input 'y'"),
-        (["net.onnx", "-i", "x=x.npy", "-i", "y=wide.npy"], "input 'y' contradicts what the model declares"),
+        (["net.onnx", "-i", "x=x.npy", "-i", "y=wide.npy"], "input 'y' contradicts the model's declaration"),
         (["net.onnx", "-i", "x=x.npy", "-i", "y=long.npy"], "the dim 'N' another size"),
         (["net.onnx", "-i", "x=raw.npy", "-i", "y=x.npy"], "holds a type that NumPy lacks"),
         (["net.onnx", "--dim", "N"], "a dim must be NAME=N"),

@@ -43,7 +43,7 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
             unknown = entries.keys() - declared.keys()
             if unknown:
                 raise HalfulpError(
-                    f"{argument}: entry {min(unknown)!r} is no input of {model.file}",
+                    f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
                     expected=", ".join(map(repr, declared)),
                 )
         elif not (name and equals and file):

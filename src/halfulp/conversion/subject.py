@@ -21,8 +21,7 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.openvino.operators import foreign
 from halfulp.models.openvino.reader import Origin
 from halfulp.models.run.api import run
-from halfulp.models.run.control import CONTROL
-from halfulp.models.run.helpers import HELPERS
+from halfulp.models.run.helpers import CONTROL, HELPERS
 
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 

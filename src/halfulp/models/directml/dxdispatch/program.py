@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.directml import AnyDesc
-from halfulp.models.directml.tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
+from halfulp.models.directml import DATA_TYPES, DML_BUFFER_TENSOR_DESC, AnyDesc
 from halfulp.models.graph import Array, Value
 
 Other = Mapping[str, Any]
