@@ -87,12 +87,12 @@ class DML_BUFFER_TENSOR_DESC:
     """A tensor in a buffer.
 
     Attributes:
-        DataType: such as ``FLOAT32``; the prefix DML_TENSOR_DATA_TYPE_ may stand before it.
-        Flags: ``NONE`` or ``OWNED_BY_DML``; the prefix DML_TENSOR_FLAG_ may stand before it.
-        DimensionCount: 0 stands for the number of Sizes.
+        DataType: such as ``FLOAT32``; the prefix DML_TENSOR_DATA_TYPE_ is optional.
+        Flags: ``NONE`` or ``OWNED_BY_DML``; the prefix DML_TENSOR_FLAG_ is optional.
+        DimensionCount: 0 means the number of Sizes.
         Sizes: of each dim, in elements.
         Strides: of each dim, in elements; None for a packed tensor.
-        TotalTensorSizeInBytes: 0 stands for the minimum.
+        TotalTensorSizeInBytes: 0 means the minimum.
         GuaranteedBaseOffsetAlignment: in bytes; 0 promises nothing.
 
     Raises:
@@ -368,7 +368,7 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
 
     Args:
         desc: one of the three operator descriptions.
-        feature_level: such as ``3_0``; the prefix DML_FEATURE_LEVEL_ may stand before it.
+        feature_level: such as ``3_0``; the prefix DML_FEATURE_LEVEL_ is optional.
 
     Raises:
         SpecError: a clause of the operator version, or C5 or C8 of DML_BUFFER_TENSOR_DESC.

@@ -167,7 +167,7 @@ HELPERS: Mapping[str, Helper] = {
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
 }
-"""By operator; each takes the node and its inputs and returns the one output."""
+"""The functions by operator. Each takes the node and its inputs, and returns the one output."""
 
 # --- control flow; the caller evaluates the graphs ---------------------------------------------------
 
@@ -335,7 +335,7 @@ CONTROL: Mapping[str, Callable[[Node, list[Any], RunGraph], list[Any]]] = {
     "Scan": _scan,
     "SequenceMap": _sequence_map,
 }
-"""By operator; each takes the node, its inputs, and what evaluates a subgraph."""
+"""The functions by operator. Each takes the node, its inputs, and a function that evaluates a subgraph."""
 
 
 # --- the onnx package's evaluator ---------------------------------------------------------------------

@@ -163,7 +163,7 @@ def shown(value: object) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value of JSON, in which words stand for floats that are not finite."""
+    """Return a value of JSON, with words for floats that are not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
