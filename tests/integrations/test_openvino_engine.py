@@ -61,7 +61,7 @@ def test_run(path: Path) -> None:
     power, product = rows["'power' (Power)"], rows["'product' (MatMul)"]
     assert (power.operator, power.engine, product.engine) == ("openvino.Power-1", "halfulp", "openvino")
     assert (power.inputs, power.outputs) == (("float32[?, 3]", "float32[]"), ("float32[?, 3]",))
-    with pytest.raises(hu.ModelError, match="input 'x' contradicts what the model declares"):
+    with pytest.raises(hu.ModelError, match="input 'x' contradicts the model's declaration"):
         hu.run(path, {"x": x[0]})
 
 

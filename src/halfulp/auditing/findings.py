@@ -85,7 +85,7 @@ class ModelReport:
         ways: the repairs and conversions that help the model.
         data: the effect of the inputs on it; None without inputs.
         unread: the parts that an audit cannot look into.
-        norms: how many norms in float16 it writes out without a Pow as square.
+        norms: the number of float16 norms that it writes out without a Pow as square.
     """
 
     file: str

@@ -29,8 +29,7 @@ from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.models.openvino.reader import Origin, allows
 from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
-from halfulp.models.run.control import CONTROL
-from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
+from halfulp.models.run.helpers import CONTROL, HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, dtype_named
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.models.source import Source
