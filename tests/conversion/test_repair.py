@@ -110,6 +110,17 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float16[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
         ["<ModelProto>: 'c', declared as float32[4], is float16[4] by its node, and is declared so"],
     ),
+    "the numbers of a norm in other types": (
+        """g (float[4] x) => (float[4] y) <float e = {2}, double a = {0.5}, double b = {0.75}, float c = {1}> {
+            p = Pow(x, e)  m = Mul(p, a)  s = Add(m, a)  q = Pow(s, b)  y = Div(q, c) }""",
+        """g (float[4] x) => (float[4] y) <float e = {2}, float a = {0.5}, float b = {0.75}, float c = {1}> {
+            p = Pow(x, e)  m = Mul(p, a)  s = Add(m, a)  q = Pow(s, b)  y = Div(q, c) }""",
+        [
+            "#1 (Mul): its input 1, a constant in float64, is stored in float32, exactly",
+            "#2 (Add): its input 1, a constant in float64, is stored in float32, exactly",
+            "#3 (Pow): the exponent, a constant in float64, is stored in float32, exactly",
+        ],
+    ),
     "an output before its input": (
         f"{IMAGE} <float[3] s = {{0.5, -2, 3}}, int64[3] k = {{3, 1, 1}}> {{ y = PRelu(x, t)  t = Reshape(s, k) }}",
         f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
@@ -468,6 +479,18 @@ def test_onnxruntime_tells_the_shape_behind_its_own_operators() -> None:
     source.graph.output[0].type.tensor_type.ClearField("shape")
     source.opset_import.add(domain="com.microsoft", version=1)
     assert said(hu.repair(source)) == [f"#1 (PRelu): the slope of shape [3] {PLACED}"]
+
+
+# TensorRT's plugins, ONNX Runtime's own LayerNormalization before opset 17, torch's fallback: all in ONNX's own domain.
+@pytest.mark.parametrize("own", ["EfficientNMS_TRT", "LayerNormalization<axis = 1>", 'ATen<operator = "f">'])
+def test_operators_that_only_a_runtime_knows_are_kept(own: str) -> None:
+    source = model(f"{IMAGE} {SLOPE} {{ p = PRelu(x, s)  y = {own}(p) }}", 13)
+    found = hu.repair(source)
+    assert said(found) == [f"#0 (PRelu): the slope of shape [3] {PLACED}"]
+    assert found.valid
+    assert hu.audit(source, targets=()).findings[0].clause == "onnx.PRelu-9.C2"
+    older: Any = hu.convert(found.model, opset=12).model
+    assert older.graph.node[1] == source.graph.node[1]
 
 
 def test_an_unknown_rank_needs_a_choice() -> None:

@@ -407,11 +407,11 @@ def test_long_short_nested_and_inline_forms() -> None:
         assert values(to_json(program(root))) == [1, 2, 3]
 
 
-def test_dispatchables_that_are_not_ours_are_named(tmp_path: Path) -> None:
+def test_other_dispatchables_are_named(tmp_path: Path) -> None:
     root = copy.deepcopy(ROOT)
     root["dispatchables"] |= {
         "shade": {"type": "hlsl", "sourcePath": "a.hlsl"},
-        "sum": {"type": "DML_OPERATOR_ELEMENT_WISE_ADD", "desc": {"ATensor": F3}},
+        "sum": {"type": "DML_OPERATOR_ELEMENT_WISE_ADD1", "desc": {"ATensor": F3}},
     }
     root["commands"].append({"type": "dispatch", "dispatchable": "sum", "bindings": {"ATensors": ["A", "A"]}})
     read = program(root)
@@ -419,7 +419,9 @@ def test_dispatchables_that_are_not_ours_are_named(tmp_path: Path) -> None:
     assert to_json(read)["commands"][1] == root["commands"][1]
     with pytest.raises(hu.UnsupportedError) as caught:
         hu.run(read)
-    assert str(caught.value).splitlines()[2] == "  got: 'shade' (hlsl), 'sum' (DML_OPERATOR_ELEMENT_WISE_ADD)"
+    assert (
+        str(caught.value).splitlines()[2] == "  got: 'shade' (hlsl), 'sum' (DML_OPERATOR_ELEMENT_WISE_ADD1)"
+    )
 
 
 def test_what_is_read_is_written(tmp_path: Path) -> None:

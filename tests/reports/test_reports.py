@@ -231,7 +231,7 @@ def run_what_is_printed(model: ModelProto) -> ModelProto:
     for _ in range(3):
         printed = CliRunner().invoke(app, ["audit", file, "--target", "onnxruntime"])
         text = re.sub(r"\n {4,}", " ", printed.output)
-        commands = dict.fromkeys(re.findall(r"> halfulp (repair [^:\n]+|convert [^:\n]+)", text))
+        commands = dict.fromkeys(re.findall(r"> halfulp ((?:repair|convert) .+)", printed.output))
         if not commands and "halfulp repair writes it in order" in text:
             commands = {f"repair {file} repaired.onnx": None}
         if not commands:

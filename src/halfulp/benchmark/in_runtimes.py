@@ -190,7 +190,7 @@ def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
     samples = network.samples
     if not samples.nodes:
         return []
-    session, _ = engine.open_session(samples.proto(), settings)
+    session = engine.open_session(samples.proto(), settings)
     return samples.exactness(engine.run_in(session, network.model, samples.fed))
 
 

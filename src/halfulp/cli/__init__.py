@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -78,6 +80,11 @@ class _Verbs(_Flags, TyperGroup):
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _in_words():
             return super().make_context(*args, **extra)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and Path(args[0]).is_file():
+            ctx.fail(f"A verb is missing before the file, such as: halfulp audit {shlex.quote(args[0])}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         with _in_words(), _warnings_as_lines():

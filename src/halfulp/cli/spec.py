@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from halfulp.errors import HalfulpError
+from halfulp.pages import WIDTH, page, text
 from halfulp.pages.difference import difference
-from halfulp.pages.page import WIDTH, page, text
 from halfulp.specs import find, ids
 
 _NARROWEST = 60

@@ -26,7 +26,7 @@ from halfulp.conversion.output import (
     save_onnx,
 )
 from halfulp.conversion.repair import repaired
-from halfulp.conversion.spellings import How, spelled
+from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare, verified
@@ -99,7 +99,7 @@ def convert(
     opset: int | None = None,
     target: str | None = None,
     prelu: How | None = None,
-    pow: How | None = None,
+    pow: HowPow | None = None,
     float32: str | None = None,
     fuse: Literal["norms"] | None = None,
     repair: bool = False,
@@ -122,7 +122,8 @@ def convert(
             it accepts each Pow and PRelu; ``basic``: so that it has neither.
         prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has, or ``fold`` such back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
-            such operators back into Pow, where every bit stays.
+            such operators back into Pow, where every bit stays. ``logarithms`` expands likewise, and approximates each
+            other Pow of floats by Exp and Log.
         float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
             around them: ``norms`` (each from its square to its division), ``pow``, or names of nodes with
             commas between them. Verified, the outputs before and after are compared with those of the network
@@ -291,7 +292,7 @@ class _Work:
         opset: int | None,
         target: str | None,
         prelu: How | None,
-        pow: How | None,
+        pow: HowPow | None,
         float32: str | None,
         fuse: str | None,
     ) -> None:

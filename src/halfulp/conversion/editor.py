@@ -456,16 +456,43 @@ def exactly_as(array: Array, kind: str) -> Array | None:
     return there if bool(np.all(same)) else None
 
 
-def products(node: NodeProto, exponent: int, edit: Editor) -> None:
-    """Add a power with an integer exponent >= 1 as products: square and multiply, from its second bit on."""
-    x = result = node.input[0]
-    value = edit.value_info.value(x)
-    factors = "".join("s" if bit == "0" else "sx" for bit in f"{exponent:b}"[1:])
-    if not factors:
-        edit.add("Identity", [x], output=node.output[0], like=node)
-    for number, factor in enumerate(factors, 1):
-        both = [result, result if factor == "s" else x]
-        if number == len(factors):
-            edit.add("Mul", both, output=node.output[0], like=node)
-        else:
-            result = edit.add("Mul", both, value)
+# Operators that compute a power one after the other, each with the numbers of its operands: 0 is X, n the n-th result.
+Recipe = list[tuple[str, tuple[int, ...]]]
+
+
+def recipe(exponent: float) -> Recipe:
+    """Return operators for a power with a multiple of 1/4 as exponent: products of squares and of square roots."""
+    steps: Recipe = []
+
+    def add(op_type: str, *operands: int) -> int:
+        steps.append((op_type, operands))
+        return len(steps)
+
+    whole, quarters = divmod(round(4 * abs(exponent)), 4)
+    # The reciprocal comes first if it overflows only where the power does: a product may overflow where that is small.
+    base = power = root = add("Reciprocal", 0) if exponent <= -1 else 0
+    for bit in f"{whole:b}"[1:]:
+        power = add("Mul", power, power)
+        if bit == "1":
+            power = add("Mul", power, base)
+    factors = [power] if whole else []
+    for quarter in (2, 1)[: 2 if quarters % 2 else quarters // 2]:
+        root = add("Sqrt", root)
+        if quarters & quarter:
+            factors.append(root)
+    result = factors[0] if factors else base
+    for factor in factors[1:]:
+        result = add("Mul", result, factor)
+    if -1 < exponent < 0:
+        add("Reciprocal", result)
+    return steps
+
+
+def follow(steps: Recipe, node: NodeProto, edit: Editor) -> None:
+    """Add the nodes of a recipe in the place of a power."""
+    names = [node.input[0]]
+    value = edit.value_info.value(names[0])
+    for op_type, operands in steps[:-1]:
+        names.append(edit.add(op_type, [names[each] for each in operands], value))
+    op_type, operands = steps[-1] if steps else ("Identity", (0,))
+    edit.add(op_type, [names[each] for each in operands], output=node.output[0], like=node)

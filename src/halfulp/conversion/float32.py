@@ -42,6 +42,7 @@ _BETWEEN = _REDUCE | frozenset(
         *("Sqrt", "Sub", "Unsqueeze"),
     )
 )
+_SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is no number of the norm
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
@@ -133,7 +134,8 @@ def _norm(
         if not ahead:
             return []
         node = ahead[0]
-        varying = any(varies(name) for name in node.input if name and name != value)
+        operands = node.input[: 1 if node.op_type in _SHAPED else None]
+        varying = any(varies(name) for name in operands if name and name != value)
         divides = node.op_type == "Div" and node.input[1] == value
         if varying:
             is_end = reduced and rooted and (divides or (inverted and node.op_type == "Mul"))

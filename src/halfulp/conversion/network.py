@@ -182,7 +182,7 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
 
 
 def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
-    from halfulp.integrations.openvino.operators import sentence  # it imports OpenVINO
+    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
 
     core = openvino().Core()
     locations = set(external_data(proto))
@@ -414,7 +414,7 @@ def _runner(
         ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.
     """
     from halfulp.integrations.openvino import put_into
-    from halfulp.integrations.openvino.operators import Compiled
+    from halfulp.integrations.openvino.engine import Compiled
 
     model = network.model.clone() if exact else network.model
     left = put_into(model) if exact else []

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, counted
+from halfulp.conversion.editor import Change, Editor, counted, exactly_as, is_float
 from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
@@ -25,16 +26,17 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
-from halfulp.models.graph import Model, agree, describe
+from halfulp.models.graph import Model, Value, agree, describe
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
-from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
 from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
-from halfulp.types import INTEGERS
+from halfulp.types import INTEGERS, TYPES
 
 Slopes = str | int | Mapping[str, str | int]
 
@@ -233,6 +235,7 @@ def _repaired(
     corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
     unreached = walk.told()
+    _store_constants(walk)
     _mend(walk, choices)
     if choices.per_channel and choices.doubtful and choices.slopes is None:
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -271,6 +274,48 @@ def _mend(walk: Walk, choices: Choices) -> None:
         walk.rewrite(owner, opset, is_ours, mender.mend, f"opset {opset}", collect=True)
 
 
+def _store_constants(walk: Walk) -> None:
+    """Store constants in the type of the computed operand beside them, where the operator takes one type.
+
+    Exporters write the numbers of a norm in float64, and converters to float16 leave them in float32.
+    """
+
+    @cache
+    def takes_one_type(op_type: str, opset: int) -> bool:
+        schema: Any = schema_in_force("", op_type, opset)
+        ports = (*schema.inputs, *schema.outputs) if schema is not None else ()
+        is_one = len({port.type_str for port in ports}) == 1 and all(port.is_homogeneous for port in ports)
+        return is_one and op_type not in SUPPORTED_OPS
+
+    def mend(node: NodeProto, edit: Editor) -> None:
+        known, new = edit.value_info, NodeProto()
+        new.CopyFrom(node)
+        computed = {known.value(name).type for name in node.input if name and known.tensor(name) is None}
+        kind = computed.pop() if len(computed) == 1 else None
+        for index, name in enumerate(node.input if kind in TYPES and is_float(str(kind)) else ()):
+            was = str(known.value(name).type)
+            if not name or was == kind or was not in TYPES or not is_float(was):
+                continue
+            array = known.array(name)
+            assert array is not None
+            with np.errstate(over="ignore"):
+                held = array.astype(dtype_named(str(kind)))
+            kept = exactly_as(array, str(kind)) is not None
+            said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
+            edit.note(said, None if kept else f"a number that {kind} does not hold is rounded")
+            new.input[index] = edit.constant(held, "constant")
+            made = known.value(node.output[0])
+            known.types[node.output[0]] = Value(made.name, kind, made.shape)
+        edit.keep(node if new == node else new)
+
+    for owner, opset in walk.owners:
+
+        def wanted(node: NodeProto, opset: int = opset) -> bool:
+            return takes_one_type(node.op_type, opset)
+
+        walk.rewrite(owner, opset, wanted, mend, f"opset {opset}")
+
+
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
     """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
     copy = ModelProto()
@@ -282,8 +327,9 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or file, error.message)]
     found = refusal(model)
-    # Runtimes load a model whose inputs or outputs have no shape.
-    if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):
+    # Runtimes load a model whose inputs or outputs have no shape, and have operators of their own.
+    harmless = "Field 'shape' of 'type' is required", "No Op registered for "
+    if found is None or found.reason.startswith(harmless):
         return []
     return [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
 

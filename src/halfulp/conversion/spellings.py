@@ -6,25 +6,37 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import frexp
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, NoExactForm, is_one, legacy_form, products
+from halfulp.conversion.editor import (
+    Change,
+    Editor,
+    NoExactForm,
+    Recipe,
+    follow,
+    is_one,
+    legacy_form,
+    recipe,
+)
 from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
+from halfulp.operators import pow as power
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 
 How = Literal["expand", "fold"]
+HowPow = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
+_WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
 _FOLDED = ("Mul", "Sqrt", "Reciprocal")
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
@@ -37,14 +49,15 @@ _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
 def spelled(
-    model: ModelProto, operator: str, how: How, file: str, folder: Path | None, walk: Walk | None = None
+    model: ModelProto, operator: str, how: HowPow, file: str, folder: Path | None, walk: Walk | None = None
 ) -> list[Change]:
     """Expand a model's Pow or PRelu nodes into other operators, or fold these, in place; return the changes.
 
     Args:
         model: one that the front end accepts.
         operator: ``Pow`` or ``PRelu``.
-        how: ``expand``: into operators that every runtime has. ``fold``: back, from the forms that converters write.
+        how: ``expand``: into operators that every runtime has. ``logarithms``: and each other Pow of floats into Exp
+            and Log. ``fold``: back, from the forms that converters write.
         file: its name in messages.
         folder: where its external data lies.
         walk: the walk to do it in, if there is one that has changed nothing yet.
@@ -52,23 +65,26 @@ def spelled(
     Raises:
         UnsupportedError: a PRelu of a type that is not known.
     """
-    if how not in ("expand", "fold"):
-        raise HalfulpError(
-            f"{operator.lower()} can be expanded or folded", expected="expand or fold", got=how
-        )
+    allowed = get_args(HowPow if operator == "Pow" else How)
+    if how not in allowed:
+        expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+        raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
     opset_of(model, file)
     walk = walk or Walk(model, file, folder)
     expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
     kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
     for owner, opset in walk.owners:
-        if how == "expand":
+        if how != "fold":
 
             def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
                 check_node(node, opset, edit.value_info)
-                if not expand(node, edit):
-                    why = "no products, roots and reciprocals give this power"
-                    edit.note("stays as it is", why, is_notice=True)
-                    edit.keep(node)
+                if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
+                    return
+                why = "no products, roots and reciprocals give this power"
+                if how == "expand" and "float" in (edit.value_info.value(node.input[0]).type or ""):
+                    why += "; --pow logarithms computes it approximately"
+                edit.note("stays as it is", why, is_notice=True)
+                edit.keep(node)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
         elif opset >= 7:  # in older opsets, the operands' shapes must be equal
@@ -88,36 +104,72 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
         why: the reason that the change gives.
     """
     value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
-    x, output = node.input[0], node.output[0]
     is_int = "int" in (value.type or "")
-    if exponent is None or value.type is None or (is_int and not (exponent.is_integer() and exponent >= 0)):
+    if exponent is None or value.type is None or not (4 * exponent).is_integer() or abs(exponent) > _MOST:
         return False
-    becomes, differs = f"x^{exponent:g} becomes", None
+    if is_int and not (exponent.is_integer() and exponent >= 0):
+        return False
+    steps = recipe(exponent)
+    kinds = [op_type for op_type, _ in steps]
+    becomes, differs = " and ".join(dict.fromkeys(_WORDS[kind] for kind in kinds)) or "Identity", []
     if exponent == 0:
-        becomes += " ones"
+        becomes = "ones"
         _ones(node, value, edit)
-    elif exponent == 1:
-        becomes += " Identity"
-        edit.add("Identity", [x], output=output, like=node)
-    elif exponent.is_integer() and 2 <= exponent <= _MOST:
-        becomes += " products"
-        count = int(exponent).bit_length() + int(exponent).bit_count() - 2
-        differs = None if is_int or exponent == 2 else f"each of its {count} products is rounded"
-        products(node, int(exponent), edit)
-    elif exponent == 0.5:
-        becomes += " Sqrt"
-        differs = "Sqrt(-0) is -0, the power is 0; Sqrt(-inf) is NaN, the power is inf"
-        edit.add("Sqrt", [x], output=output, like=node)
-    elif exponent == -1:
-        becomes += " Reciprocal"
-        edit.add("Reciprocal", [x], output=output, like=node)
-    elif exponent == -0.5:
-        becomes += " the Reciprocal of Sqrt"
-        differs = "both are rounded; at -0 it gives -inf, the power inf; at -inf NaN, the power 0"
-        edit.add("Reciprocal", [edit.add("Sqrt", [x], value)], output=output, like=node)
     else:
+        follow(steps, node, edit)
+        if len(steps) > 1 and not is_int:
+            what = "products" if set(kinds) == {"Mul"} else "operations"
+            differs.append(f"each of its {len(steps)} {what} is rounded")
+        differs += _at_special(exponent, steps)
+    edit.note(f"x^{exponent:g} becomes {becomes}{why and f': {why}'}", "; ".join(differs) or None)
+    return True
+
+
+def _at_special(exponent: float, steps: Recipe) -> list[str]:
+    """Say where a recipe differs from the power at zeros and infinities."""
+    x = np.array([-0.0, -np.inf, 0.0, np.inf])
+    compute: dict[str, Callable[..., Array]] = {
+        "Mul": np.multiply,
+        "Sqrt": np.sqrt,
+        "Reciprocal": np.reciprocal,
+    }
+    values = [x]
+    with np.errstate(all="ignore"):
+        for op_type, operands in steps:
+            values.append(compute[op_type](*(values[each] for each in operands)))
+    right = np.asarray(power(x, exponent))
+    return [
+        f"at {at:g} it gives {got:g}, the power {want:g}"
+        for at, got, want in zip(x, values[-1], right, strict=True)
+        if f"{got:g}" != f"{want:g}"
+    ]
+
+
+def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
+    """Add ``Exp(Y * Log(X))`` for a power of floats; tell whether it has that form."""
+    x, y = (edit.value_info.value(name) for name in node.input)
+    base, exponent = map(edit.value_info.array, node.input)
+    if x.type is None or y.type is None or "float" not in x.type or edit.opset < 7:
         return False
-    edit.note(becomes + (why and f": {why}"), differs)
+    if base is not None and not (base > 0).all():
+        return False
+    logarithm, second, kind = "", node.input[1], dtype_named(x.type)
+    if base is None:
+        logarithm = edit.add("Log", [node.input[0]], x)
+    else:
+        logarithm = edit.constant(np.log(base.astype(float)).astype(kind), "logarithm")
+    if exponent is not None:
+        second = edit.constant(exponent.astype(float).astype(kind), "exponent")
+    elif y.type != x.type:
+        second = edit.cast(second, x.type)
+    product = edit.add(
+        "Mul", [second, logarithm], Value("", x.type, edit.value_info.value(node.output[0]).shape)
+    )
+    edit.add("Exp", [product], output=node.output[0], like=node)
+    differs = "off by some |Y * Log(X)| units in the last place"
+    if base is None:
+        differs += "; NaN where X is below 0" + ("; NaN for 0^0 and inf^0" if exponent is None else "")
+    edit.note("becomes Exp(Y * Log(X))", differs)
     return True
 
 

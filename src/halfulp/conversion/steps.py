@@ -21,10 +21,11 @@ from halfulp.conversion.editor import (
     Editor,
     NoExactForm,
     exactly_as,
+    follow,
     holds,
     inherit,
     is_one,
-    products,
+    recipe,
     remade,
     to_legacy,
     to_numpy,
@@ -99,7 +100,7 @@ def _integer_pow(node: NodeProto, edit: Editor) -> None:
             f" {_MOST_PRODUCT}, can be said otherwise, as a product"
         )
     edit.note(f"{kind} to the power of {power} becomes a product, which wraps around as the power does")
-    products(node, power, edit)
+    follow(recipe(power), node, edit)
 
 
 # --- PRelu ----------------------------------------------------------------------------------------

@@ -13,10 +13,13 @@ from onnx import ModelProto, ValueInfoProto, helper
 
 from halfulp.conversion.between import is_foreign
 from halfulp.errors import HalfulpError
+from halfulp.installed import has_module
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.openvino.operators import foreign
+from halfulp.models.openvino.reader import Origin
 from halfulp.models.run.api import run
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.helpers import HELPERS
@@ -97,7 +100,28 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
             ]
         except HalfulpError:  # refused, or can't be patched because types are not declared
             pass
-    return "halfulp", [partial(run, subject.model) for subject in subjects]
+    return "halfulp", [walk(subject.model) for subject in subjects]
+
+
+def walk(model: Model | Program) -> Run:
+    """Return a runner of halfulp's own, or in OpenVINO for an IR file with layers that only OpenVINO has."""
+    if runs_in_openvino(model):
+        from halfulp.integrations.openvino.engine import Runner
+
+        assert isinstance(model, Model)
+        return Runner(model)
+    return partial(run, model)
+
+
+def runs_in_openvino(model: Model | Program) -> bool:
+    """Return whether a model is an IR file with layers that halfulp lacks, and OpenVINO is installed."""
+    return (
+        isinstance(model, Model)
+        and isinstance(model.graph.source, Origin)
+        and bool(foreign(model.graph.nodes))
+        and Path(model.file).is_file()
+        and has_module("openvino")
+    )
 
 
 def has_foreign(subject: Subject) -> bool:

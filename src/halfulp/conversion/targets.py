@@ -250,7 +250,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         if expand_pow(node, edit, why):
             return None
         if not target.bases:
-            raise NoExactForm(f"{why}, and its exponent is no constant that products or roots stand for")
+            raise NoExactForm(
+                f"{why}, and no products, roots and reciprocals give this power;"
+                " --pow logarithms in the place of --target approximates it"
+            )
         edit.note("stays as it is", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)

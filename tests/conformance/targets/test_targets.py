@@ -54,7 +54,15 @@ def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
     assert prelu.tolist() == [[-4, -9, -2]]
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "openvino-native"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # It takes arrays and constants as torch does, but compiles a program in C++ for each of them.
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name == "inductor" else [])
+        for name in BUILT_IN
+        if name != "openvino-native"
+    ],
+)
 def test_constants(name: str, process_of: ProcessOf) -> None:
     for y in (Y, np.float32(2).reshape(())):
         for constants in ({1}, {0, 1}):

@@ -19,6 +19,7 @@ from halfulp.models.directml import (
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
     DML_ELEMENT_WISE_POW_OPERATOR_DESC,
     DML_SCALE_BIAS,
+    ELEMENT_WISE,
     OperatorDesc,
     tensors,
     validate,
@@ -45,8 +46,8 @@ def read(program: Program, changes: list[Change]) -> tuple[Model, dict[str, str]
     Resources that the dispatches read become inputs, whose defaults are their initial values.
 
     Raises:
-        UnsupportedError: dispatchables that are not Pow or PRelu; tensors whose layout in their resource
-            other formats can't express; a ScaleBias whose rounding they can't express.
+        UnsupportedError: dispatchables that halfulp does not compute; tensors whose layout in their resource,
+            or a ScaleBias whose rounding, other formats can't express.
     """
     refuse_foreign(program)
     return _Reader(program, changes).read()
@@ -72,6 +73,7 @@ class _Reader:
             with within(program.file, f"'{printable(command.dispatchable)}' (command {index})"):
                 self._dispatch(dispatchable, command)
         inputs = {value.name for value in draft.inputs}
+        self._written = {name: "" for name in self._written if not program.resources[name].internal}
         for resource in self._written:
             name = resource
             if resource in inputs:
@@ -95,7 +97,13 @@ class _Reader:
         ]
         if isinstance(desc, DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC):
             result = self._draft.add("PRelu", operands, label)
+        elif desc.type in ELEMENT_WISE:
+            scale_bias = getattr(desc, "ScaleBias", None)
+            if scale_bias is not None:
+                operands[0] = self._scaled(operands[0], scale_bias, label)
+            result = self._draft.add(ELEMENT_WISE[desc.type][1], operands, label)
         else:
+            assert isinstance(desc, OperatorDesc)
             if isinstance(desc, DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC):
                 exponent = np.array(desc.Exponent, np.float32)
                 operands.append(self._draft.add_constant(exponent, "exponent"))

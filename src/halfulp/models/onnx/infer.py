@@ -1,8 +1,8 @@
 """The types, shapes and constants of a model's values, inferred before anything runs.
 
-The onnx package infers types and shapes, and ONNX Runtime those of operators of other domains. Both would refuse some
-Pow and PRelu nodes, or infer too little. For inference, Identity nodes replace these. Shapes that are still unknown
-follow from the weights of a Conv that reads the value.
+The onnx package infers types and shapes, and ONNX Runtime those of operators that the package does not know. Both
+would refuse some Pow and PRelu nodes, or infer too little. For inference, Identity nodes replace these. Shapes that are
+still unknown follow from the weights of a Conv that reads the value.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def infer_types(
         model: a checked model, or one whose Pow and PRelu nodes are resolved.
         file: its name in messages.
         ask: the nodes whose types ONNX Runtime may infer, if it is installed and the onnx package does not: those of
-            other domains, all, or none.
+            operators that the package does not know, all, or none.
         declared_too: use the types that the model declares for the outputs of nodes.
     """
     light = _light(model)
@@ -255,7 +255,8 @@ def _inferred(model: ModelProto) -> ModelProto:
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
-    asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
+    opset = default_opset(model.opset_import) or 1
+    asked = [node for node in graph.node if ask == "all" or _is_foreign(node, opset)]
     if not asked:
         return False
     infos = (*graph.value_info, *graph.output)
@@ -288,6 +289,11 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
         else:
             before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
     return found
+
+
+def _is_foreign(node: NodeProto, opset: int) -> bool:
+    """Tell whether the onnx package does not know a node's operator: ONNX Runtime has some of its own."""
+    return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:

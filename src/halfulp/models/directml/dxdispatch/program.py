@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.directml import OperatorDesc
+from halfulp.models.directml import AnyDesc
 from halfulp.models.directml.tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
 from halfulp.models.graph import Array, Value
 
@@ -172,7 +172,10 @@ def jsonable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Resource:
-    """A buffer and its initial values. Without ``sizeInBytes`` its size is the values' size, rounded up to 4 bytes."""
+    """A buffer and its initial values. Without ``sizeInBytes`` its size is the values' size, rounded up to 4 bytes.
+
+    An internal one holds a value within a graph: it is neither an input nor an output of the program.
+    """
 
     name: str
     initialValues: Initial
@@ -180,6 +183,7 @@ class Resource:
     sizeInBytes: int | None = None
     initialValuesOffsetInBytes: int = 0
     other: Other = field(default_factory=dict)
+    internal: bool = False
 
     @property
     def type(self) -> str:
@@ -244,7 +248,7 @@ class Dispatchable:
 
     name: str
     type: str
-    desc: OperatorDesc | None = None
+    desc: AnyDesc | None = None
     bindings: Mapping[str, Binding] = field(default_factory=dict)
     other: Other = field(default_factory=dict)
 
@@ -317,6 +321,7 @@ class Program:
         return tuple(
             Value(resource.name, resource.dtype.name, (resource.initialValues.count(),))
             for resource in self.resources.values()
+            if not resource.internal
         )
 
     def json(self) -> dict[str, Any]:
