@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import halfulp as hu
-from halfulp.conformance import allow, document
+from halfulp.conformance import document
 from halfulp.conformance.process import MALFORMED, receive, unpacked
 from halfulp.models import onnx, openvino
 from halfulp.models.directml import dxdispatch
@@ -97,7 +97,7 @@ def _report(data: bytes) -> None:
 
 
 def _allowed(data: bytes) -> None:
-    allowed = allow.load(_file(data, "allowed"))
+    allowed = document.load_allowed(_file(data, "allowed"))
     case = "onnx.Pow-7/float32,float32/hard/0"
     allowed.allows("numpy", case, "wrong")
     allowed.stale("numpy", [case])
