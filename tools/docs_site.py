@@ -38,8 +38,7 @@ SECTION = re.compile(r"^(.+)/$")
 
 API = """# In Python
 
-What `halfulp.__all__` lists, and the modules beside it. `import halfulp as hu` loads neither the onnx package nor a
-runtime.
+The public functions and classes of halfulp. `import halfulp as hu` loads neither the onnx package nor a runtime.
 
 ::: halfulp.operators.pow
 
@@ -58,9 +57,9 @@ runtime.
 
 ::: halfulp.running.run
 
-::: halfulp.conversion.api.convert
+::: halfulp.conversion.convert
 
-::: halfulp.conversion.api.Conversion
+::: halfulp.conversion.Conversion
 
 ::: halfulp.conversion.repair.repair
 
@@ -77,18 +76,21 @@ runtime.
 ## Errors
 
 ::: halfulp.errors
-    options: { show_root_heading: false, show_root_toc_entry: false }
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+      members: [HalfulpError, SpecError, ModelError, MissingFileError, UnsupportedError, HalfulpWarning]
 
 ## Integrations
 
 ::: halfulp.integrations.onnxruntime
-    options: { members: [session, register, patch, library, run] }
+    options: { members: [session, provider, register, patch, library, run] }
 
 ::: halfulp.integrations.openvino
     options: { members: [replace] }
 
 ::: halfulp.integrations.torch
-    options: { members: [pow, prelu, replace, PReLU] }
+    options: { members: [exact, pow, prelu, replace, restore, PReLU] }
 
 ::: halfulp.integrations.jax
 

@@ -123,9 +123,15 @@ struct KernelRegistry;
 struct KernelDefBuilder;
 struct KernelDef;
 struct DataType;
+struct TypeInfo;
 
 inline constexpr Function<237, Status*(const SessionOptions*, const char* key, int* has)> has_config{};
 inline constexpr Function<238, Status*(const SessionOptions*, const char* key, char*, size_t* size)> get_config{};
+// What a session knows of a kernel's inputs; null if it is not a tensor, and -1 for a dim that is not known.
+inline constexpr Function<55, Status*(const TypeInfo*, const TensorInfo**)> as_tensor{};
+inline constexpr Function<98, void(TypeInfo*)> release_type_info{};
+inline constexpr Function<234, Status*(const KernelInfo*, size_t index, TypeInfo**)> input_type{};
+inline constexpr Function<390, bool(const TensorInfo*)> has_shape{};
 inline constexpr Function<307, int(const HardwareDevice*)> device_type{};
 inline constexpr int processor = 0;
 inline constexpr Function<317, const EpApi*()> get_ep_api{};

@@ -12,21 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "../this_library.h"
-#include "dispatch.h"
 #include "node.h"
-
-#ifdef _WIN32
-#define HALFULP_EXPORTED __declspec(dllexport)
-#else
-#define HALFULP_EXPORTED [[gnu::visibility("default")]]
-#endif
 
 namespace halfulp::ort {
 
 namespace {
 
-constexpr int oldest_minor = 20;  // the oldest version of ONNX Runtime that is tested: 1.20
+constexpr uint32_t oldest_version = 20;  // the oldest version of ONNX Runtime that is tested: 1.20
 
 struct Operator : CustomOperator {
     const Api* api;
@@ -138,7 +130,7 @@ const Library& library_of(const ApiBase* base, const Api* api) {
     std::lock_guard lock(mutex);
     for (const auto& library : libraries)
         if (library->serves(base)) return *library;
-    bool has_tensor_shape = minor_version(base) >= static_cast<int>(tensor_shape_version);
+    bool has_tensor_shape = minor_version(base) >= tensor_shape_version;
     libraries.push_back(std::make_unique<Library>(base, api, has_tensor_shape));
     return *libraries.back();
 }
@@ -151,15 +143,6 @@ const Library& library_of(const ApiBase* base, const Api* api) {
 extern "C" HALFULP_EXPORTED halfulp::ort::Status* RegisterCustomOps(halfulp::ort::SessionOptions* options,
                                                                     const halfulp::ort::ApiBase* base) {
     using namespace halfulp::ort;
-    if (minor_version(base) < oldest_minor) {
-        std::string message =
-            "halfulp needs ONNX Runtime 1." + std::to_string(oldest_minor) + " or later; this is " + base->version();
-        return create_status(base->get_api(1), fail, message.c_str());
-    }
-    const Api* api = base->get_api(abi_version);
-    return guarded(api, [&] {
-        halfulp::keep_this_library_loaded();
-        halfulp::chosen_kernels();  // an impossible HALFULP_ISA is an error here
-        library_of(base, api).add_to(options);
-    });
+    return entered(base, "halfulp", oldest_version, abi_version,
+                   [&](const Api* api) { library_of(base, api).add_to(options); });
 }

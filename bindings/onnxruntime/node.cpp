@@ -69,6 +69,8 @@ Node::Node(const Api* api, const Version& version, Element type, const KernelInf
       rule_(version.rule) {
     std::copy(std::begin(version.clauses), std::end(version.clauses), clauses_);
     read_legacy_axis(info);
+    Operand x, y;
+    if (read_known(info, 0, x) && read_known(info, 1, y)) arranged(x, y);
 }
 
 void Node::read_legacy_axis(const KernelInfo* info) {
@@ -81,10 +83,10 @@ void Node::read_legacy_axis(const KernelInfo* info) {
     legacy_.broadcast = broadcast == 1;
 }
 
-int minor_version(const ApiBase* base) {
+uint32_t minor_version(const ApiBase* base) {
     int major = 0, minor = 0;
     std::sscanf(base->version(), "%d.%d", &major, &minor);
-    return major > 1 ? 1000 : minor;
+    return major > 1 ? 1000 : static_cast<uint32_t>(minor);
 }
 
 void Node::fail(ErrorCode code, const std::string& message) const {
@@ -113,13 +115,39 @@ std::optional<int64_t> Node::optional_int(const KernelInfo* info, const char* na
     return {};
 }
 
+// Reads the type and shape of an input when the session is created. Returns false if a dim is not known.
+bool Node::read_known(const KernelInfo* info, size_t index, Operand& operand) const {
+    struct Held {
+        const Api* api;
+        TypeInfo* info = nullptr;
+        ~Held() { release_type_info(api, info); }
+    } held{api_};
+    check(input_type(api_, info, index, &held.info));
+    const TensorInfo* tensor;
+    check(as_tensor(api_, held.info, &tensor));
+    ElementNumber number;
+    if (tensor == nullptr || !has_shape(api_, tensor)) return false;
+    read(tensor, operand, number);
+    operand.type = element_of(number);
+    if (operand.dims.size() > max_dims) return false;
+    return std::all_of(operand.dims.begin(), operand.dims.end(), [](int64_t size) { return size >= 0; });
+}
+
+void Node::read(const TensorInfo* info, Operand& operand, ElementNumber& number) const {
+    size_t count;
+    check(element_type(api_, info, &number));
+    check(dimension_count(api_, info, &count));
+    if (count <= max_dims) check(dimensions(api_, info, operand.stored_dims, count));
+    operand.dims = Dims(operand.stored_dims, count);
+}
+
 void Node::read(const KernelContext* context, size_t index, Operand& operand) const {
     const Value* value;
     check(input(api_, context, index, &value));
     ElementNumber number;
-    size_t count;
     if (has_tensor_shape_) {
         const int64_t* dims;
+        size_t count;
         check(tensor_shape(api_, value, &number, &dims, &count));
         operand.dims = Dims(dims, count);
     } else {
@@ -129,16 +157,19 @@ void Node::read(const KernelContext* context, size_t index, Operand& operand) co
             ~Info() { release_tensor_info(api, info); }
         } held{api_};
         check(tensor_info(api_, value, &held.info));
-        check(element_type(api_, held.info, &number));
-        check(dimension_count(api_, held.info, &count));
-        if (count <= max_dims) check(dimensions(api_, held.info, operand.stored_dims, count));
-        operand.dims = Dims(operand.stored_dims, count);
+        read(held.info, operand, number);
     }
-    if (count > max_dims) fail(invalid_argument, "halfulp: a tensor of more than 64 dims");
+    if (operand.dims.size() > max_dims) fail(invalid_argument, "halfulp: a tensor of more than 64 dims");
     operand.type = element_of(number);
     if (operand.type == Element::count)
         fail(invalid_argument, "halfulp: unknown element type, number " + std::to_string(number));
     check(tensor_data(api_, value, &operand.data));
+}
+
+Arrangement Node::arranged(const Operand& x, const Operand& y) const {
+    Arrangement arrangement;
+    if (auto mismatch = arrange(rule_, legacy_, x.dims, y.dims, arrangement)) refuse(*mismatch, x, y);
+    return arrangement;
 }
 
 void Node::refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) const {
@@ -167,8 +198,7 @@ void Node::prepare(KernelContext* context, Call& call) const {
     Operand &x = call.x_operand, &y = call.y_operand;
     read(context, 0, x);
     read(context, 1, y);
-    Arrangement arrangement;
-    if (auto mismatch = arrange(rule_, legacy_, x.dims, y.dims, arrangement)) refuse(*mismatch, x, y);
+    const Arrangement arrangement = arranged(x, y);
     call.shape = arrangement.result;
     int64_t dims[max_dims];
     std::copy_n(call.shape.extent, call.shape.dims, dims);

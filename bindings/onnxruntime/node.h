@@ -4,10 +4,18 @@
 #include <exception>
 #include <string>
 
+#include "../this_library.h"
 #include "abi.h"
 #include "array/operation.h"
 #include "broadcast.h"
+#include "dispatch.h"
 #include "formats/element.h"
+
+#ifdef _WIN32
+#define HALFULP_EXPORTED __declspec(dllexport)
+#else
+#define HALFULP_EXPORTED [[gnu::visibility("default")]]
+#endif
 
 namespace halfulp::ort {
 
@@ -37,13 +45,31 @@ Status* guarded(const Api* api, F f) noexcept {
 }
 
 // 20 of version 1.20.1.
-int minor_version(const ApiBase* base);
+uint32_t minor_version(const ApiBase* base);
+
+// Calls f(api) for a function that ONNX Runtime has looked up in this library. The api is that of a version. Returns an
+// error if the runtime is older than the oldest version that `what` needs.
+template <typename F>
+Status* entered(const ApiBase* base, const char* what, uint32_t oldest, uint32_t version, F f) noexcept {
+    if (minor_version(base) < oldest) {
+        const std::string message = std::string(what) + " needs ONNX Runtime 1." + std::to_string(oldest) +
+                                    " or later; this is " + base->version();
+        return create_status(base->get_api(1), fail, message.c_str());
+    }
+    const Api* api = base->get_api(version);
+    return guarded(api, [&] {
+        keep_this_library_loaded();
+        chosen_kernels();  // an impossible HALFULP_ISA is an error here
+        f(api);
+    });
+}
 
 class Node {
 public:
     // A custom operator: reads the attributes that the Python side has given the node. Throws Failure.
     Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, const KernelInfo* info);
-    // ONNX's own operator, as the document of its version says. Throws Failure.
+    // ONNX's own operator, as the document of its version says. Throws Failure, also if the shapes that the session
+    // knows do not fit.
     Node(const Api* api, const Version& version, Element type, const KernelInfo* info);
 
     // Throw Failure, with the text of the Python side's SpecError, if the operands' shapes do not fit. On CUDA the
@@ -69,7 +95,10 @@ private:
     [[noreturn]] void fail(ErrorCode code, const std::string& message) const;
     std::string text_attribute(const KernelInfo* info, const char* name) const;
     std::optional<int64_t> optional_int(const KernelInfo* info, const char* name) const;
+    bool read_known(const KernelInfo* info, size_t index, Operand& operand) const;
     void read(const KernelContext* context, size_t index, Operand& operand) const;
+    void read(const TensorInfo* info, Operand& operand, ElementNumber& number) const;
+    Arrangement arranged(const Operand& x, const Operand& y) const;
     void prepare(KernelContext* context, Call& call) const;
     [[noreturn]] void refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) const;
     View view(Element type, void* data, const Shape& shape, const int64_t* dims) const;

@@ -9,15 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../this_library.h"
-#include "dispatch.h"
 #include "node.h"
-
-#ifdef _WIN32
-#define HALFULP_EXPORTED __declspec(dllexport)
-#else
-#define HALFULP_EXPORTED [[gnu::visibility("default")]]
-#endif
 
 namespace halfulp::ort {
 
@@ -235,15 +227,7 @@ extern "C" HALFULP_EXPORTED halfulp::ort::Status* CreateEpFactories(const char*,
                                                                     halfulp::ort::EpFactory** factories, size_t most,
                                                                     size_t* count) {
     using namespace halfulp::ort;
-    const Api* api = base->get_api(provider_version);
-    if (api == nullptr || minor_version(base) < static_cast<int>(provider_version)) {
-        const std::string message =
-            std::string("halfulp's execution provider needs ONNX Runtime 1.24 or later; this is ") + base->version();
-        return create_status(base->get_api(1), fail, message.c_str());
-    }
-    return guarded(api, [&] {
-        halfulp::keep_this_library_loaded();
-        halfulp::chosen_kernels();  // an impossible HALFULP_ISA is an error here
+    return entered(base, "halfulp's execution provider", provider_version, provider_version, [&](const Api* api) {
         *count = 0;
         if (most > 0) factories[(*count)++] = new Factory(api);
     });

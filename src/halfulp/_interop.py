@@ -292,9 +292,14 @@ def not_numbers(operand: Number | Array) -> str:
         if not operand.size:
             return f"an empty array of type {dtype.name}; pass .astype(float)"
         first = operand.reshape(-1)[:1].tolist()[0]
-        if type(first) is int:
+        if set(map(type, operand.flat)) <= {int, float}:
+            meant = np.array(operand.tolist()).dtype
+            if meant.kind in "iuf":
+                return f"an array of Python numbers; pass .astype({meant.name!r})"
             return "integers of more than 64 bits; pass .astype(float)"
         what = "text" if kind in "UST" else "Python objects"
+        if operand.ndim == 0 and hasattr(first, "__float__"):
+            return f"of type {type(first).__name__}; pass float(value)"
         if operand.ndim == 0:
             return f"not a number: {first!r}"[:_LONGEST]
         return f"an array of {what} (the first: {repr(first)[:_LONGEST]}); convert it, for instance by .astype(float)"

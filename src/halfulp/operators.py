@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import fields
 from functools import cache, cached_property, lru_cache, update_wrapper
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 from numpy import (  # looking them up in the module would take 10 % of a small call
@@ -162,12 +162,12 @@ class Operator(OpVersion):
         return array
 
     def __str__(self) -> str:
-        from halfulp.pages.page import page, text  # lazily, because computing does not need it
+        from halfulp.pages import page, text  # lazily, because computing does not need it
 
         return text(page(self))
 
     def _repr_html_(self) -> str:
-        from halfulp.pages.page import html, page
+        from halfulp.pages import html, page
 
         return html(page(self))
 
@@ -238,7 +238,7 @@ def _compute(
     output, kernel = plan.output, _KERNELS[row.kernel]
     if out is None:
         result = _core.apply(kernel, x, y, None, scale_bias)
-        assert result is not None, f"{row.id} accepts what the core does not: {x.dtype}, {y.dtype}"
+        assert result is not None, f"{row.id} accepts types that the core refuses: {x.dtype}, {y.dtype}"
         return result
     if not isinstance(out, ndarray):
         raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
@@ -346,7 +346,7 @@ def _explain(operator: Operator, *operands: Any) -> None:
 
 
 _T = TypeVar("_T", bound=np.generic)
-
+ArrayLike: TypeAlias = Any  # an array of NumPy or another library, a list or a number
 
 Integers = Literal["wrap", "raise"]
 
@@ -364,9 +364,11 @@ def pow(x: int, y: NDArray[_T], /, *, out: None = None, integers: Integers = "wr
 @overload
 def pow(x: int, y: _T, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
 @overload
-def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any: ...
+def pow(
+    x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integers = "wrap"
+) -> ArrayLike: ...
 @_quick(_core.POW)
-def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any:
+def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integers = "wrap") -> ArrayLike:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
     The result has x's type, also for integers: 2^-1 and 2^0.5 of an integer array are 0 and 1, and powers
@@ -435,7 +437,7 @@ def float_power(
 def float_power(x: np.generic | Number, y: NDArray[Any], /, *, out: None = None) -> NDArray[np.float64]: ...
 @overload
 def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
-def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None) -> ArrayLike:
     """Return x to the power y as float64, elementwise, correctly rounded: ``np.float_power`` for every element type.
 
     Integers count exactly, also those that float64 cannot represent. Powers of such bases are computed one by
@@ -486,7 +488,7 @@ def prelu(x: Number, slope: _T, /, *, out: None = None) -> _T: ...
 @overload
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any: ...
 @_quick(_core.PRELU)
-def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
+def prelu(x: ArrayLike, slope: ArrayLike, /, *, out: ArrayLike = None) -> ArrayLike:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 
     It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from onnx import ModelProto
 
 from halfulp.auditing.data import losses_in
-from halfulp.conversion.subject import Subject, has_ours, is_all_ours
+from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.installed import has_module
@@ -77,7 +77,8 @@ def run(
             values.
         engine: ``onnxruntime``, with halfulp's Pow and PRelu in it, or ``halfulp``, node by node. ``auto``
             means onnxruntime if an ONNX model has operators that halfulp lacks, and onnxruntime is installed
-            and takes it.
+            and takes it; and OpenVINO, with halfulp's Power and PReLU in it, if an IR file has layers that halfulp
+            lacks, and openvino is installed.
         dims: sizes of symbolic dims of made-up inputs. A dim without a name is called ``INPUT[AXIS]``.
         seed: the seed of made-up inputs.
         output_folder: where the writeFile commands of a DxDispatch file may write, instead of the file's own folder.
@@ -93,8 +94,8 @@ def run(
             operands are finite. ``hu.audit(model, inputs=...)`` gives the details.
 
     Raises:
-        ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts what the model
-            declares, or a node breaks a clause of its operator (then ``.clause`` is set).
+        ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts the model's
+            declaration, or a node breaks a clause of its operator (then ``.clause`` is set).
         UnsupportedError: an operator that no engine here evaluates.
         HalfulpError: ``onnxruntime`` is requested and cannot run the model, or options contradict each other.
 
@@ -202,6 +203,15 @@ def evaluate(
             if engine == "onnxruntime":
                 raise
             why_not = refused.message
+    if engine == "auto" and runs_in_openvino(model):
+        from halfulp.integrations.openvino.engine import Runner
+
+        assert isinstance(model, Model)
+        runner = Runner(model)
+        values, made_up = made(lambda: runner)
+        outputs = api.Outputs(runner(values), model.graph.outputs, values)
+        line = "engine: openvino, with Power and PReLU by halfulp"
+        return Run(outputs, line, made_up, runner.report())
     values, made_up = made(lambda: partial(api.run, model))
     outputs, report = api.run_with_report(model, values, output_folder=output_folder)
     line = f"engine: halfulp ({why_not})" if why_not else "engine: halfulp"

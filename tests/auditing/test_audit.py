@@ -432,3 +432,13 @@ def test_notices(inputs: str, constant: str, notice: str | None) -> None:
     told = [text for text in found.notices if "overflows in" not in text]  # a float16's threshold
     assert [text.startswith(notice or "?") for text in told] == ([] if notice is None else [True])
     assert (" notice: " in str(report)) == (notice is not None)
+
+
+def test_an_integer_base_with_floating_point_exponents_is_noticed() -> None:
+    """torch's exporter leaves such a base as it is, where torch computes in float."""
+    model = single("Pow", 15, {"x": ("int64", [3]), "y": ("float32", [3])}, ("int64", [3]))
+    report = hu.audit(model, ())
+    (told,) = report.models[0].nodes[0].notices
+    assert told.startswith(
+        "an integer base to floating-point exponents: the result is truncated to int64; cast the"
+    )

@@ -176,7 +176,7 @@ CASTS = Conversion((Step("cast to float32", "rounded twice"),))
         ),
         (Statement("onnxruntime", "refused", conversion=Conversion(refused="no way")), "onnxruntime.session"),
         (
-            Statement("onnxruntime", "crashed", conversion=Conversion((Step("stays as it is"),))),
+            Statement("onnxruntime", "crashed", conversion=Conversion((Step("stays unchanged"),))),
             "onnxruntime.session",
         ),
         (Statement("torch", "wrong"), "torch.replace"),

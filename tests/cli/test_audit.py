@@ -66,10 +66,8 @@ def test_lines_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> 
     assert f"  onnxruntime {onnxruntime} (nearest to 0.1): its one node wrong (special values)" in found
     words = " ".join(" ".join(found).split())
     assert f"openvino {openvino} (nearest to 0.1): its one node wrong (slopes along the wrong dim)" in words
-    assert (
-        "> halfulp convert m.onnx converted.onnx --target openvino: the slope gets the shape [1, 1, 4]"
-        in words
-    )
+    assert "  > halfulp convert m.onnx converted.onnx --target openvino" in found
+    assert "--target openvino the slope gets the shape [1, 1, 4]" in words
     assert "0.1 is installed and not measured, this is the nearest version" in words
 
 
@@ -91,7 +89,7 @@ def test_findings_are_status_1() -> None:
     assert "m.onnx: 'node' (Pow)" in text
     assert "! breaks onnx.Pow-13.C5: no attribute axis" in text
     assert "! breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape" in text
-    way_out = "halfulp repair m.onnx repaired.onnx: Y gets the shape [2, 1], where axis=0 puts it"
+    way_out = "halfulp repair m.onnx repaired.onnx Y gets the shape [2, 1], where axis=0 puts it"
     assert " ".join(text.split()).count(way_out) == 1
 
 
@@ -100,7 +98,7 @@ def test_a_target_and_what_a_conversion_would_do() -> None:
     text = " ".join(invoked("m.onnx", "--target", "tensorrt", status=1).split())
     assert "tensorrt: its one node refused (opset 6)" in text
     assert "! tensorrt: refused: its documents list opsets 9 to 20, and this node is of opset 6" in text
-    assert "> halfulp convert m.onnx converted.onnx --target tensorrt: opset 6 becomes 9" in text
+    assert "> halfulp convert m.onnx converted.onnx --target tensorrt opset 6 becomes 9" in text
     assert "Y is unsqueezed to float32[3, 1], where axis=1 puts it" in text
     assert "tensorrt: not measured" in text
 

@@ -44,6 +44,14 @@ def test_usage(arguments: list[str]) -> None:
     assert "Usage" in result.stderr
 
 
+def test_a_file_without_a_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.onnx").touch()
+    result = CliRunner().invoke(app, ["net.onnx"])
+    assert result.exit_code == 2
+    assert "halfulp audit net.onnx" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "status", "text"),
     [

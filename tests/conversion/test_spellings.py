@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,37 @@ def operators(model: object) -> list[str]:
         (
             0.5,
             ["Sqrt"],
-            "x^0.5 becomes Sqrt (Sqrt(-0) is -0, the power is 0; Sqrt(-inf) is NaN, the power is inf)",
+            "x^0.5 becomes Sqrt (at -0 it gives -0, the power 0; at -inf it gives nan, the power inf)",
         ),
         (-1, ["Reciprocal"], "x^-1 becomes Reciprocal"),
         (
             -0.5,
             ["Sqrt", "Reciprocal"],
             (
-                "x^-0.5 becomes the Reciprocal of Sqrt (both are rounded; at -0 it gives -inf, the power inf;"
-                " at -inf NaN, the power 0)"
+                "x^-0.5 becomes Sqrt and Reciprocal (each of its 2 operations is rounded; at -0 it gives -inf, the"
+                " power inf; at -inf it gives nan, the power 0)"
             ),
+        ),
+        (
+            1.5,
+            ["Sqrt", "Mul"],
+            (
+                "x^1.5 becomes Sqrt and products (each of its 2 operations is rounded; at -inf it gives nan, the power"
+                " inf)"
+            ),
+        ),
+        (
+            0.75,
+            ["Sqrt", "Sqrt", "Mul"],
+            (
+                "x^0.75 becomes Sqrt and products (each of its 3 operations is rounded; at -inf it gives nan,"
+                " the power inf)"
+            ),
+        ),
+        (
+            -2,
+            ["Reciprocal", "Mul"],
+            "x^-2 becomes Reciprocal and products (each of its 2 operations is rounded)",
         ),
         (1, ["Identity"], "x^1 becomes Identity"),
         (0, ["Shape", "ConstantOfShape"], "x^0 becomes ones"),
@@ -63,15 +85,95 @@ def test_expand(exponent: float, nodes: list[str], said: str) -> None:
     else:
         near = np.isclose(got, expected, rtol=1e-6, atol=0) & (np.signbit(got) == np.signbit(expected))
         unlike = ~near & ~(np.isnan(got) & np.isnan(expected))
-        assert {*SPECIAL[unlike].tolist()} == ({-np.inf, -0.0} if "Sqrt" in said else set())
+        named = {float(at) for at in re.findall(r"at (\S+) it gives", said)}
+        assert {*SPECIAL[unlike].tolist()} == named
 
 
 def test_an_exponent_that_is_none_of_these_stays() -> None:
-    for model in (power(2.5), power(17), power(-2), power(-1, "int64")):
+    for model in (power(2.2), power(17), power(-2.6), power(-1, "int64")):
         found = hu.convert(model, pow="expand")
         (said,) = map(str, found.changes)
-        assert said == "#0 (Pow): stays as it is (no products, roots and reciprocals give this power)"
+        assert said.startswith(
+            "#0 (Pow): stays unchanged (no products, roots and reciprocals give this power"
+        )
+        assert ("--pow logarithms computes it approximately" in said) == ("int64" not in str(model))
         assert found.summary == "0 changes"
+
+
+@pytest.mark.parametrize(
+    ("body", "nodes", "said"),
+    [
+        ("float e = {2.2}> { y = Pow(x, e) }", ["Log", "Mul", "Exp"], "; NaN where X is below 0"),
+        ("float e = {3}> { y = Pow(x, e) }", ["Mul", "Mul"], None),
+        ("float e = {10}> { y = Pow(e, x) }", ["Mul", "Exp"], ""),
+        ("int64 e = {2000}> { y = Pow(x, e) }", ["Log", "Mul", "Exp"], "; NaN where X is below 0"),
+        ("int64 e = {17}> { y = Pow(x, e) }", ["Mul"] * 5, None),
+        (
+            "int64 e = {17}> { i = Cast<to = 7>(x)  y = Pow(x, i) }",
+            ["Cast", "Log", "Cast", "Mul", "Exp"],
+            "; NaN where X is below 0; NaN for 0^0 and inf^0",
+        ),
+        ("float e = {-2}> { y = Pow(e, x) }", ["Pow"], None),
+    ],
+)
+def test_other_powers_by_logarithms(body: str, nodes: list[str], said: str | None) -> None:
+    source = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) <{body}'
+    )
+    found = hu.convert(source, pow="logarithms")
+    assert operators(found.model) == nodes
+    if said is not None:
+        becomes = "becomes Exp(Y * Log(X)) (off by some |Y * Log(X)| units in the last place"
+        assert str(found.changes[0]).partition(": ")[2] == f"{becomes}{said})"
+    x = np.float32([0.3, 1, 2.5, 4])
+    expected, got = (hu.run(model, {"x": x})["y"] for model in (source, found.model))  # type: ignore[arg-type]
+    np.testing.assert_allclose(got, expected, rtol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("node", "expanded"),
+    [
+        ("Pow(a, e)", ["Mul", "Mul"]),
+        ("Pow(a, h)", ["Pow"]),
+        ("PRelu(a, e)", ["Less", "Mul", "Where"]),
+    ],
+)
+def test_behind_an_operator_that_only_a_runtime_knows(node: str, expanded: list[str]) -> None:
+    source = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y)'
+        f" <float e = {{3}}, float h = {{0.5}}> {{ a = EfficientNMS_TRT(x)  y = {node} }}"
+    )
+    how = {"prelu" if "PRelu" in node else "pow": "expand"}
+    found = hu.convert(source, **how)  # type: ignore[arg-type]
+    assert operators(found.model) == ["EfficientNMS_TRT", *expanded]
+    assert ("the type of its base is not known" in str(found.changes[0])) == ("h" in node)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "expanded"),
+    [
+        ("e = Constant<value = float[3] {2, 2, 2}>()", ["Mul"]),
+        ("e = Constant<value = float[1, 1] {2}>()", ["Mul"]),
+        ("s = Shape(x)  e = ConstantOfShape<value = float[1] {2}>(s)", ["Mul"]),
+        ("s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)", ["Mul"]),
+        (
+            "s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)  w = Neg(e)",
+            ["Shape", "Expand", "Neg", "Mul"],
+        ),
+        ("e = Constant<value = float[3] {2, 2, 3}>()", ["Pow"]),
+        ("e = Constant<value = float[1, 1, 1] {2}>()", ["Pow"]),
+    ],
+)
+def test_one_exponent_for_all_elements(exponent: str, expanded: list[str]) -> None:
+    """As torch.full_like and TensorFlow's converters write it."""
+    source = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 13]> g (float[N, 3] x) => (float y) {{ {exponent}  y = Pow(x, e) }}'
+    )
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    if "w =" in exponent:
+        source.graph.output.add(name="w")
+    found = hu.convert(source, pow="expand").model
+    assert [name for name in operators(found) if name != "Constant"] == expanded
 
 
 def test_integers_wrap_around_as_their_powers_do() -> None:
@@ -290,8 +392,10 @@ def test_integers_become_products_where_the_target_multiplies_them() -> None:
 
 
 def test_a_power_that_has_no_other_spelling() -> None:
-    source = power(2.5)
-    with pytest.raises(hu.UnsupportedError, match="basic has no Pow, and its exponent is no constant that"):
+    source = power(2.2)
+    with pytest.raises(
+        hu.UnsupportedError, match="no products, roots and reciprocals give this power; --pow loga"
+    ):
         hu.convert(source, target="basic")
     (change,) = hu.convert(source, target="iree").changes
     assert str(change.differs).startswith("IREE computes powers by logarithms")

@@ -72,6 +72,9 @@ def test_what_is_no_number_is_refused(x: Any) -> None:
         (np.array([True]), r"of type bool; pass .astype\('int8'\), or call hu.float_power"),
         (np.array(["2020"], "M8[D]"), r"dates or times \(datetime64\[D\]\)"),
         ([10**30], r"integers of more than 64 bits; pass .astype\(float\)"),
+        (np.array([1, 2], object), r"an array of Python numbers; pass .astype\('int64'\)"),
+        (np.array([1, 0.5], object), r"an array of Python numbers; pass .astype\('float64'\)"),
+        (Decimal("0.5"), r"of type Decimal; pass float\(value\)"),
         (np.array([1j]), "complex .complex128.; np.power has complex powers"),
         *(
             [(np.ones(1, np.longdouble), r"pass .astype\('float64'\)")]

@@ -215,6 +215,111 @@ def test_a_path_with_external_data(tmp_path: Path) -> None:
 
 
 @takes_providers
+def test_a_path_with_two_gib_of_external_data(tmp_path: Path) -> None:
+    """The file has holes, and ONNX Runtime maps it, so that neither disk nor memory holds that much."""
+    count = (1 << 31) // 4 + 2
+    with (tmp_path / "w").open("wb") as file:
+        file.truncate(4 * count - 8)
+        file.seek(0, 2)
+        file.write(np.float32([2.5, 0.3]).tobytes())
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x, int64[N] i) => (float[N] z) { e = Gather(w, i)  z = Pow(x, e) }""")
+    model.graph.initializer.add(name="w", data_type=1, dims=[count])
+    onnx.save(external(model, "w"), tmp_path / "m.onnx")
+    session = plugin.session(tmp_path / "m.onnx")
+    x = np.float32([3, 7])
+    got = session.run(None, {"x": x, "i": np.array([count - 2, count - 1])})[0]
+    assert_same_bits(got, hu.pow(x, np.float32([2.5, 0.3])))
+
+
+def ran(model: ModelProto, path: Path, **asked: Any) -> tuple[Any, set[str], list[str]]:
+    """Return a session, and the domains and operators of the nodes that it has."""
+    options = ort.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(path), 4
+    session = plugin.session(model, options, **asked)
+    nodes = onnx.load(path).graph.node
+    return session, {node.domain for node in nodes}, [node.op_type for node in nodes]
+
+
+@takes_providers
+@pytest.mark.parametrize("kind", ["path", "bytes", "message"])
+def test_a_session_runs_the_model_as_it_is(kind: str, tmp_path: Path) -> None:
+    model = parser.parse_model(POW)
+    onnx.save(model, tmp_path / "m.onnx")
+    data = model.SerializeToString()
+    source = {"path": tmp_path / "m.onnx", "bytes": data, "message": model}[kind]
+    for providers in (None, ["CPUExecutionProvider"]):
+        session = plugin.session(source, providers=providers)
+        assert session.get_providers() == ["HalfulpExecutionProvider", "CPUExecutionProvider"]
+        assert_same_bits(session.run(None, FEEDS)[0], POWERS)
+
+
+@takes_providers
+def test_a_session_patches_where_the_provider_is_not_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, patched = parser.parse_model(POW), ["Pow_float32", "Abs"]
+    others = ["AzureExecutionProvider", "CPUExecutionProvider"]
+    for asked in ({"providers": others}, {"keep_fusions": True}):
+        session, _, operators = ran(model, tmp_path / "o.onnx", **asked)
+        assert operators == patched
+        assert_same_bits(session.run(None, FEEDS)[0], POWERS)
+    assert "HalfulpExecutionProvider" not in plugin.session(plugin.patch(model)).get_providers()
+    monkeypatch.setattr(ort, "__version__", "1.23.2")
+    session, _, operators = ran(model, tmp_path / "o.onnx")
+    assert operators == patched
+    assert_same_bits(session.run(None, FEEDS)[0], POWERS)
+
+
+FOLDED = """<ir_version: 8, opset_import: ["": 17, "own": 1]>
+    g (float[3] x, bool b) => (float[3] z) <float[3] k = {1.1, 2.3, 3.7}> { BODY }
+    <domain: "own", opset_import: ["": 17]> power (x) => (y) { y = Pow(x, x) }"""
+
+
+@takes_providers
+@pytest.mark.parametrize(
+    ("body", "folds"),
+    [
+        ("p = Abs(k)  q = Pow(x, p)  z = Add(q, q)", True),
+        ("p = Abs(k)  q = Pow(p, p)  r = Abs(k)  z = Add(q, r)", False),
+        ("p = Abs(k)  z = If(b) <then_branch = BRANCH { a = Pow(k, p) }, else_branch = BRANCH { a = Neg(p) }>", False),
+        ("p = Abs(k)  q = own.power(p)  z = Add(q, p)", False),
+        ("s = Shape(x)  p = Cast<to = 1>(s)  q = Pow(p, k)  r = Abs(k)  z = Add(q, r)", False),
+    ],
+)  # fmt: skip
+def test_only_powers_of_constants_keep_a_session_from_folding(body: str, folds: bool, tmp_path: Path) -> None:
+    model = parser.parse_model(FOLDED.replace("BODY", body).replace("BRANCH", "t () => (a)"))
+    session, domains, operators = ran(model, tmp_path / "o.onnx")
+    assert domains == {""}
+    assert ("Abs" not in operators) == folds
+    feeds = {"x": np.float32([1.1, 2.3, 3.7]), "b": np.array(True)}
+    feeds = {value.name: feeds[value.name] for value in session.get_inputs()}
+    assert_same_bits(session.run(None, feeds)[0], hu.run(model, feeds, engine="halfulp")["z"])
+
+
+@takes_providers
+def test_a_clause_that_known_shapes_break_is_an_error_at_the_start() -> None:
+    text = """<ir_version: 8, opset_import: ["": 16]>
+        g (float[2, 3] x, float[5] s) => (float[2, 3] z) { a = Abs(x)  z = PRelu(a, s) }"""
+    opened(parser.parse_model(text.replace("[2, 3]", "[2, N]")))
+    with pytest.raises(
+        Exception, match=r"SpecError onnx.PRelu-16.C2: slope must be uni.*\n  X: float32\[2, 3\]"
+    ):
+        opened(parser.parse_model(text))
+
+
+@takes_providers
+def test_one_set_of_options_takes_the_provider_once() -> None:
+    model = parser.parse_model(POW)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    for operators in (["PRelu"], ["PRelu"], ["Pow", "PRelu"]):
+        plugin.provider(options, operators=operators)
+    for session in (plugin.session(model, options), plugin.session(model, options)):
+        assert_same_bits(session.run(None, FEEDS)[0], POWERS)
+
+
+@takes_providers
 def test_it_unregisters_and_registers_again() -> None:
     program = (
         "import sys, onnxruntime as ort; from halfulp.integrations import onnxruntime as hort\n"

@@ -94,6 +94,7 @@ def test_ir_versions() -> None:
     proto.ir_version = onnx.IR_VERSION + 1
     error = refused(proto, "IR version")
     assert f"got: {onnx.IR_VERSION + 1}" in str(error)
+    assert "or a newer onnx package: pip install --upgrade onnx" in str(error)
     proto.ClearField("ir_version")
     refused(proto, "no IR version")
 

@@ -19,8 +19,9 @@ from halfulp.benchmark.network import (
 from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
-from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, core, sentence, tensor_of
-from halfulp.models.onnx.weights import release
+from halfulp.integrations.openvino.engine import Compiled, sentence
+from halfulp.integrations.openvino.operators import ROWS, WIDE, core, tensor_of
+from halfulp.models.onnx.tensors import release
 from halfulp.models.source import format_of
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
@@ -84,9 +85,9 @@ def _times(compiled: Compiled, names: set[str]) -> NodeTimes:
     for _ in range(PROFILED_RUNS):
         compiled.infer()
         layers = compiled.layers()
-        executed |= names.intersection(name for name, _ in layers)
+        executed |= names.intersection(name for name, _, _ in layers)
         runs.append(
-            (sum(taken for name, taken in layers if name in names), sum(taken for _, taken in layers))
+            (sum(taken for name, _, taken in layers if name in names), sum(taken for _, _, taken in layers))
         )
     return NodeTimes.of(len(executed), runs)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -79,7 +82,14 @@ class _Verbs(_Flags, TyperGroup):
         with _in_words():
             return super().make_context(*args, **extra)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and Path(args[0]).is_file():
+            ctx.fail(f"A verb is missing before the file, such as: halfulp audit {shlex.quote(args[0])}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
+        # A large model is many objects that live to the end. Frequent searches for cycles take a quarter of the time.
+        gc.set_threshold(100_000, 50)
         with _in_words(), _warnings_as_lines():
             return super().invoke(ctx)
 

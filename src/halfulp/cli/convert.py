@@ -13,7 +13,7 @@ from halfulp.errors import HalfulpError, printable
 from halfulp.models.source import format_to_write
 
 if TYPE_CHECKING:
-    from halfulp.conversion.spellings import How
+    from halfulp.conversion.spellings import How, HowPow
 
 
 def convert(
@@ -44,8 +44,8 @@ def convert(
         str | None,
         typer.Option(
             metavar="HOW",
-            help="expand each Pow with a constant exponent into products, roots or a reciprocal, or fold such back"
-            " where every bit stays.",
+            help="expand each Pow with a constant exponent into products, roots or a reciprocal; logarithms: and the"
+            " others into Exp and Log, approximately; or fold the former back where every bit stays.",
         ),
     ] = None,
     float32: Annotated[
@@ -114,7 +114,7 @@ def convert(
             opset=opset,
             target=target,
             prelu=cast("How | None", prelu),
-            pow=cast("How | None", pow),
+            pow=cast("HowPow | None", pow),
             float32=float32,
             fuse=cast('Literal["norms"] | None', fuse),
             repair=repair,

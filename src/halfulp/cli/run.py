@@ -76,7 +76,7 @@ def run(
         ),
     ] = Engine.auto,
 ) -> None:
-    """Evaluate a model and print which engine evaluated which node, and what came out.
+    """Evaluate a model and print which engine evaluated each node, and the ranges of the outputs.
 
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
@@ -168,7 +168,10 @@ def _summary(report: RunReport) -> str:
     engines = [row.engine for row in report.nodes]
     own = engines.count("halfulp")
     rest = len(engines) - own
-    other = "ONNX Runtime" if "onnxruntime" in engines else "the onnx package's reference evaluator"
+    runtimes = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+    other = next(
+        (runtimes[each] for each in engines if each in runtimes), "the onnx package's reference evaluator"
+    )
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
     return f"{text}; {other} the other {rest}" if rest else text
 

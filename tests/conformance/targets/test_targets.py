@@ -73,6 +73,30 @@ def test_constants(name: str, process_of: ProcessOf) -> None:
             assert power.shape == X.shape
 
 
+@pytest.mark.parametrize("name", ["onnxruntime:cpu", "ort:CPUExecutionProvider", "onnxruntime:halfulp"])
+def test_a_provider_of_onnxruntime(name: str) -> None:
+    pytest.importorskip("onnxruntime", "1.25")
+    with Process(find(name), time_limit=LONG) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        assert process.spec.name == f"onnxruntime:{name.partition(':')[2]}"
+
+
+@pytest.mark.parametrize(
+    ("provider", "says"),
+    [("cuda", "not offered here: this ONNX Runtime has Azure, CPU, not cuda"), ("azure", "not offered")],
+)
+def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider: str, says: str) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    if ort.get_available_providers() != ["AzureExecutionProvider", "CPUExecutionProvider"]:
+        pytest.skip("another build of ONNX Runtime")
+    with Process(find(f"onnxruntime:{provider}"), time_limit=LONG) as process:
+        if provider == "cuda":
+            with pytest.raises(HalfulpError, match=says):
+                process.run(POW)
+        else:
+            assert process.run(POW) == Outcome("not offered", "AzureExecutionProvider has no kernel for it")
+
+
 def test_openvino_without_onnx() -> None:
     with Process(opened("openvino-native"), time_limit=LONG) as process:
         for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):

@@ -1,13 +1,14 @@
 """ONNX Runtime with exact Pow and PRelu: every such node of a model runs on halfulp's kernels.
 
-From ONNX Runtime 1.24 on an execution provider runs these nodes of a model as it is. For every version there are custom
-operators: a session runs a patched copy of the model, whose nodes have the domain ``halfulp``. Both are in this
-package's native library, which ONNX Runtime loads. They run on the session's own threads and read and write its own
-memory.
+From ONNX Runtime 1.24 on an execution provider runs these nodes of a model as it is. For earlier versions and for CUDA
+there are custom operators: a session runs a patched copy of the model, whose nodes have the domain ``halfulp``. Both
+are in this package's native library, which ONNX Runtime loads. They run on the session's own threads and read and write
+its own memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
-from halfulp.integrations.onnxruntime.rewrite import fused, patched
+from halfulp.integrations.onnxruntime.rewrite import DOMAIN, fused, has_constant_power, patched
 from halfulp.linking import get_library
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.walk import SUPPORTED_OPS
@@ -34,10 +35,11 @@ Array = NDArray[Any]
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _REGISTERED = "halfulp.registered"
 
-_PROVIDER = "HalfulpExecutionProvider"
+PROVIDER = "HalfulpExecutionProvider"
+_OPERATORS = f"ep.{PROVIDER.lower()}.operators"
 _DISABLED = "optimization.disable_specified_optimizers"
 # ONNX Runtime's optimizers that compute or replace powers before a provider is asked for its nodes.
-_OPTIMIZERS = ("ConstantFolding", "LayerNormFusionL1")
+_FOLDING, _FUSION = "ConstantFolding", "LayerNormFusionL1"
 
 # The types that NumPy lacks and that ONNX stores unpacked, by ONNX Runtime's names.
 _SMALL = {
@@ -57,11 +59,13 @@ def session(
 ) -> Any:
     """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on halfulp's kernels.
 
+    ONNX Runtime 1.24 and later runs the model as it is, by the execution provider. It runs a patched copy if another
+    provider than the CPU's is named, with ``keep_fusions``, and if it refuses the model as it is.
+
     Args:
         model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is not changed.
-        sess_options: an ``onnxruntime.SessionOptions``. The custom operators are registered with it.
-        providers: as for ``InferenceSession``. The custom operators run on the CPU, or on CUDA if that provider is
-            named.
+        sess_options: an ``onnxruntime.SessionOptions``. It gets the execution provider or the custom operators.
+        providers: as for ``InferenceSession``. The nodes run on the CPU, or on CUDA if that provider is named.
         keep_fusions: let ONNX Runtime first replace subgraphs with operators of its own, such as LayerNorm and GELU.
             ONNX Runtime then computes the powers in them.
         **kwargs: other arguments of ``InferenceSession``.
@@ -81,13 +85,20 @@ def session(
     """
     ort = installed()
     options = ort.SessionOptions() if sess_options is None else sess_options
-    register(options)
     proto, file, folder = parse(model)
-    if folder is not None:
-        find_external_data(options, proto, file, folder)
-    if keep_fusions:
-        proto = fused(proto, file, ort, options)
-    data = patched(proto, file).SerializeToString()
+    if not keep_fusions and _takes_provider(ort, options, providers, proto):
+        if sess_options is None:
+            options.log_severity_level = 3  # not the warning that other nodes stay with the CPU's provider
+        provider(options)
+        disabled = {_FUSION, *(kwargs.get("disabled_optimizers") or ())}
+        if has_constant_power(proto):
+            disabled.add(_FOLDING)
+        data = proto.SerializeToString() if isinstance(model, ModelProto) else model
+        asked = {**kwargs, "disabled_optimizers": disabled, "enable_fallback": 0}
+        # If this fails, patched() below names the clause that a node breaks, if that is the reason.
+        with contextlib.suppress(Exception):
+            return ort.InferenceSession(data, options, **asked)
+    data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
 
@@ -97,7 +108,7 @@ def provider(
     operators: Sequence[str] = SUPPORTED_OPS,
     fusions: Literal["keep", "exact"] = "keep",
 ) -> str:
-    """Register halfulp's execution provider with ONNX Runtime and return its name. A second call changes nothing.
+    """Register halfulp's execution provider with ONNX Runtime and return its name. A second call only changes choices.
 
     A session that has it runs a model's own Pow and PRelu nodes on halfulp's kernels, in bodies and functions too.
 
@@ -146,11 +157,15 @@ def provider(
     if not _devices(ort):
         ort.register_execution_provider_library("halfulp", library())
     if session_options is not None:
-        session_options.add_provider_for_devices(_devices(ort), {"operators": ",".join(operators)})
+        before, wanted = _entry(session_options, _OPERATORS), ",".join(operators)
+        if not before:
+            session_options.add_provider_for_devices(_devices(ort), {"operators": wanted})
+        elif before != wanted:
+            session_options.add_session_config_entry(_OPERATORS, wanted)
         if fusions == "exact":
-            disabled = {*_OPTIMIZERS, *_entry(session_options, _DISABLED).split(";")} - {""}
+            disabled = {_FOLDING, _FUSION, *_entry(session_options, _DISABLED).split(";")} - {""}
             session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
-    return _PROVIDER
+    return PROVIDER
 
 
 def register(session_options: Any) -> None:
@@ -200,14 +215,21 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
         ('halfulp', 'Pow_float16')
     """
     proto, file, folder = parse(model)
-    if keep_fusions:
-        ort = installed()
-        options = ort.SessionOptions()
-        register(options)
-        if folder is not None:
-            find_external_data(options, proto, file, folder)
-        proto = fused(proto, file, ort, options)
-    return patched(proto, file)
+    return (
+        _patched(installed().SessionOptions(), proto, file, folder, True)
+        if keep_fusions
+        else patched(proto, file)
+    )
+
+
+def _patched(
+    options: Any, proto: ModelProto, file: str, folder: Path | None, keep_fusions: bool
+) -> ModelProto:
+    """Return a patched copy, for a session with these options, which get what it needs."""
+    register(options)
+    if folder is not None:
+        find_external_data(options, proto, file, folder)
+    return patched(fused(proto, file, installed(), options) if keep_fusions else proto, file)
 
 
 def library() -> str:
@@ -286,7 +308,15 @@ def _version(ort: Any) -> tuple[int, ...]:
 
 
 def _devices(ort: Any) -> list[Any]:
-    return [device for device in ort.get_ep_devices() if device.ep_name == _PROVIDER]
+    return [device for device in ort.get_ep_devices() if device.ep_name == PROVIDER]
+
+
+def _takes_provider(ort: Any, options: Any, providers: Sequence[Any] | None, model: ModelProto) -> bool:
+    if _version(ort) < (1, 24) or (providers is not None and [*providers] != ["CPUExecutionProvider"]):
+        return False
+    if options.has_providers() and not _entry(options, _OPERATORS):
+        return False
+    return all(entry.domain != DOMAIN for entry in model.opset_import)  # not patched
 
 
 def _entry(session_options: Any, key: str) -> str:

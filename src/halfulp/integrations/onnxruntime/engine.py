@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import GraphProto, ModelProto, helper
+from onnx import ModelProto
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
-from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.walk import subgraphs
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, graphs, is_ours
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.report import NodeRun, RunReport
+from halfulp.specs import in_force
 from halfulp.types import TYPES
 
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
@@ -58,8 +58,8 @@ def run_with_report(
     Args:
         source: the ONNX file, or the model.
         model: the same, as it was read and checked.
-        inputs: arrays by name, or what NumPy makes arrays of.
-        folder: where the external data of a model that is no file lies.
+        inputs: arrays or array-likes by name.
+        folder: the folder with the external data of a ``ModelProto``.
 
     Raises:
         ModelError: an input contradicts its declaration, or a node fails on its operands.
@@ -84,13 +84,14 @@ def open_profiled(
         ModelError, Refused: as for :func:`run_with_report`.
     """
     with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
-        session, operators = open_session(
-            source, settings, folder=folder, file=model.file, profile=str(Path(profiles) / "profile")
-        )
+        proto, file, own_folder = parse(source, file=model.file)
+        profile = str(Path(profiles) / "profile")
+        session = open_session(proto, settings, folder=own_folder or folder, file=file, profile=profile)
         for _ in range(runs):
             outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
-    return session, outputs, [_report(of_run, operators) for of_run in _by_run(events)]
+    opset = default_opset(proto.opset_import) or 1
+    return session, outputs, [_report(of_run, opset) for of_run in _by_run(events)]
 
 
 def runner(
@@ -100,12 +101,12 @@ def runner(
 
     ``folder`` contains the external data of a ``ModelProto``.
     """
-    session, _ = open_session(source, settings, folder=folder, file=model.file)
+    session = open_session(source, settings, folder=folder, file=model.file)
     return lambda inputs: run_in(session, model, _fed(model, inputs))
 
 
 def _fed(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is fed as what onnxruntime takes, and check it; an optional input that is absent is left out."""
+    """Check inputs and return them as arrays for onnxruntime, without the optional inputs that are absent."""
     values = bind(model, inputs)
     return {name: values[name] for name in inputs if values[name] is not None}
 
@@ -124,15 +125,14 @@ def open_session(
     folder: Path | None = None,
     file: str | None = None,
     profile: str = "",
-) -> tuple[Any, dict[str, str]]:
-    """Return a session, and the ids of operator versions by node and custom operator.
+) -> Any:
+    """Return a session.
 
     ``file`` is the model's name in messages. ``profile`` is the prefix of the names of profiles, if it makes any.
     Errors are those of :func:`run_with_report`.
     """
     proto, file, own_folder = parse(source, file=file)
     folder = own_folder or folder
-    operators: dict[str, str] = {}
     try:
         ort = plugin.installed()
         options = ort.SessionOptions()
@@ -148,10 +148,8 @@ def open_session(
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
         if not settings.ours:
-            return ort.InferenceSession(proto.SerializeToString(), options), operators
-        proto = patched(proto, file)
-        _name_ours(proto.graph, operators)
-        return plugin.session(proto, options), operators
+            return ort.InferenceSession(proto.SerializeToString(), options)
+        return plugin.session(_named(proto) if profile else proto, options)
     except HalfulpError as error:
         if isinstance(error, ModelError) and error.clause is not None:
             raise
@@ -161,15 +159,16 @@ def open_session(
         raise Refused(f"{file}: refused by onnxruntime: {_text(error)}") from None
 
 
-def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
-    """Name custom operators without a name by their place, as messages do, and record their versions."""
-    for index, node in enumerate(graph.node):
-        if node.domain == DOMAIN:
-            node.name = node.name or f"#{index}"
-            (version,) = (helper.get_attribute_value(a) for a in node.attribute if a.name == "version")
-            operators[f"{node.name} {node.op_type}"] = version.decode()
-        for _, inner in subgraphs(node):
-            _name_ours(inner, operators)
+def _named(model: ModelProto) -> ModelProto:
+    """Return a copy of a model whose Pow and PRelu nodes without a name have their place as name, as in messages."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    for owner in (result.graph, *result.functions):
+        for _, each in graphs(owner):
+            for index, node in enumerate(each.node):
+                if is_ours(node) and not node.name:
+                    node.name = f"#{index}"
+    return result
 
 
 def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -181,18 +180,17 @@ def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
             begin = index + 1
 
 
-def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> RunReport:
+def _report(events: list[dict[str, Any]], opset: int) -> RunReport:
     rows: dict[str, NodeRun] = {}
     timed = [event for event in events if event.get("cat") == "Node" and event["name"].endswith(_TIMED)]
     for event, own in zip(timed, _own_times(timed), strict=True):
         name, told = event["name"].removesuffix(_TIMED), event["args"]
-        version = operators.get(f"{name} {told['op_name']}")
-        operator = told["op_name"] if version is None else version
-        kind = told["op_name"] if version is None else version.partition(".")[2].partition("-")[0]
-        label = f"{name} ({kind})" if name.startswith("#") else f"'{printable(name)}' ({kind})"
-        row = rows.setdefault(
-            label, NodeRun(label, operator, "onnxruntime" if version is None else "halfulp")
-        )
+        kind, _, of_custom = told["op_name"].partition("_")
+        ours = told["provider"] == plugin.PROVIDER or (kind in SUPPORTED_OPS and of_custom)
+        operator = in_force("onnx", kind, opset).id if ours else told["op_name"]
+        place = name if name.startswith("#") else f"'{printable(name)}'"
+        label = f"{place} ({kind if ours else operator})"
+        row = rows.setdefault(label, NodeRun(label, operator, "halfulp" if ours else "onnxruntime"))
         row.inputs = tuple(_shown(told.get("input_type_shape", [])))
         row.outputs = tuple(_shown(told.get("output_type_shape", [])))
         row.seconds += own / 1e6

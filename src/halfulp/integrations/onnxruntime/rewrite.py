@@ -8,7 +8,7 @@ ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
 from halfulp.models.onnx.inline import RESOLVED, resolved
 from halfulp.models.onnx.tensors import TensorReader, declaration
-from halfulp.models.onnx.walk import every_node, inner_path, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, inner_path, is_ours, reached, subgraphs
 from halfulp.specs import OpVersion, TensorType, find
 
 DOMAIN = "halfulp"
@@ -125,6 +125,31 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
     for name, value in row.check_attributes(attributes).items():
         if isinstance(value, int):
             yield helper.make_attribute(name, value)
+
+
+def has_constant_power(model: ModelProto) -> bool:
+    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants.
+
+    A function's arguments count as constants.
+    """
+    functions = any(_has_constant_power(function, set(function.input)) for function in reached(model))
+    return functions or _has_constant_power(model.graph, set())
+
+
+def _has_constant_power(owner: Owner, outer: Set[str]) -> bool:
+    known = {*outer}
+    if isinstance(owner, GraphProto):
+        known.update(tensor.name for tensor in owner.initializer)
+        known.update(tensor.values.name for tensor in owner.sparse_initializer)
+    for node in owner.node:
+        is_constant = known.issuperset(filter(None, node.input)) or node.op_type in ("Shape", "Size")
+        if is_constant and is_ours(node):
+            return True
+        if node.attribute and any(_has_constant_power(graph, known) for _, graph in subgraphs(node)):
+            return True
+        if is_constant:
+            known.update(node.output)
+    return False
 
 
 # --- ONNX Runtime's own fusions, made before the remaining Pow and PRelu nodes become custom operators --

@@ -1,4 +1,4 @@
-"""halfulp's operators for OpenVINO, OpenVINO's tensors as arrays, f64, i64 and u64, and OpenVINO as an engine.
+"""halfulp's operators for OpenVINO, OpenVINO's tensors as arrays, and f64, i64 and u64.
 
 A plugin may hold a tensor in another type than the model declares. If that type holds every value of the declared one,
 the operand is converted; otherwise the call is refused.
@@ -7,9 +7,7 @@ the operand is converted; otherwise the call is refused.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,7 +16,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino.utils import replace_node
 
-from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.errors import UnsupportedError
 from halfulp.models.openvino.operators import packed, unpacked
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
@@ -53,6 +51,7 @@ class _Operator(ov.Op):
     """
 
     names: tuple[str, ...] = ("operands", "carried")
+    row = ""
 
     def __init__(self, inputs: Any = None, **attributes: str) -> None:
         super().__init__(self)
@@ -62,10 +61,13 @@ class _Operator(ov.Op):
             self.constructor_validate_and_infer_types()
 
     def result(self, *operands: TensorType) -> TensorType:
-        raise NotImplementedError
+        return op(self.row).infer(*operands, **self._of_row())
 
     def compute(self, *operands: Array) -> Array:
-        raise NotImplementedError
+        return op(self.row)(*operands, **self._of_row())
+
+    def _of_row(self) -> dict[str, Any]:
+        return {name: self.attributes[name] for name in self.names if name not in _Operator.names}
 
     # OpenVINO calls these methods.
 
@@ -155,22 +157,13 @@ class HalfulpPower(_Operator):
     """Power-1, correctly rounded."""
 
     names = (*_Operator.names, "auto_broadcast")
-
-    def result(self, *operands: TensorType) -> TensorType:
-        return op("openvino.Power-1").infer(*operands, auto_broadcast=self.attributes["auto_broadcast"])
-
-    def compute(self, *operands: Array) -> Array:
-        return op("openvino.Power-1")(*operands, auto_broadcast=self.attributes["auto_broadcast"])
+    row = "openvino.Power-1"
 
 
 class HalfulpPReLU(_Operator):
     """PReLU-1, correctly rounded."""
 
-    def result(self, *operands: TensorType) -> TensorType:
-        return op("openvino.PReLU-1").infer(*operands)
-
-    def compute(self, *operands: Array) -> Array:
-        return op("openvino.PReLU-1")(*operands)
+    row = "openvino.PReLU-1"
 
 
 class HalfulpConvert(_Operator):
@@ -284,6 +277,16 @@ _CARRIER = """<net name="carrier" version="11">
   </layers>
   <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
 </net>"""
+
+
+@cache
+def core() -> Any:
+    """Return this process's core.
+
+    With each core the CPU plugin gives its thread another stack for signals, and frees it with the last model. Of two
+    cores that end in another order than they began, a freed stack stays in use, and the next signal ends the process.
+    """
+    return ov.Core()
 
 
 @cache
@@ -523,93 +526,3 @@ def _carry(node: Any, members: Mapping[str, Any]) -> None:
         mark(last)
         for end in results:
             end.replace_source_output(last.output(0))
-
-
-# --- OpenVINO as an engine ----------------------------------------------------------------------------
-
-
-@cache
-def core() -> Any:
-    """Return this process's core.
-
-    With each core the CPU plugin gives its thread another stack for signals, and frees it with the last model. Of two
-    cores that end in another order than they began, a freed stack stays in use, and the next signal ends the process.
-    """
-    return ov.Core()
-
-
-class Compiled:
-    """A compiled model with one request. OpenVINO's errors become ModelErrors.
-
-    Args:
-        model: an ``openvino.Model``.
-        file: its name in messages.
-        threads: the number of threads; with 0, OpenVINO chooses it.
-        profile: whether :meth:`layers` will be called.
-    """
-
-    def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
-        self._file = file
-        settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
-        if threads:
-            settings["INFERENCE_NUM_THREADS"] = threads
-        with _blaming(file):
-            self._compiled = core().compile_model(model, "CPU", settings)
-            self._request = self._compiled.create_infer_request()
-
-    def bind(self, inputs: Mapping[str, Any]) -> None:
-        """Set the inputs by any of their tensors' names."""
-        with _blaming(self._file):
-            for end in self._compiled.inputs:
-                array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
-                tensor = ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array)
-                self._request.set_tensor(end, tensor)
-
-    def infer(self) -> None:
-        """Run the model."""
-        with _blaming(self._file):
-            self._request.infer()
-
-    def outputs(self) -> list[Array]:
-        """Return copies of the outputs, in the model's order."""
-        return [self._array(end) for end in self._compiled.outputs]
-
-    def named_outputs(self) -> dict[str, Array]:
-        """Return copies of the outputs by all of their names."""
-        pairs = zip(self._compiled.outputs, self.outputs(), strict=True)
-        return {name: array for end, array in pairs for name in end.get_names()}
-
-    def layers(self) -> list[tuple[str, float]]:
-        """Return the layers of the last run as names and seconds."""
-        found = self._request.get_profiling_info()
-        return [
-            (row.node_name, row.real_time.total_seconds())
-            for row in found
-            if row.status == ov.ProfilingInfo.Status.EXECUTED
-        ]
-
-    def _array(self, end: Any) -> Array:
-        tensor = self._request.get_tensor(end)
-        if end.get_element_type().get_type_name() == "boolean":
-            return np.array(tensor.data, bool)
-        return array_of(tensor).copy()
-
-
-def sentence(error: Exception) -> str:
-    """Return OpenVINO's message, without the places in its own source."""
-    lines = (line.strip() for line in str(error).splitlines())
-    kept = [
-        line
-        for line in lines
-        if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
-    ]
-    return printable(" ".join(kept), most=1000)
-
-
-@contextmanager
-def _blaming(file: str) -> Iterator[None]:
-    """Turn an error of OpenVINO into a ModelError."""
-    try:
-        yield
-    except RuntimeError as error:  # OpenVINO has no class of its own
-        raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None

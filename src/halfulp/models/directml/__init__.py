@@ -1,32 +1,26 @@
 """DirectML's descriptions of Pow and PReLU operators, checked and executed.
 
 Names and fields are DirectML's own. :func:`validate` refuses the same descriptions as DirectML's debug layer at a
-feature level, and names the clause: of the operator version, or of DML_BUFFER_TENSOR_DESC (``tensor.py``).
+feature level, and names the clause: of the operator version, or of DML_BUFFER_TENSOR_DESC (below).
 :func:`execute` runs an operator on plain memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import prod
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from halfulp.errors import HalfulpError
-from halfulp.models.directml.tensor import (
-    DML_BUFFER_TENSOR_DESC,
-    DMLCalcBufferTensorSize,
-    check_binding,
-    error,
-    overlaps,
-    share,
-    short,
-)
+from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Array
 from halfulp.operators import Operator, op
 from halfulp.specs import in_force
 from halfulp.specs.tensor import TensorType, format_shape
+from halfulp.types import TYPES, ElementType
 
 __all__ = [
     "DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC",
@@ -45,6 +39,216 @@ FEATURE_LEVELS = (
     *("6_0", "6_1", "6_2", "6_3", "6_4"),
 )
 """The feature levels without the prefix DML_FEATURE_LEVEL_, oldest first."""
+
+
+# --- tensors -------------------------------------------------------------------------------------
+
+DATA_TYPES: Mapping[str, ElementType] = {
+    row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8
+}
+"""The element types by name, without the prefix DML_TENSOR_DATA_TYPE_."""
+
+_MOST = 2**32 - 1
+_BUFFER_ALIGNMENT = 16  # DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT
+
+
+def DMLCalcBufferTensorSize(
+    dataType: str, dimensionCount: int, sizes: Iterable[int], strides: Iterable[int] | None = None
+) -> int:
+    """Return the minimum size in bytes of a buffer tensor, a multiple of 4.
+
+    Args:
+        dataType: with or without the prefix DML_TENSOR_DATA_TYPE_.
+        dimensionCount: the number of sizes and strides to use.
+        sizes: of each dim, at least 1.
+        strides: of each dim, in elements; by default the tensor is packed.
+
+    Raises:
+        SpecError: the type is unknown.
+
+    Example:
+        >>> DMLCalcBufferTensorSize("FLOAT16", 2, [3, 3]), DMLCalcBufferTensorSize("FLOAT32", 2, [2, 3], [8, 2])
+        (20, 52)
+    """
+    sizes = list(sizes)[:dimensionCount]
+    elements = _reach(sizes, None if strides is None else list(strides)[:dimensionCount])
+    return -(-elements * _row(dataType).dtype.itemsize // 4) * 4
+
+
+def _reach(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Return the number of elements from the first to the last in memory."""
+    if strides is None:
+        return prod(sizes)
+    return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DML_BUFFER_TENSOR_DESC:
+    """A tensor in a buffer.
+
+    Attributes:
+        DataType: such as ``FLOAT32``; the prefix DML_TENSOR_DATA_TYPE_ is optional.
+        Flags: ``NONE`` or ``OWNED_BY_DML``; the prefix DML_TENSOR_FLAG_ is optional.
+        DimensionCount: 0 means the number of Sizes.
+        Sizes: of each dim, in elements.
+        Strides: of each dim, in elements; None for a packed tensor.
+        TotalTensorSizeInBytes: 0 means the minimum.
+        GuaranteedBaseOffsetAlignment: in bytes; 0 promises nothing.
+
+    Raises:
+        SpecError: clauses C1 to C4 and C6 to C8 of DML_BUFFER_TENSOR_DESC.
+
+    Example:
+        >>> DML_BUFFER_TENSOR_DESC(DataType="FLOAT16", Sizes=[2, 3], Strides=[4, 1])
+        DML_BUFFER_TENSOR_DESC(DataType='FLOAT16', Flags='NONE', DimensionCount=2, Sizes=(2, 3),
+            Strides=(4, 1), TotalTensorSizeInBytes=16, GuaranteedBaseOffsetAlignment=0)
+    """
+
+    DataType: str
+    Flags: str = "NONE"
+    DimensionCount: int = 0
+    Sizes: tuple[int, ...]
+    Strides: tuple[int, ...] | None = None
+    TotalTensorSizeInBytes: int = 0
+    GuaranteedBaseOffsetAlignment: int = 0
+
+    def __post_init__(self) -> None:
+        self._set("DataType", short(self.DataType, "DML_TENSOR_DATA_TYPE_"))
+        self._set("Flags", short(self.Flags, "DML_TENSOR_FLAG_"))
+        self._set("Sizes", tuple(_uint(size, "C3", "a size") for size in self.Sizes))
+        if self.Strides is not None:
+            self._set("Strides", tuple(_uint(stride, "C4", "a stride") for stride in self.Strides))
+        self._set("DimensionCount", _uint(self.DimensionCount, "C2", "DimensionCount") or len(self.Sizes))
+        alignment = _uint(self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment")
+        self._set("GuaranteedBaseOffsetAlignment", alignment)
+        total = _uint(self.TotalTensorSizeInBytes, "C6", "TotalTensorSizeInBytes", 2**64 - 1)
+        self._check(_row(self.DataType).dtype.itemsize)
+        least = DMLCalcBufferTensorSize(self.DataType, self.DimensionCount, self.Sizes, self.Strides)
+        self._set("TotalTensorSizeInBytes", total or least)
+        if self.TotalTensorSizeInBytes < least:
+            message = "TotalTensorSizeInBytes is too small for the tensor"
+            raise error("C6", message, expected=f"at least {least}", got=total)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check(self, itemsize: int) -> None:
+        counts = {len(self.Sizes), self.DimensionCount, len(self.Strides or self.Sizes)}
+        if counts != {self.DimensionCount} or not 1 <= self.DimensionCount <= 8:
+            got = f"{self.DimensionCount}, Sizes {_line(self.Sizes)}, Strides {_line(self.Strides)}"
+            raise error(
+                "C2", "DimensionCount must be 1 to 8, and the number of Sizes and of Strides", got=got
+            )
+        if 0 in self.Sizes or prod(self.Sizes) > _MOST:
+            limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
+            raise error("C3", limit, got=_line(self.Sizes))
+        if _reach(self.Sizes, self.Strides) > _MOST:
+            raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(self.Strides))
+        alignment = self.GuaranteedBaseOffsetAlignment
+        if alignment and (alignment & (alignment - 1) or alignment < itemsize):
+            rule = "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size"
+            raise error("C7", rule, got=alignment)
+        if self.Flags not in ("NONE", "OWNED_BY_DML"):
+            raise error("C8", "unknown flag", expected="NONE or OWNED_BY_DML", got=self.Flags)
+
+    @property
+    def element_type(self) -> ElementType:
+        """The row of the element type."""
+        return _row(self.DataType)
+
+    @property
+    def byte_strides(self) -> tuple[int, ...]:
+        """The distance in bytes from one element to the next in each dim, packed or not."""
+        strides = self.Strides
+        if strides is None:
+            strides = tuple(prod(self.Sizes[axis + 1 :]) for axis in range(len(self.Sizes)))
+        return tuple(stride * self.element_type.dtype.itemsize for stride in strides)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the elements are contiguous, in C order."""
+        packed = DML_BUFFER_TENSOR_DESC(DataType=self.DataType, Sizes=self.Sizes).byte_strides
+        pairs = zip(self.Sizes, self.byte_strides, packed, strict=True)
+        return all(size == 1 or stride == other for size, stride, other in pairs)
+
+
+def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
+    """Return whether two elements of a tensor share memory."""
+    strides = sorted(
+        (stride, size) for stride, size in zip(tensor.byte_strides, tensor.Sizes, strict=True) if size > 1
+    )
+    reach = 0
+    for stride, size in strides:
+        if stride <= reach:
+            break
+        reach += stride * (size - 1)
+    else:
+        return False
+    # Interleaved dims need not overlap. Two elements that first differ in some dim overlap if the slice at 0 of that
+    # dim shares memory with the slice of all other indices.
+    memory = np.lib.stride_tricks.as_strided(
+        np.empty(1, tensor.element_type.dtype), tensor.Sizes, tensor.byte_strides
+    )
+    for axis in range(memory.ndim):
+        first, others = memory[(0,) * axis + (slice(0, 1),)], memory[(0,) * axis + (slice(1, None),)]
+        if others.size and share(first, others):
+            return True
+    return False
+
+
+def share(a: Array, b: Array) -> bool:
+    """Return whether two arrays share an element; True if that takes too long to compute."""
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]  # the stubs know less
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _row(data_type: str) -> ElementType:
+    name = short(data_type, "DML_TENSOR_DATA_TYPE_")
+    if name not in DATA_TYPES:
+        raise error("C1", "unknown DataType", expected=", ".join(DATA_TYPES), got=repr(name)[:60])
+    return DATA_TYPES[name]
+
+
+def short(name: object, prefix: str) -> str:
+    """Return the name of an enumeration's value without the prefix."""
+    return str(name).removeprefix(prefix)
+
+
+def _uint(value: object, clause: str, what: str, most: int = _MOST) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if isinstance(value, bool) or not 0 <= number <= most:
+        raise error(clause, f"{what} must be an integer, 0 to {most}", got=repr(value)[:60])
+    return number
+
+
+def _line(dims: tuple[int, ...] | None) -> str:
+    return "none" if dims is None else format_shape(dims[:16])
+
+
+def error(clause: str, message: str, **shown: object) -> SpecError:
+    """Return the error of a broken clause of DML_BUFFER_TENSOR_DESC."""
+    return SpecError(f"directml.DML_BUFFER_TENSOR_DESC.{clause}", message, **shown)
+
+
+def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: int) -> None:
+    """Check the buffer range from an offset on to which a tensor is bound (C9)."""
+    alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
+    if offset % alignment:
+        expected = f"a multiple of {alignment}"
+        raise error("C9", f"{name} starts at an offset that is not aligned", expected=expected, got=offset)
+    if size - offset < tensor.TotalTensorSizeInBytes:
+        expected, got = f"{tensor.TotalTensorSizeInBytes} bytes", f"{max(size - offset, 0)} bytes"
+        raise error("C9", f"the buffer of {name} is too small", expected=expected, got=got)
+
+
+# --- operators -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -87,17 +291,67 @@ class DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC:
     OutputTensor: DML_BUFFER_TENSOR_DESC
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Unary:
+    """An element-wise operator of :data:`ELEMENT_WISE` with one input."""
+
+    type: ClassVar[str]
+    InputTensor: DML_BUFFER_TENSOR_DESC
+    OutputTensor: DML_BUFFER_TENSOR_DESC
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scaled(_Unary):
+    """The same, of an input that is scaled first."""
+
+    ScaleBias: DML_SCALE_BIAS | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Binary:
+    """An element-wise operator of :data:`ELEMENT_WISE` with two inputs."""
+
+    type: ClassVar[str]
+    ATensor: DML_BUFFER_TENSOR_DESC
+    BTensor: DML_BUFFER_TENSOR_DESC
+    OutputTensor: DML_BUFFER_TENSOR_DESC
+
+
+ELEMENT_WISE: Mapping[str, tuple[type[_Unary | _Binary], str, Callable[..., Any]]] = {
+    "ACTIVATION_IDENTITY": (_Unary, "Identity", np.positive),
+    "ACTIVATION_RELU": (_Unary, "Relu", lambda x, out: np.maximum(x, np.zeros((), x.dtype), out=out)),
+    "ELEMENT_WISE_ABS": (_Scaled, "Abs", np.absolute),
+    "ELEMENT_WISE_ADD": (_Binary, "Add", np.add),
+    "ELEMENT_WISE_CEIL": (_Scaled, "Ceil", np.ceil),
+    "ELEMENT_WISE_DIVIDE": (_Binary, "Div", np.divide),
+    "ELEMENT_WISE_FLOOR": (_Scaled, "Floor", np.floor),
+    "ELEMENT_WISE_IDENTITY": (_Scaled, "Identity", np.positive),
+    "ELEMENT_WISE_MAX": (_Binary, "Max", np.maximum),
+    "ELEMENT_WISE_MIN": (_Binary, "Min", np.minimum),
+    "ELEMENT_WISE_MULTIPLY": (_Binary, "Mul", np.multiply),
+    "ELEMENT_WISE_NEGATE": (_Unary, "Neg", np.negative),
+    "ELEMENT_WISE_RECIP": (_Scaled, "Reciprocal", np.reciprocal),
+    "ELEMENT_WISE_SQRT": (_Scaled, "Sqrt", np.sqrt),
+    "ELEMENT_WISE_SUBTRACT": (_Binary, "Sub", np.subtract),
+}
+"""The fields of each operator, ONNX's name for it, and the function that computes it, in float32 and float16."""
+
 OperatorDesc = (
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC
     | DML_ELEMENT_WISE_POW_OPERATOR_DESC
     | DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC
 )
 
-OPERATORS: Mapping[str, type[OperatorDesc]] = {desc.type: desc for desc in get_args(OperatorDesc)}
+AnyDesc = OperatorDesc | _Unary | _Binary
+
+OPERATORS: Mapping[str, type[AnyDesc]] = {desc.type: desc for desc in get_args(OperatorDesc)} | {
+    name: type(f"DML_{name}_OPERATOR_DESC", (kind,), {"type": name})
+    for name, (kind, _, _) in ELEMENT_WISE.items()
+}
 """The operators by name, without the prefix DML_OPERATOR_."""
 
 
-def tensors(desc: OperatorDesc) -> dict[str, DML_BUFFER_TENSOR_DESC]:
+def tensors(desc: AnyDesc) -> dict[str, DML_BUFFER_TENSOR_DESC]:
     """Return the tensors of an operator by field, the output last.
 
     Example:
@@ -114,7 +368,7 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
 
     Args:
         desc: one of the three operator descriptions.
-        feature_level: such as ``3_0``; the prefix DML_FEATURE_LEVEL_ may stand before it.
+        feature_level: such as ``3_0``; the prefix DML_FEATURE_LEVEL_ is optional.
 
     Raises:
         SpecError: a clause of the operator version, or C5 or C8 of DML_BUFFER_TENSOR_DESC.
@@ -147,16 +401,42 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
         raise row.error("output", message, expected=expected.type, got=got.type)
     if got.shape != expected.shape:
         raise row.error("shape", "OutputTensor must have InputTensor's Sizes", expected=expected, got=got)
-    if output.Flags != "NONE":
-        raise error("C8", "OutputTensor may not be owned by DirectML", expected="NONE", got=output.Flags)
-    if overlaps(output):
-        got_dims = f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}"
-        raise error("C5", "the strides of OutputTensor put two of its elements in one place", got=got_dims)
+    _check_output(output)
     return row
 
 
+def _check_output(output: DML_BUFFER_TENSOR_DESC) -> None:
+    if output.Flags != "NONE":
+        raise error("C8", "OutputTensor may not be owned by DirectML", expected="NONE", got=output.Flags)
+    if overlaps(output):
+        got = f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}"
+        raise error("C5", "the strides of OutputTensor put two of its elements in one place", got=got)
+
+
+def check(desc: AnyDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Operator | None:
+    """Check a description of any operator, and return its version if it is Pow or PRelu (:func:`validate`).
+
+    The tensors of an element-wise operator must have one type and one shape.
+    """
+    if not isinstance(desc, _Unary | _Binary):
+        return validate(desc, feature_level)
+    output = desc.OutputTensor
+    for name, tensor in tensors(desc).items():
+        if tensor.DataType not in ("FLOAT32", "FLOAT16"):
+            raise HalfulpError(
+                f"{name} has an unsupported type", expected="FLOAT32 or FLOAT16", got=tensor.DataType
+            )
+        if (tensor.DataType, tensor.Sizes) != (output.DataType, output.Sizes):
+            expected, got = (f"{t.DataType}{format_shape(t.Sizes)}" for t in (output, tensor))
+            raise HalfulpError(
+                f"{name} must have OutputTensor's DataType and Sizes", expected=expected, got=got
+            )
+    _check_output(output)
+    return None
+
+
 def execute(
-    desc: OperatorDesc,
+    desc: AnyDesc,
     buffers: Mapping[str, Any],
     *,
     offsets: Mapping[str, int] | None = None,
@@ -165,11 +445,11 @@ def execute(
     """Execute an operator on buffers, writing the elements of OutputTensor and nothing between them.
 
     Args:
-        desc: one of the three operator descriptions.
+        desc: the description of an operator.
         buffers: the memory of each tensor: a contiguous object with the buffer protocol. One buffer for InputTensor and
             OutputTensor executes in place.
         offsets: where tensors start in their buffers, in bytes; 0 by default.
-        feature_level: as for :func:`validate`.
+        feature_level: as for :func:`validate`, of Pow and PRelu.
 
     Raises:
         SpecError: as :func:`validate`, and clauses C9 and C10 of DML_BUFFER_TENSOR_DESC.
@@ -183,7 +463,7 @@ def execute(
         >>> memory
         array([ 1., -7.,  4., -7.,  9.], dtype=float32)
     """
-    row = validate(desc, feature_level)
+    row = check(desc, feature_level)
     named = tensors(desc)
     if set(buffers) != set(named):
         expected, got = ", ".join(named), ", ".join(buffers)
@@ -197,10 +477,19 @@ def execute(
         in_place = name == "InputTensor" and _places(view) == _places(output)
         if not in_place and share(output, view):
             raise error("C10", f"OutputTensor may not overlap {name} in this way")
-    row(*views.values(), out=output, **attributes(desc))
+    if row is not None:
+        row(*views.values(), out=output, **attributes(desc))
+        return
+    operands = list(views.values())
+    if (scale_bias := attributes(desc).get("ScaleBias")) is not None:
+        operands[0] = op("directml.ELEMENT_WISE_CONSTANT_POW-3_0")(
+            operands[0], Exponent=1, ScaleBias=scale_bias
+        )
+    with np.errstate(all="ignore"):
+        ELEMENT_WISE[desc.type][2](*operands, out=output)
 
 
-def attributes(desc: OperatorDesc) -> dict[str, Any]:
+def attributes(desc: AnyDesc) -> dict[str, Any]:
     """Return an operator's attributes in the form that its row takes."""
     values = {name: getattr(desc, name) for name in ("Exponent", "ScaleBias") if hasattr(desc, name)}
     if values.get("ScaleBias") is not None:

@@ -42,7 +42,8 @@ def load(source: Source, *, file: str | None = None, keep_unknown: bool = False)
     Args:
         source: a path, the bytes of a file, or a ``ModelProto``, which is not changed.
         file: the model's name in messages; by default the path, or the kind of the source.
-        keep_unknown: accept nodes from unknown domains. Use this when the model will not be evaluated here.
+        keep_unknown: accept operators that the onnx package does not know, of any domain: some runtimes have them.
+            Use this when the model will not be evaluated here.
 
     Raises:
         ModelError: the file is broken or unsafe: truncated, cyclic, with names that are missing or defined twice,
@@ -101,7 +102,7 @@ def build(
         proto: the model.
         file: its name in messages.
         folder: the folder of its external data; None for a model that came without a file.
-        keep_unknown: accept nodes from unknown domains.
+        keep_unknown: accept operators that the onnx package does not know, of any domain.
         check_ours: check Pow and PRelu nodes; an audit reports their faults itself.
     """
     return _Builder(proto, file, folder, keep_unknown, check_ours).model()
@@ -177,7 +178,9 @@ class _Builder:
         known |= {value.name: value for value in (*inputs, *outputs)}
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
-                message = f"initializer {name!r}{inside} contradicts its declaration"
+                message = (
+                    f"initializer {name!r}{inside} contradicts its declaration; halfulp repair may mend it"
+                )
                 got = describe(type_name(array.dtype), array.shape)
                 self._check.fail(message, expected=str(known[name]), got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
@@ -218,10 +221,9 @@ class _Builder:
         domain, opsets = plain_domain(proto.domain), around.opsets
         bound = self._bound(proto, around.binding, node)
         function = self._functions.get(identity(proto)) if self._functions else None
-        is_unknown = self._keep_unknown and not is_known(domain)
-        kept = function is None and (is_unknown or (is_ours(proto) and not self._check_ours))
+        is_foreign = function is not None or (self._keep_unknown and not is_known(domain))
         # ONNX Runtime takes nodes of its own domains without an import.
-        opset = opsets.get(domain, 1 if function is not None or is_unknown else None)
+        opset = opsets.get(domain, 1 if is_foreign else None)
         if opset is None:
             self._check.fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node=node)
         attributes: dict[str, Any] = {}
@@ -236,12 +238,13 @@ class _Builder:
                 attributes[attribute.name] = attribute_value(attribute, self._tensors, self._file, node)
         body = None if function is None else self._call(function, proto, bound, node)
         version = str(opset)
-        if function is None and not kept:
+        if function is None and (self._check_ours or not is_ours(proto)):
             schema = schema_in_force(domain, proto.op_type, opset)
-            if schema is None:
+            if schema is not None:
+                self._nodes.check(proto, domain, (inputs, outputs), bound, attributes, opsets, node)
+                version = str(schema.since_version)
+            elif not self._keep_unknown:
                 self._check.unknown(domain, proto.op_type, opset, node)
-            self._nodes.check(proto, domain, (inputs, outputs), bound, attributes, opsets, node)
-            version = str(schema.since_version)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
             if bound:

@@ -18,6 +18,7 @@ from halfulp.specs import in_force
 
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
+_NEWER = "or a newer onnx package: pip install --upgrade onnx"
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
 
 
@@ -73,7 +74,7 @@ class Checks:
         if not proto.HasField("ir_version") or proto.ir_version < 1:
             self.fail("not an ONNX model: it has no IR version")
         if proto.ir_version > onnx.IR_VERSION:
-            newest = f"at most {onnx.IR_VERSION}"
+            newest = f"at most {onnx.IR_VERSION}, {_NEWER}"
             self.fail("its IR version is newer than the onnx package", expected=newest, got=proto.ir_version)
         if not proto.HasField("graph"):
             self.fail("has no graph")
@@ -89,7 +90,8 @@ class Checks:
             oldest, newest = (0, _LARGEST_OPSET) if domain else (1, onnx.defs.onnx_opset_version())
             if not oldest <= version <= newest:
                 message = f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}"
-                self.fail(message, expected=f"{oldest} to {newest}", got=version)
+                newer = f", {_NEWER}" if version > newest else ""
+                self.fail(message, expected=f"{oldest} to {newest}{newer}", got=version)
         return opsets
 
     def missing(self, name: str, scope: Scope, node: str) -> NoReturn:
@@ -175,6 +177,11 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def is_foreign(node: NodeProto, opset: int) -> bool:
+    """Tell whether the onnx package does not know a node's operator. Runtimes have some of their own, in any domain."""
+    return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
 
 
 def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str, label: str) -> Any:

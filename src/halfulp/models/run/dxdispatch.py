@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable, within
-from halfulp.models.directml import FEATURE_LEVELS, OPERATORS, OperatorDesc, execute, tensors
+from halfulp.models.directml import (
+    DATA_TYPES,
+    ELEMENT_WISE,
+    FEATURE_LEVELS,
+    OPERATORS,
+    AnyDesc,
+    execute,
+    tensors,
+)
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
 from halfulp.models.directml.dxdispatch.program import FromFile
-from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory
@@ -65,9 +72,10 @@ def refuse_foreign(program: Program) -> None:
     """Raise UnsupportedError if a program has dispatchables that halfulp lacks. The error names them."""
     unsupported = [d for d in program.dispatchables.values() if d.desc is None]
     if unsupported:
+        powers = ", ".join(kind for kind in OPERATORS if kind not in ELEMENT_WISE)
         raise UnsupportedError(
-            f"{program.file}: has dispatchables that are not ours",
-            expected=", ".join(OPERATORS),
+            f"{program.file}: has dispatchables that halfulp does not compute",
+            expected=f"{powers} or an element-wise operator such as ELEMENT_WISE_ADD",
             got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in unsupported),
         )
 
@@ -79,16 +87,16 @@ class _Machine:
         self.report = RunReport()
         self._program = program
         self._folder = program.folder if folder is None else folder
-        self._written: dict[str, tuple[OperatorDesc, int]] = {}
+        self._written: dict[str, tuple[AnyDesc, int]] = {}
         self._buffers: dict[str, Array] = {}
         used = self._used()
         total = sum(program.resources[name].size for name in used)
         guard_memory((total,), 1, "the memory of its resources", program.file)
         fed = by_name(program.inputs, inputs, program.file)
-        for declared in program.inputs:
-            name = declared.name
-            resource = program.resources[name]
+        inputs_by_name = {declared.name: declared for declared in program.inputs}
+        for name, resource in program.resources.items():
             if name in fed:
+                declared = inputs_by_name[name]
                 array = np.asarray(as_value(fed[name], declared, program.file))
                 check(array.reshape(-1), declared, f"input {name!r}", program.file)
             elif name in used:
@@ -131,15 +139,17 @@ class _Machine:
     def _offset(self, binding: Binding) -> int:
         return binding.offset_in(self._program.resources[binding.name])
 
-    def _record(self, label: str, name: str, desc: OperatorDesc, elapsed: float) -> None:
-        row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
+    def _record(self, label: str, name: str, desc: AnyDesc, elapsed: float) -> None:
+        version = "1_0"
+        if desc.type not in ELEMENT_WISE:
+            version = in_force("directml", desc.type, FEATURE_LEVELS[-1]).version
         *inputs, output = (
             np.broadcast_to(np.empty((), tensor.element_type.dtype), tensor.Sizes)
             for tensor in tensors(desc).values()
         )
         points = list(tensors(desc))
         label = f"'{printable(name)}' ({label})"
-        node = Node(label, "directml", "", desc.type, row.version, 0, tuple(points[:-1]), tuple(points[-1:]))
+        node = Node(label, "directml", "", desc.type, version, 0, tuple(points[:-1]), tuple(points[-1:]))
         self.report.add(node, "halfulp", inputs, [output], elapsed)
 
     def print(self, command: Print) -> None:
@@ -190,6 +200,8 @@ class _Machine:
         found = {}
         for name, (desc, offset) in self._written.items():
             resource = self._program.resources[name]
+            if resource.internal:
+                continue
             tensor = desc.OutputTensor
             size = resource.bytes_of_values if resource.sizeInBytes is None else resource.size
             elements = self._elements(resource, size)

@@ -15,7 +15,7 @@ import numpy as np
 from halfulp.errors import printable
 from halfulp.models.graph import Node, describe, type_name
 
-Engine = Literal["halfulp", "onnx reference", "onnxruntime"]
+Engine = Literal["halfulp", "onnx reference", "onnxruntime", "openvino"]
 
 
 @dataclass(slots=True)

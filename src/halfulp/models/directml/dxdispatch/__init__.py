@@ -1,8 +1,8 @@
 """DxDispatch JSON, the files that DirectML's own tool runs: resources, dispatchables, commands.
 
 The file is untrusted. Faults are found here, before anything runs, and reported in one line that names the file and the
-part. Dispatchables of all operators are read; running an unsupported one is refused by name. Fields are spelled as in
-the file.
+part. Dispatchables of all operators are read; running an unsupported one is refused by name. A graph is read as the
+dispatches of its nodes. Fields are spelled as in the file.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.directml import (
+    DATA_TYPES,
     DML_BUFFER_TENSOR_DESC,
     DML_SCALE_BIAS,
     OPERATORS,
-    OperatorDesc,
+    AnyDesc,
+    check,
+    check_binding,
     tensors,
-    validate,
 )
 from halfulp.models.directml.dxdispatch.program import (
     Binding,
@@ -47,8 +49,8 @@ from halfulp.models.directml.dxdispatch.program import (
     number,
     shown,
 )
-from halfulp.models.directml.tensor import DATA_TYPES, check_binding
-from halfulp.models.files import inside, open_npy, replacing
+from halfulp.models.directml.dxdispatch.serialized import SerializedNode, parse
+from halfulp.models.files import inside, open_npy, read_whole, replacing
 from halfulp.models.source import read_source
 
 __all__ = [
@@ -131,6 +133,19 @@ def to_json(program: Program) -> dict[str, Any]:
     return program.json()
 
 
+_Node: TypeAlias = tuple[Dispatchable, dict[str, str]]
+"""A node of a graph, and by tensor the name of the value that it reads or writes."""
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """A graph: its nodes in order, the values that its dispatch binds, and the resources of all other values."""
+
+    nodes: tuple[_Node, ...]
+    bound: tuple[str, ...]
+    inner: Mapping[str, Binding]
+
+
 class _Reader:
     """Reads one file."""
 
@@ -139,6 +154,7 @@ class _Reader:
         self._folder = folder
         self._resources: dict[str, Resource] = {}
         self._dispatchables: dict[str, Dispatchable] = {}
+        self._graphs: dict[str, _Graph] = {}
 
     def program(self, data: bytes) -> Program:
         root = _Fields(_parse(data, self._file), "the model")
@@ -149,13 +165,14 @@ class _Reader:
         for name, value in resources.items():
             with within(self._file, f"resource '{printable(name)}'", kind=""):
                 self._resources[name] = self._resource(name, value)
-        for name, value in dispatchables.items():
+        # Graphs in JSON refer to dispatchables, and follow them here.
+        for name, value in sorted(dispatchables.items(), key=lambda item: _is_graph(item[1])):
             with within(self._file, f"dispatchable '{printable(name)}'", kind=""):
-                self._dispatchables[name] = self._dispatchable(name, value)
-        found = []
+                self._add_dispatchable(name, value)
+        found: list[Command] = []
         for index, value in enumerate(commands):
             with within(self._file, f"command {index}", kind=""):
-                found.append(self._command(value))
+                found += self._commands(value)
         return Program(
             self._file, self._folder, self._resources, self._dispatchables, tuple(found), root.rest()
         )
@@ -180,9 +197,18 @@ class _Reader:
 
     # --- dispatchables --------------------------------------------------------------------------
 
-    def _dispatchable(self, name: str, value: Any) -> Dispatchable:
+    def _add_dispatchable(self, name: str, value: Any) -> None:
         given = _Fields(value, "a dispatchable")
         spelled = given.take("Type" if "Type" in given else "type", text)
+        if spelled == "dmlSerializedGraph":
+            self._graphs[name] = self._serialized_graph(name, given.take("sourcePath", text))
+        elif spelled == "DML_GRAPH_DESC":
+            field = "Desc" if "Desc" in given else "desc"
+            self._graphs[name] = self._json_graph(name, _Fields(given.take(field, anything), field))
+        else:
+            self._dispatchables[name] = self._dispatchable(name, spelled, given)
+
+    def _dispatchable(self, name: str, spelled: str, given: _Fields) -> Dispatchable:
         kind = spelled.removeprefix("DML_OPERATOR_")
         if kind not in OPERATORS:
             return Dispatchable(name, spelled, other=given.rest())
@@ -196,38 +222,145 @@ class _Reader:
         else:
             desc = _operator(_Fields(given.take(field, anything), field), kind)
             other = given.rest()
-        validate(desc)
+        check(desc)
         owned = {name for name, tensor in tensors(desc).items() if tensor.Flags == "OWNED_BY_DML"}
         self._check_bindings(desc, bindings, owned, "the initialization")
         kept = {"executionFlags": flags, "dmlCompileType": compiled}
         other.update((name, value) for name, value in kept.items() if value is not None)
         return Dispatchable(name, kind, desc, bindings, other)
 
+    # --- graphs ---------------------------------------------------------------------------------
+
+    def _serialized_graph(self, name: str, location: str) -> _Graph:
+        graph = parse(read_whole(inside(self._folder, location, "sourcePath"), _LARGEST_FILE))
+        folder = location.replace("\\", "/").rpartition("/")[0]
+        constants = dict[str, Binding]()  # by edge
+        nodes: list[_Node] = []
+        for node in graph.nodes:
+            label = _unused(f"{name}/{node.name}", self._dispatchables)
+            with within(self._file, f"dispatchable '{printable(label)}'", kind=""):
+                kind, desc = node.type.removeprefix("DML_OPERATOR_"), None
+                if kind in OPERATORS:
+                    desc = _operator(_Fields(_described(node, graph.constants), "a node"), kind)
+                    check(desc)
+                if desc is None:
+                    found = Dispatchable(label, node.type)
+                    edges = {f"Output{index}": edge for index, edge in enumerate(node.outputs)}
+                else:
+                    named = tensors(desc)
+                    edges = dict(zip(named, (*node.inputs, *node.outputs), strict=True))
+                    owned = [point for point, edge in edges.items() if edge in graph.constants]
+                    for point in owned:
+                        if (edge := edges[point]) not in constants:
+                            initial = _of_constant(graph.constants[edge], named[point], folder, self._folder)
+                            constants[edge] = self._internal(f"{name}/{edge}", initial, named[point])
+                    bindings = {point: constants[edges.pop(point)] for point in owned}
+                    self._check_bindings(desc, bindings, set(owned), "the initialization")
+                    found = Dispatchable(label, kind, desc, bindings)
+            self._dispatchables[label] = found
+            nodes.append((found, edges))
+        return self._graph(name, nodes, filter(None, graph.inputs), filter(None, graph.outputs))
+
+    def _json_graph(self, name: str, given: _Fields) -> _Graph:
+        """Read a DML_GRAPH_DESC. Its nodes name dispatchables, and its edges count nodes and their tensors."""
+        nodes: list[_Node] = []
+        for node in given.objects("Nodes"):
+            operator = node.take("Operator" if "Operator" in node else "Name", text)
+            if operator not in self._dispatchables:
+                raise HalfulpError(f"no dispatchable is called {printable(operator)!r}")
+            nodes.append((self._dispatchables[operator], {}))
+        ends: dict[str, dict[int, str]] = {"Input": {}, "Output": {}}
+
+        def join(edge: _Fields, way: str, label: str) -> str:
+            """Name the tensor at one end of an edge, and return its name, which may be given already."""
+            node, edges = nodes[edge.take(f"{way}NodeIndex", _below(len(nodes)))]
+            points = [] if node.desc is None else [*tensors(node.desc)]
+            points = points[:-1] if way == "To" else points[-1:]
+            index = edge.take(f"{way}Node{'Input' if way == 'To' else 'Output'}Index", _below(len(points)))
+            if edges.setdefault(points[index], label) != label and way == "To":
+                raise HalfulpError(f"two edges lead to {points[index]} of {printable(node.name)!r}")
+            return edges[points[index]]
+
+        for way, kind in (("From", "Output"), ("To", "Input")):
+            for edge in given.objects(f"{kind}Edges"):
+                index = edge.take(f"Graph{kind}Index", uint32)
+                label = ends[kind].setdefault(index, edge.take("Name", text, f"{kind.lower()}{index}"))
+                join(edge, way, label)
+        for index, edge in enumerate(given.objects("IntermediateEdges")):
+            join(edge, "To", join(edge, "From", edge.take("Name", text, f"edge {index}")))
+        for count in ("InputCount", "OutputCount"):
+            given.take(count, uint32, 0)
+        given.end()
+        return self._graph(name, nodes, ends["Input"].values(), ends["Output"].values())
+
+    def _graph(self, name: str, nodes: list[_Node], inputs: Iterable[str], outputs: Iterable[str]) -> _Graph:
+        """Return a graph. The values between its nodes get resources."""
+        inner = dict[str, Binding]()
+        first = tuple(inputs)
+        known, bound = set(first), (*first, *outputs)
+        for node, edges in nodes:
+            for point, edge in edges.items():
+                if point.startswith("Output"):
+                    known.add(edge)
+                elif edge not in known:
+                    raise HalfulpError(
+                        f"node {printable(node.name)!r} reads a value that no earlier node computes"
+                    )
+                if node.desc is not None and edge not in inner and edge not in bound:
+                    tensor = tensors(node.desc)[point]
+                    itemsize = tensor.element_type.dtype.itemsize
+                    count = min(math.prod(tensor.Sizes), tensor.TotalTensorSizeInBytes // itemsize)
+                    inner[edge] = self._internal(
+                        f"{name}/{edge}", Constant(count, 0), tensor, tensor.TotalTensorSizeInBytes
+                    )
+        return _Graph(tuple(nodes), bound, inner)
+
+    def _internal(
+        self, name: str, initial: Initial, tensor: DML_BUFFER_TENSOR_DESC, size: int | None = None
+    ) -> Binding:
+        """Add a resource that no command names, and return its binding."""
+        name = _unused(name, self._resources)
+        self._resources[name] = Resource(name, initial, tensor.DataType, size, internal=True)
+        return Binding(name)
+
+    def _dispatch_graph(self, graph: _Graph, bindings: Mapping[str, Binding]) -> list[Command]:
+        _check_names(graph.bound, bindings, "this dispatch")
+        found: list[Command] = []
+        for node, edges in graph.nodes:
+            every = {}
+            if node.desc is not None:
+                every = {point: bindings.get(edge) or graph.inner[edge] for point, edge in edges.items()}
+                self._check_bindings(node.desc, every, _bound(node.desc), f"node {printable(node.name)!r}")
+            found.append(Dispatch(node.name, every))
+        return found
+
     # --- commands -------------------------------------------------------------------------------
 
-    def _command(self, value: Any) -> Command:
+    def _commands(self, value: Any) -> list[Command]:
+        """Return a command; instead of the dispatch of a graph, those of its nodes."""
         given = _Fields(value, "a command")
         match given.take("type", text).lower():
             case "dispatch":
                 name = given.take("dispatchable", text)
+                if name in self._graphs:
+                    return self._dispatch_graph(self._graphs[name], given.take("bindings", self._bindings))
                 if name not in self._dispatchables:
-                    raise HalfulpError(f"there is no dispatchable {printable(name)!r}")
+                    raise HalfulpError(f"no dispatchable is called {printable(name)!r}")
                 desc = self._dispatchables[name].desc
                 if desc is None:
-                    return Dispatch(name, {}, given.rest())
+                    return [Dispatch(name, {}, given.rest())]
                 bindings = given.take("bindings", self._bindings)
-                bound = {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
-                self._check_bindings(desc, bindings, bound, "this dispatch")
-                return Dispatch(name, bindings, given.rest())
+                self._check_bindings(desc, bindings, _bound(desc), "this dispatch")
+                return [Dispatch(name, bindings, given.rest())]
             case "print":
                 resource = given.take("resource", self._resource_name)
-                return Print(resource, given.take("verbose", boolean, False), given.rest())
+                return [Print(resource, given.take("verbose", boolean, False), given.rest())]
             case "writefile":
                 resource = given.take("resource", self._resource_name)
                 target = given.take("targetPath", text)
                 dimensions = given.take("dimensions", uint32s, ())
                 self._check_target(target)
-                return WriteFile(resource, target, dimensions, given.rest())
+                return [WriteFile(resource, target, dimensions, given.rest())]
             case other:
                 known = "dispatch, print or writeFile"
                 raise HalfulpError("unknown command", expected=known, got=repr(other[:40]))
@@ -245,7 +378,7 @@ class _Reader:
     def _resource_name(self, value: Any, name: str) -> str:
         resource = text(value, name)
         if resource not in self._resources:
-            raise HalfulpError(f"there is no resource {printable(resource)!r}")
+            raise HalfulpError(f"no resource is called {printable(resource)!r}")
         return resource
 
     def _bindings(self, value: Any, name: str) -> dict[str, Binding]:
@@ -266,15 +399,33 @@ class _Reader:
         )
 
     def _check_bindings(
-        self, desc: OperatorDesc, bindings: Mapping[str, Binding], wanted: set[str], where: str
+        self, desc: AnyDesc, bindings: Mapping[str, Binding], wanted: set[str], where: str
     ) -> None:
-        if set(bindings) != wanted:
-            names = [name for name in tensors(desc) if name in wanted]
-            expected, got = (", ".join(map(printable, given)) or "none" for given in (names, bindings))
-            raise HalfulpError(f"wrong bindings for {where}", expected=expected, got=got)
+        _check_names([name for name in tensors(desc) if name in wanted], bindings, where)
         for name, binding in bindings.items():
             resource = self._resources[binding.name]
             check_binding(name, tensors(desc)[name], binding.offset_in(resource), resource.size)
+
+
+def _is_graph(value: Any) -> bool:
+    return isinstance(value, dict) and "DML_GRAPH_DESC" in (value.get("Type"), value.get("type"))
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _bound(desc: AnyDesc) -> set[str]:
+    """Return the tensors that a dispatch binds: those that DirectML does not own."""
+    return {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
+
+
+def _check_names(names: Collection[str], bindings: Mapping[str, Binding], where: str) -> None:
+    if set(bindings) != set(names):
+        expected, got = (", ".join(map(printable, given)) or "none" for given in (names, bindings))
+        raise HalfulpError(f"wrong bindings for {where}", expected=expected, got=got)
 
 
 # --- initial values ---------------------------------------------------------------------------------
@@ -373,7 +524,7 @@ def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[Fr
 # --- descriptions -----------------------------------------------------------------------------------
 
 
-def _operator(given: _Fields, kind: str) -> OperatorDesc:
+def _operator(given: _Fields, kind: str) -> AnyDesc:
     readers: dict[str, Callable[[Any, str], Any]] = {"Exponent": number, "ScaleBias": _scale_bias}
     values: dict[str, Any] = {}
     for field in fields(OPERATORS[kind]):
@@ -381,6 +532,40 @@ def _operator(given: _Fields, kind: str) -> OperatorDesc:
         values[field.name] = given.take(field.name, readers.get(field.name, _tensor), *absent)
     given.end()
     return OPERATORS[kind](**values)
+
+
+def _described(node: SerializedNode, constants: Mapping[str, object]) -> dict[str, Any]:
+    """Return a serialized operator as the fields of a description."""
+    points = [field.name for field in fields(OPERATORS[node.type.removeprefix("DML_OPERATOR_")])]
+    points = sorted((point for point in points if point.endswith("Tensor")), key="OutputTensor".__eq__)
+    edges = *node.inputs, *node.outputs
+    if not len(points) == len(node.tensors) == len(edges):
+        raise HalfulpError("a node has the wrong number of tensors", expected=len(points), got=len(edges))
+    described = {name: value for name, value in node.attributes.items() if value is not None}
+    for point, tensor, edge in zip(points, node.tensors, edges, strict=True):
+        described[point] = tensor | ({"Flags": "OWNED_BY_DML"} if edge in constants else {})
+    return described
+
+
+def _of_constant(
+    held: str | bytes, tensor: DML_BUFFER_TENSOR_DESC, subfolder: str, folder: Path | None
+) -> Initial:
+    """Return the values of a graph's constant: those of a file, or bytes of the graph's own file."""
+    if isinstance(held, str):
+        return _file(f"{subfolder}/{held}.bin".lstrip("/"), tensor.DataType, folder)[0]
+    dtype = tensor.element_type.dtype
+    if len(held) % dtype.itemsize:
+        raise HalfulpError("a constant has half an element", got=f"{len(held)} bytes of {dtype.name}")
+    return Values(tuple(np.frombuffer(held, dtype).tolist()))
+
+
+def _below(count: int) -> Callable[[Any, str], int]:
+    def read(value: Any, name: str) -> int:
+        if uint32(value, name) >= count:
+            raise HalfulpError(f"{name} is out of range", expected=f"less than {count}", got=value)
+        return int(value)
+
+    return read
 
 
 def _scale_bias(value: Any, name: str) -> DML_SCALE_BIAS:
@@ -535,6 +720,10 @@ class _Fields:
                 return default[0]
             raise HalfulpError(f"{self._what} has no {name}")
         return read(self._left.pop(name), name)
+
+    def objects(self, name: str) -> list[_Fields]:
+        """Return a list of objects."""
+        return [_Fields(value, f"each of {name}") for value in self.take(name, array)]
 
     def rest(self) -> dict[str, Any]:
         """Return the fields that were not taken."""

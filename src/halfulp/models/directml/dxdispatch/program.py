@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.directml import OperatorDesc
-from halfulp.models.directml.tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
+from halfulp.models.directml import DATA_TYPES, DML_BUFFER_TENSOR_DESC, AnyDesc
 from halfulp.models.graph import Array, Value
 
 Other = Mapping[str, Any]
@@ -164,7 +163,7 @@ def shown(value: object) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value of JSON, in which words stand for floats that are not finite."""
+    """Return a value of JSON, with words for floats that are not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
@@ -172,7 +171,10 @@ def jsonable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Resource:
-    """A buffer and its initial values. Without ``sizeInBytes`` its size is the values' size, rounded up to 4 bytes."""
+    """A buffer and its initial values. Without ``sizeInBytes`` its size is the values' size, rounded up to 4 bytes.
+
+    An internal one holds a value within a graph: it is neither an input nor an output of the program.
+    """
 
     name: str
     initialValues: Initial
@@ -180,6 +182,7 @@ class Resource:
     sizeInBytes: int | None = None
     initialValuesOffsetInBytes: int = 0
     other: Other = field(default_factory=dict)
+    internal: bool = False
 
     @property
     def type(self) -> str:
@@ -244,7 +247,7 @@ class Dispatchable:
 
     name: str
     type: str
-    desc: OperatorDesc | None = None
+    desc: AnyDesc | None = None
     bindings: Mapping[str, Binding] = field(default_factory=dict)
     other: Other = field(default_factory=dict)
 
@@ -317,6 +320,7 @@ class Program:
         return tuple(
             Value(resource.name, resource.dtype.name, (resource.initialValues.count(),))
             for resource in self.resources.values()
+            if not resource.internal
         )
 
     def json(self) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""OpenVINO as an engine: compiled models, and IR files of any layers with halfulp's Power and PReLU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.integrations.openvino import replace
+from halfulp.integrations.openvino.operators import Array, array_of, core, is_ours, tensor_of
+from halfulp.models.graph import Model, Node
+from halfulp.models.openvino.reader import Origin
+from halfulp.models.run.inputs import bind
+from halfulp.models.run.report import NodeRun, RunReport
+
+
+class Compiled:
+    """A compiled model with one request. OpenVINO's errors become ModelErrors.
+
+    Args:
+        model: an ``openvino.Model``.
+        file: its name in messages.
+        threads: the number of threads; with 0, OpenVINO chooses it.
+        profile: whether :meth:`layers` will be called.
+    """
+
+    def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
+        self._file = file
+        settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
+        if threads:
+            settings["INFERENCE_NUM_THREADS"] = threads
+        with _blaming(file):
+            self._compiled = core().compile_model(model, "CPU", settings)
+            self._request = self._compiled.create_infer_request()
+
+    def bind(self, inputs: Mapping[str, Any]) -> None:
+        """Set the inputs by any of their tensors' names."""
+        with _blaming(self._file):
+            for end in self._compiled.inputs:
+                array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
+                tensor = ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array)
+                self._request.set_tensor(end, tensor)
+
+    def infer(self) -> None:
+        """Run the model."""
+        with _blaming(self._file):
+            self._request.infer()
+
+    def outputs(self) -> list[Array]:
+        """Return copies of the outputs, in the model's order."""
+        return [self._array(end) for end in self._compiled.outputs]
+
+    def named_outputs(self) -> dict[str, Array]:
+        """Return copies of the outputs by all of their names."""
+        pairs = zip(self._compiled.outputs, self.outputs(), strict=True)
+        return {name: array for end, array in pairs for name in end.get_names()}
+
+    def layers(self) -> list[tuple[str, str, float]]:
+        """Return the layers of the last run as names, types and seconds."""
+        found = self._request.get_profiling_info()
+        return [
+            (row.node_name, row.node_type, row.real_time.total_seconds())
+            for row in found
+            if row.status == ov.ProfilingInfo.Status.EXECUTED
+        ]
+
+    def _array(self, end: Any) -> Array:
+        tensor = self._request.get_tensor(end)
+        if end.get_element_type().get_type_name() == "boolean":
+            return np.array(tensor.data, bool)
+        return array_of(tensor).copy()
+
+
+def sentence(error: Exception) -> str:
+    """Return OpenVINO's message, without the places in its own source."""
+    lines = (line.strip() for line in str(error).splitlines())
+    kept = [
+        line
+        for line in lines
+        if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
+    ]
+    return printable(" ".join(kept), most=1000)
+
+
+@contextmanager
+def _blaming(file: str) -> Iterator[None]:
+    """Turn an error of OpenVINO into a ModelError."""
+    try:
+        yield
+    except RuntimeError as error:  # OpenVINO has no class of its own
+        raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None
+
+
+class Runner:
+    """Runs an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
+
+    Args:
+        model: the model, as it was read from a file. Any values of its graph may be its outputs.
+
+    Warns:
+        UserWarning: nodes stay OpenVINO's own, as ``halfulp.integrations.openvino.replace`` says.
+
+    Raises:
+        ModelError: OpenVINO refuses the file, or a node breaks a clause of its operator's version.
+        UnsupportedError: two layers have the same name.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        with _blaming(model.file):
+            network = core().read_model(model.file)
+        self._layers = {node.get_friendly_name(): node for node in network.get_ordered_ops()}
+        if len(self._layers) < len(network.get_ordered_ops()):
+            raise UnsupportedError(f"{model.file}: OpenVINO can't run it here: two layers have the same name")
+        makers = {name: (node, i) for node in model.graph.nodes for i, name in enumerate(node.outputs)}
+        for value in model.graph.inputs:
+            self._end(value.name, makers).get_tensor().add_names({_INPUT + value.name})
+        results = [_place(result.input_value(0)) for result in network.get_results()]
+        self._outputs: dict[str, int] = {}
+        for value in model.graph.outputs:
+            end = self._end(value.name, makers)
+            if _place(end) not in results:
+                network.add_outputs([end])
+                results.append(_place(end))
+            self._outputs[value.name] = results.index(_place(end))
+        replace(network, every_node=True)
+        self._ours = {node.get_friendly_name() for node in network.get_ordered_ops() if is_ours(node)}
+        self._compiled = Compiled(network, model.file, profile=True)
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Return the outputs by name."""
+        values = bind(self._model, inputs)
+        self._compiled.bind({_INPUT + name: value for name, value in values.items()})
+        self._compiled.infer()
+        found = self._compiled.outputs()
+        return {name: found[index] for name, index in self._outputs.items()}
+
+    def report(self) -> RunReport:
+        """Return the layers that OpenVINO has executed in the last run."""
+        nodes = {node.source.name: node for node in self._model.graph.nodes}
+        rows = []
+        for name, kind, seconds in self._compiled.layers():
+            row = NodeRun(f"'{printable(name)}' ({kind})", kind, "openvino", seconds=seconds, calls=1)
+            if name in nodes:
+                node, known = nodes[name], self._model.graph.declared
+                row.label, row.operator = node.label, node.operator
+                row.inputs = tuple(str(known[each]) for each in node.inputs)
+                row.outputs = tuple(str(known[each]) for each in node.outputs)
+            if name in self._ours:
+                row.engine = "halfulp"
+            rows.append(row)
+        return RunReport(rows)
+
+    def _end(self, name: str, makers: Mapping[str, tuple[Node, int]]) -> Any:
+        """Return OpenVINO's output that makes a value of the graph."""
+        origin = self._model.graph.source
+        assert isinstance(origin, Origin)
+        _, port = makers.get(name, (None, 0))
+        return self._layers[origin.values[name].name].output(port)
+
+
+_INPUT = "halfulp input "  # the prefix of the names by which a Runner finds inputs
+
+
+def _place(end: Any) -> tuple[str, int]:
+    return end.get_node().get_name(), end.get_index()

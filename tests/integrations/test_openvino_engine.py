@@ -1,0 +1,94 @@
+"""IR files of any layers: run, bench and audit compute Power and PReLU by our operators, the rest by OpenVINO's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import halfulp as hu
+import halfulp.conversion.verify
+from halfulp.cli import app
+from halfulp.models import load
+
+ov: Any = pytest.importorskip("openvino")
+o: Any = pytest.importorskip("openvino.opset13")
+
+W = np.random.default_rng(2).uniform(0.1, 1, (3, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with layers that halfulp lacks, and with one of two outputs, before and after a Power and a PReLU."""
+    x = o.parameter([-1, 3], np.float32, name="x")
+    product = o.matmul(x, o.constant(W), False, False)
+    product.set_friendly_name("product")
+    limits = [o.constant(np.float32(limit)) for limit in (0, 4, 0, 4)]
+    power = o.power(o.fake_quantize(product, *limits, 200), o.constant(np.float32(2.7)))
+    power.set_friendly_name("power")
+    parts = o.split(power, o.constant(np.int64(1)), 3)
+    parts.set_friendly_name("parts")
+    leaky = o.prelu(o.negative(parts.output(1)), o.constant(np.float32([0.1])))
+    leaky.set_friendly_name("leaky")
+    results = [o.result(leaky, name="last"), o.result(parts.output(2), name="third")]
+    file = tmp_path_factory.mktemp("ir") / "net.xml"
+    ov.save_model(ov.Model(results, [x]), file, compress_to_fp16=False)
+    return file
+
+
+def expected(x: np.ndarray) -> list[np.ndarray]:
+    steps = np.clip(np.rint((x @ W) * np.float32(199 / 4)), 0, 199).astype(np.float32) * np.float32(4 / 199)
+    power = hu.pow(steps, np.float32(2.7))
+    return [hu.prelu(-power[:, 1:2], np.float32(0.1)), power[:, 2:]]
+
+
+def test_run(path: Path) -> None:
+    x = np.random.default_rng(3).uniform(0, 2, (50, 3)).astype(np.float32)
+    outputs = hu.run(path, {"x": x})
+    for name, right in zip(("last", "third"), expected(x), strict=True):
+        np.testing.assert_allclose(outputs[name], right, rtol=1e-6)
+    seen = halfulp.conversion.verify.Subject(load(path)).with_outputs(["power", "last", "parts"])
+    _, (run,) = halfulp.conversion.verify.runs(seen)
+    values = run({"x": x})
+    assert values["parts"].tobytes() == values["power"][:, :1].tobytes()
+    assert outputs["third"].tobytes() == values["power"][:, 2:].tobytes()
+    assert outputs["last"].tobytes() == values["last"].tobytes()
+    assert values["last"].tobytes() == hu.prelu(-values["power"][:, 1:2], np.float32(0.1)).tobytes()
+    rows = {row.label: row for row in run.report().nodes}  # type: ignore[attr-defined]
+    power, product = rows["'power' (Power)"], rows["'product' (MatMul)"]
+    assert (power.operator, power.engine, product.engine) == ("openvino.Power-1", "halfulp", "openvino")
+    assert (power.inputs, power.outputs) == (("float32[?, 3]", "float32[]"), ("float32[?, 3]",))
+    with pytest.raises(hu.ModelError, match="input 'x' contradicts the model's declaration"):
+        hu.run(path, {"x": x[0]})
+
+
+def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
+    told = CliRunner().invoke(app, ["run", str(path), "--dim", "x[0]=4"])
+    assert told.exit_code == 0, told.output
+    assert "engine: openvino, with Power and PReLU by halfulp" in told.output
+    assert "halfulp evaluated 2 of " in told.output
+    assert "OpenVINO the other " in told.output
+    audited = CliRunner().invoke(app, ["audit", str(path)])
+    assert "net.xml: 2 nodes" in audited.output
+    measured = CliRunner().invoke(app, ["bench", str(path), "--seconds", "0.1"])
+    assert measured.exit_code == 0, measured.output
+    assert "  with halfulp" in measured.output
+
+
+def test_without_openvino_its_layers_are_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(hu.UnsupportedError, match="has layers that halfulp lacks; openvino, if installed"):
+        hu.run(path, "random", engine="halfulp")
+    monkeypatch.setattr(halfulp.conversion.verify, "has_module", lambda name: False)
+    with pytest.raises(hu.UnsupportedError, match=r"'product' \(MatMul\), 'FakeQuantize"):
+        hu.run(path, "random")
+
+
+def test_what_openvino_refuses_is_an_error_of_the_model(path: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "net.xml"
+    broken.write_text(path.read_text().replace('type="MatMul"', 'type="MatMull"'))
+    broken.with_suffix(".bin").write_bytes(path.with_suffix(".bin").read_bytes())
+    with pytest.raises(hu.ModelError, match=r"net.xml: fails in openvino: .*MatMull"):
+        hu.run(broken, "random")
