@@ -64,7 +64,7 @@ def test_kernels_fit_a_launch() -> None:
 
 @pytest.mark.exhaustive
 def test_an_assembler_takes_it(tmp_path: Path) -> None:
-    """For the oldest devices; docs/cuda.md says of which versions this was tried. The bytes change with their digest."""
+    """For the oldest devices; docs/cuda.md says of which versions this was tried. A digest pins what it takes."""
     assembler = tool("ptxas")
     source = tmp_path / "kernels.ptx"
     source.write_text(ptx())
