@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,8 +62,9 @@ def test_kernels_fit_a_launch() -> None:
     assert not re.search(r"\.shared|\.extern", ptx())
 
 
+@pytest.mark.exhaustive
 def test_an_assembler_takes_it(tmp_path: Path) -> None:
-    """For the oldest devices; docs/cuda.md says of which versions this was tried."""
+    """For the oldest devices; docs/cuda.md says of which versions this was tried. A digest pins what it takes."""
     assembler = tool("ptxas")
     source = tmp_path / "kernels.ptx"
     source.write_text(ptx())
@@ -74,14 +73,15 @@ def test_an_assembler_takes_it(tmp_path: Path) -> None:
 
 # The translation.
 
-PROGRAM = """
+HEADER = """
 .version 8.0
 .target sm_75
 .address_size 64
-
-.visible .entry program(
-    .param .u64 program_param_0,
-    .param .u64 program_param_1
+"""
+PROGRAM = """
+.visible .entry {name}(
+    .param .u64 {name}_param_0,
+    .param .u64 {name}_param_1
 )
 {{
     .reg .pred %p<3>;
@@ -91,8 +91,8 @@ PROGRAM = """
     .reg .f64 %fd<4>;
     .reg .b64 %rd<8>;
 
-    ld.param.u64 %rd1, [program_param_0];
-    ld.param.u64 %rd2, [program_param_1];
+    ld.param.u64 %rd1, [{name}_param_0];
+    ld.param.u64 %rd2, [{name}_param_1];
     ld.global.v2.u64 {{%rd3, %rd4}}, [%rd1];
     cvt.u32.u64 %r1, %rd3;
     cvt.u32.u64 %r2, %rd4;
@@ -104,96 +104,91 @@ PROGRAM = """
 """
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Callable[[str, int, int], int]:
-    """Runs instructions that take %rd3, %rd4, and their lower halves %r1, %r2, and leave a result in %rd5."""
-    numbers = iter(range(1000))
-
-    def result_of(instructions: str, a: int, b: int = 0) -> int:
-        library = tmp_path / f"program{next(numbers)}.so"
-        source = library.with_suffix(".cpp")
-        text = PROGRAM.format(
-            instructions=f"{instructions} st.global.u64 [%rd2], %rd5;".replace("; ", ";\n    ")
-        )
-        places = "thread_local Index grid_dim, block_dim, block_index, thread_index;\n"
-        call = 'extern "C" void call(void** parameters) { kernels_of_ptx[0].run_thread(parameters); }\n'
-        source.write_text(translate(text) + places + call)
-        subprocess.run([tool("g++"), *FLAGS, f"-I{HERE}", "-shared", "-o", library, source], check=True)
-        operands, result = (ctypes.c_uint64 * 2)(a, b), ctypes.c_uint64(0)
-        pointers = [ctypes.c_void_p(ctypes.addressof(o)) for o in (operands, result)]
-        parameters = (ctypes.c_void_p * 2)(*(ctypes.addressof(p) for p in pointers))
-        ctypes.CDLL(str(library)).call(parameters)
-        return result.value
-
-    return result_of
-
-
 ALL = 2**64 - 1
 FLOAT_NAN = 0x7FFFFFFF
 SUB = "mov.b32 %f1, %r1; sub.rn.f32 %f2, %f1, %f1;"
 FMA = "fma.rn.f64 %fd3, %fd1, %fd1, %fd2;"
 
 
-@pytest.mark.parametrize(
-    ("instructions", "a", "b", "result"),
-    [
-        # Carries: of a sum, and of a difference, where a borrow is no carry.
-        ("add.cc.u64 %rd6, %rd3, %rd4; addc.u64 %rd5, 0, 0;", ALL, 1, 1),
-        ("add.cc.u64 %rd6, %rd3, %rd4; addc.u64 %rd5, 5, 0;", ALL, 0, 5),
-        ("sub.cc.u64 %rd6, %rd3, %rd4; subc.u64 %rd5, 10, 0;", 1, 2, 9),
-        ("sub.cc.u64 %rd6, %rd3, %rd4; subc.u64 %rd5, 10, 0;", 2, 2, 10),
-        ("mul.hi.u64 %rd5, %rd3, %rd4;", ALL, ALL, ALL - 1),
-        ("mul.hi.s64 %rd5, %rd3, %rd4;", ALL, ALL, 0),
-        ("mul.wide.s32 %rd5, %r1, %r2;", 2**32 - 1, 3, 2**64 - 3),
-        (
-            "mad.lo.cc.u32 %r3, %r1, %r2, -1; madc.hi.u32 %r4, %r1, %r2, 0; cvt.u64.u32 %rd5, %r4;",
-            2**16,
-            2**16 + 1,
-            2,
-        ),
-        # Shifts by the width and more.
-        ("shl.b64 %rd5, %rd3, %r2;", 1, 64, 0),
-        ("shr.s64 %rd5, %rd3, %r2;", 2**63, 200, ALL),
-        ("shr.u64 %rd5, %rd3, %r2;", 2**63, 63, 1),
-        ("shf.l.wrap.b32 %r3, %r1, %r2, 33; cvt.u64.u32 %rd5, %r3;", 2**31, 3, 7),
-        ("shf.r.clamp.b32 %r3, %r1, %r2, 40; cvt.u64.u32 %rd5, %r3;", 5, 9, 9),
-        ("bfi.b64 %rd5, %rd3, %rd4, 8, 4;", 0xF5, ALL, ALL - 0xA00),
-        ("prmt.b32 %r3, %r1, %r2, 29712; cvt.u64.u32 %rd5, %r3;", 0x44332211, 0x88776655, 0x88552211),
-        # Conversions and comparisons.
-        ("cvt.rzi.s64.f64 %rd5, %fd1;", 0x7FF0000000000000, 0, 2**63 - 1),
-        ("cvt.rzi.u64.f64 %rd5, %fd1;", 0xC000000000000000, 0, 0),
-        ("cvt.u16.u64 %rs1, %rd3; cvt.s64.s16 %rd5, %rs1;", 0x8000, 0, ALL - 0x7FFF),
-        ("setp.ltu.f64 %p1, %fd1, %fd2; selp.b64 %rd5, 1, 2, %p1;", 0x7FF8000000000000, 0, 1),
-        ("setp.ne.f64 %p1, %fd1, %fd2; selp.b64 %rd5, 1, 2, %p1;", 0x7FF8000000000000, 0, 2),
-        ("setp.lt.s64 %p1, %rd3, %rd4; selp.b64 %rd5, 1, 2, %p1;", ALL, 0, 1),
-        (
-            "max.f64 %fd3, %fd1, %fd2; mov.b64 %rd5, %fd3;",
-            0x7FF8000000000000,
-            0x4000000000000000,
-            0x4000000000000000,
-        ),
-        ("max.f64 %fd3, %fd1, %fd2; mov.b64 %rd5, %fd3;", 2**63, 0, 0),
-        ("min.s64 %rd5, %rd3, %rd4;", ALL, 5, ALL),
-        # A NaN is the device's.
-        (
-            f"{SUB} mov.b32 %r3, %f2; cvt.u64.u32 %rd5, %r3;",
-            0x7F800000,
-            0,
-            FLOAT_NAN,
-        ),
-        ("neg.f64 %fd3, %fd1; mov.b64 %rd5, %fd3;", 0x7FF8000000000001, 0, 0xFFF8000000000001),
-        (
-            f"{FMA} mov.b64 %rd5, %fd3;",
-            0x3FF0000000000001,
-            0xBFF0000000000002,
-            0x3970000000000000,
-        ),
-    ],
-)
-def test_instructions(
-    machine: Callable[[str, int, int], int], instructions: str, a: int, b: int, result: int
-) -> None:
-    assert machine(instructions, a, b) == result
+# Instructions that take %rd3, %rd4, and their lower halves %r1, %r2; those operands; what they leave in %rd5.
+CASES = [
+    # Carries: of a sum, and of a difference, where a borrow is no carry.
+    ("add.cc.u64 %rd6, %rd3, %rd4; addc.u64 %rd5, 0, 0;", ALL, 1, 1),
+    ("add.cc.u64 %rd6, %rd3, %rd4; addc.u64 %rd5, 5, 0;", ALL, 0, 5),
+    ("sub.cc.u64 %rd6, %rd3, %rd4; subc.u64 %rd5, 10, 0;", 1, 2, 9),
+    ("sub.cc.u64 %rd6, %rd3, %rd4; subc.u64 %rd5, 10, 0;", 2, 2, 10),
+    ("mul.hi.u64 %rd5, %rd3, %rd4;", ALL, ALL, ALL - 1),
+    ("mul.hi.s64 %rd5, %rd3, %rd4;", ALL, ALL, 0),
+    ("mul.wide.s32 %rd5, %r1, %r2;", 2**32 - 1, 3, 2**64 - 3),
+    (
+        "mad.lo.cc.u32 %r3, %r1, %r2, -1; madc.hi.u32 %r4, %r1, %r2, 0; cvt.u64.u32 %rd5, %r4;",
+        2**16,
+        2**16 + 1,
+        2,
+    ),
+    # Shifts by the width and more.
+    ("shl.b64 %rd5, %rd3, %r2;", 1, 64, 0),
+    ("shr.s64 %rd5, %rd3, %r2;", 2**63, 200, ALL),
+    ("shr.u64 %rd5, %rd3, %r2;", 2**63, 63, 1),
+    ("shf.l.wrap.b32 %r3, %r1, %r2, 33; cvt.u64.u32 %rd5, %r3;", 2**31, 3, 7),
+    ("shf.r.clamp.b32 %r3, %r1, %r2, 40; cvt.u64.u32 %rd5, %r3;", 5, 9, 9),
+    ("bfi.b64 %rd5, %rd3, %rd4, 8, 4;", 0xF5, ALL, ALL - 0xA00),
+    ("prmt.b32 %r3, %r1, %r2, 29712; cvt.u64.u32 %rd5, %r3;", 0x44332211, 0x88776655, 0x88552211),
+    # Conversions and comparisons.
+    ("cvt.rzi.s64.f64 %rd5, %fd1;", 0x7FF0000000000000, 0, 2**63 - 1),
+    ("cvt.rzi.u64.f64 %rd5, %fd1;", 0xC000000000000000, 0, 0),
+    ("cvt.u16.u64 %rs1, %rd3; cvt.s64.s16 %rd5, %rs1;", 0x8000, 0, ALL - 0x7FFF),
+    ("setp.ltu.f64 %p1, %fd1, %fd2; selp.b64 %rd5, 1, 2, %p1;", 0x7FF8000000000000, 0, 1),
+    ("setp.ne.f64 %p1, %fd1, %fd2; selp.b64 %rd5, 1, 2, %p1;", 0x7FF8000000000000, 0, 2),
+    ("setp.lt.s64 %p1, %rd3, %rd4; selp.b64 %rd5, 1, 2, %p1;", ALL, 0, 1),
+    (
+        "max.f64 %fd3, %fd1, %fd2; mov.b64 %rd5, %fd3;",
+        0x7FF8000000000000,
+        0x4000000000000000,
+        0x4000000000000000,
+    ),
+    ("max.f64 %fd3, %fd1, %fd2; mov.b64 %rd5, %fd3;", 2**63, 0, 0),
+    ("min.s64 %rd5, %rd3, %rd4;", ALL, 5, ALL),
+    # A NaN is the device's.
+    (
+        f"{SUB} mov.b32 %r3, %f2; cvt.u64.u32 %rd5, %r3;",
+        0x7F800000,
+        0,
+        FLOAT_NAN,
+    ),
+    ("neg.f64 %fd3, %fd1; mov.b64 %rd5, %fd3;", 0x7FF8000000000001, 0, 0xFFF8000000000001),
+    (
+        f"{FMA} mov.b64 %rd5, %fd3;",
+        0x3FF0000000000001,
+        0xBFF0000000000002,
+        0x3970000000000000,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """A library that runs the instructions of a case, by its number."""
+    library = tmp_path_factory.mktemp("machine") / "programs.so"
+    source = library.with_suffix(".cpp")
+    text = HEADER
+    for number, (instructions, *_) in enumerate(CASES):
+        lines = f"{instructions} st.global.u64 [%rd2], %rd5;".replace("; ", ";\n    ")
+        text += PROGRAM.format(name=f"program{number}", instructions=lines)
+    places = "thread_local Index grid_dim, block_dim, block_index, thread_index;\n"
+    call = "void call(int number, void** parameters) { kernels_of_ptx[number].run_thread(parameters); }\n"
+    source.write_text(f'{translate(text)}{places}extern "C" {call}')
+    run(tool("g++"), *FLAGS, f"-I{HERE}", "-shared", "-o", library, source)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: CASES[number][0].split()[0])
+def test_instructions(machine: ctypes.CDLL, number: int) -> None:
+    _, a, b, expected = CASES[number]
+    operands, result = (ctypes.c_uint64 * 2)(a, b), ctypes.c_uint64(0)
+    pointers = [ctypes.c_void_p(ctypes.addressof(o)) for o in (operands, result)]
+    machine.call(number, (ctypes.c_void_p * 2)(*(ctypes.addressof(p) for p in pointers)))
+    assert result.value == expected
 
 
 @pytest.mark.parametrize(
@@ -211,4 +206,4 @@ def test_instructions(
 )
 def test_what_has_no_translation_is_an_error(instruction: str) -> None:
     with pytest.raises(UnknownInstruction):
-        translate(PROGRAM.format(instructions=instruction))
+        translate(HEADER + PROGRAM.format(name="program", instructions=instruction))
