@@ -117,9 +117,8 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
             raise NoExactForm("a slope per channel needs the rank of X, which is not known")
         name = edit.unsqueeze(name, range(1, len(x.shape) - 1))
     if name != node.input[1]:
-        edit.note(
-            f"the slope, of shape {format_shape(slope.shape)}, gets the shape {format_shape(edit.value_info.value(name).shape)}"
-        )
+        was, now = (format_shape(edit.value_info.value(each).shape) for each in (node.input[1], name))
+        edit.note(f"the slope, of shape {was}, gets the shape {now}")
     edit.keep(_with_second(node, name))
 
 
