@@ -12,8 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from halfulp.pages import LEGEND, STANDARDS, Section, Table, markdown, markdown_block, matrix, page
 from halfulp.pages.difference import difference
-from halfulp.pages.page import LEGEND, STANDARDS, Section, Table, markdown, markdown_block, matrix, page
 from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]

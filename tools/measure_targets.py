@@ -44,8 +44,7 @@ from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared
-from halfulp.measured import SCHEMA, Group, kind_of_slope
-from halfulp.measured.from_check import SILENT, example_of, one_line, row_of
+from halfulp.measured import SCHEMA, SILENT, Group, example_of, kind_of_slope, one_line, row_of
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"

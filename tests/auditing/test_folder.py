@@ -12,7 +12,6 @@ from tests.models.onnx_models import single
 from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
-from halfulp.auditing.findings import findings
 
 GOOD = single("Pow", 15, {"x": ("float32", [3]), "y": ("float32", [3])})
 BAD = single("Pow", 15, {"x": ("float32", [3]), "y": ("float32", [2])})
@@ -33,7 +32,7 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text('{"dispatchables": {}')
     (tmp_path / "h.onnx").mkdir()
     report = hu.audit(tmp_path, ())
-    kinds = {model.file: [finding.kind for finding in findings(model)] for model in report.models}
+    kinds = {model.file: [finding.kind for finding in model.findings] for model in report.models}
     assert kinds == {
         "a.onnx": ["file"],
         "b.onnx": [],

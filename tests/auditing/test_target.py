@@ -13,16 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 import halfulp as hu
+from halfulp import measured
 from halfulp import measured as reader
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.node import Breach, Operand, Use
 from halfulp.auditing.target import Asked, asked, statement
 from halfulp.cli import app
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.grade import GRADES
-from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.judge import GRADES, VERDICTS
 from halfulp.errors import HalfulpError
-from halfulp.measured import available, from_check, nearest
+from halfulp.measured import available, nearest
 from halfulp.types import TYPES
 
 DOCUMENT: dict[str, Any] = {
@@ -514,5 +514,5 @@ def _flushes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def test_the_orders_are_those_of_check() -> None:
-    assert (from_check.VERDICTS, from_check.ASPECTS) == (VERDICTS, ASPECTS)
-    assert tuple(GRADES) == from_check.GRADES
+    assert (measured.VERDICTS, measured.ASPECTS) == (VERDICTS, ASPECTS)
+    assert tuple(GRADES) == measured.GRADES

@@ -87,7 +87,7 @@ def test_a_model_is_replaced_if_that_is_said() -> None:
     os.link("old.onnx", "same.onnx")
     for output in ("old.onnx", "./old.onnx", "same.onnx"):
         text = invoked("old.onnx", output, "--opset", "15", status=2)
-        assert "is what is read, and would be replaced; name another file, or add --force" in text
+        assert "is an input, which would be replaced; name another file, or add --force" in text
     invoked("old.onnx", "old.onnx", "--opset", "15", "--force")
     assert onnx.load("old.onnx").opset_import[0].version == 15
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from halfulp.errors import UnsupportedError
+from halfulp.pages import Bullets, page, text
 from halfulp.pages.difference import difference
-from halfulp.pages.page import Bullets, page, text
 from halfulp.specs import find, ids
 
 

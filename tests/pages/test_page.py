@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import halfulp as hu
-from halfulp.pages.page import matrix, page, text
+from halfulp.pages import matrix, page, text
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES
 

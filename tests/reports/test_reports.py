@@ -189,11 +189,55 @@ POWERS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {},
         (11,),
     ),
+    # https://github.com/pytorch/pytorch/issues/18281: torch.nn.LocalResponseNorm, whose numbers are all in float64
+    "LRN type mismatch when exported to onnx": (
+        """lrn (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <double a = {0.5}, double k = {1}, double b = {0.75}> {
+        q = Mul(x, x)  m = Mul(q, a)  s = Add(m, k)  p = Pow(s, b)  y = Div(x, p) }""",
+        {"double a": "float a", "double k": "float k", "double b": "float b"},
+        (9, 4),
+    ),
     # https://github.com/pytorch/pytorch/issues/22744 as GeM pooling has it: a learned exponent in float64
     "bound to different types (tensor(float) and tensor(double))": (
         "gem (float[2, 3] x) => (float[2, 3] y) <double[1] p = {3.0}> { c = Abs(x)  y = Pow(c, p) }",
         {"double[1]": "float[1]"},
         (11,),
+    ),
+}
+
+# For each report of a runtime without the operator, or with a part of it: the model, and how convert writes it.
+WITHOUT: dict[str, tuple[str, tuple[int, ...], str]] = {
+    # https://github.com/Wulingtian/yolov5_onnx2caffe/issues/25: the head of YOLOv5
+    "ONNX node of type Pow is not supported": (
+        """yolo (float[1, 3, 4, 4, 2] x) => (float[1, 3, 4, 4, 2] y) <float two = {2}, float[3, 1, 1, 1] anchors =
+        {1, 2, 3}> { s = Sigmoid(x)  d = Mul(s, two)  p = Pow(d, two)  y = Mul(p, anchors) }""",
+        (12, 7),
+        "--pow expand",
+    ),
+    # https://github.com/opencv/opencv/issues/18179: generalised mean pooling, a cube and a cube root
+    "Can't create layer of type Pow": (
+        """gem (float[1, 3, 4, 4] x) => (float[1, 3, 1, 1] y) <float low = {1e-6}, float[1] p = {3}, float one = {1}> {
+        c = Clip(x, low)  q = Pow(c, p)  a = GlobalAveragePool(q)  r = Div(one, p)  y = Pow(a, r) }""",
+        (11, 6),
+        "--pow logarithms",
+    ),
+    # https://github.com/apple/coremltools/issues/2628: 2 to a power, of which Core ML gives 0 for 2^0
+    "MIL pow op for 2.0 to 0.0 is 0.0": (
+        "two (float[4] x) => (float[4] y) <float base = {2}> { y = Pow(base, x) }",
+        (13,),
+        "--pow logarithms",
+    ),
+    # https://github.com/tenstorrent/tt-mlir/issues/5180: the exponent is a tensor of X's shape
+    "it requires exponent in tensor form even if the exponent is a scalar value": (
+        """full (float[2, 3] x) => (float[2, 3] y) { s = Shape(x)
+        e = ConstantOfShape<value = float[1] {2}>(s)  y = Pow(x, e) }""",
+        (13,),
+        "--pow expand",
+    ),
+    # https://github.com/alibaba/MNN/issues/9, 1059; mortont/axon_onnx 57; OpenPPL/ppl.nn 18; insightface 2044
+    "NOT_SUPPORTED_OP: [ PRelu ]": (
+        "face (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3, 1, 1] s = {0.25, -1, 2}> { y = PRelu(x, s) }",
+        (9, 4),
+        "--prelu expand",
     ),
 }
 
@@ -388,3 +432,24 @@ def test_a_node_that_is_valid_and_not_meant(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["audit", str(path), "--target", "onnxruntime"])
     assert result.exit_code == 0
     assert "cast the base to a float" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("report", WITHOUT)
+def test_a_runtime_without_the_operator(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    text, versions, how = WITHOUT[report]
+    model = made(text, versions)
+    onnx.save(model, "m.onnx")
+    result = CliRunner().invoke(app, ["convert", "m.onnx", "converted.onnx", *how.split()])
+    assert result.exit_code == 0, result.output
+    converted = onnx.load("converted.onnx")
+    assert not {"Pow", "PRelu"} & {node.op_type for node in converted.graph.node}
+    inputs = inputs_of(model)
+    (expected,), (found,) = (
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            None, inputs
+        )
+        for each in (model, converted)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

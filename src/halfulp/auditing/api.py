@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
-from halfulp.auditing import openvino as audit_openvino
-from halfulp.auditing.convert import Conversion, conversion, heeds_constants
-from halfulp.auditing.data import Samples, measured
+from halfulp.auditing.convert import Conversion, Ways, conversion, heeds_constants, ways
+from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
+from halfulp.auditing.network import Samples
 from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
+from halfulp.auditing.others import of_dxdispatch, of_openvino
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (
     LOADERS,
@@ -31,7 +30,7 @@ from halfulp.auditing.target import (
     numbers_that_count,
     statement,
 )
-from halfulp.auditing.ways import ways
+from halfulp.conversion.float32 import norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
@@ -115,25 +114,25 @@ class _Data(NamedTuple):
 _NO_DATA = _Data()
 
 
-def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterable[ModelReport]:
+def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
     nothing = True
-    for found in _models(folder):
+    for path, refused in _models(folder):
         nothing = False
+        name = _relative(path, folder)
         if progress is not None:
-            progress(found.name)
-        yield _one_of_many(found, targets)
+            progress(name)
+        yield _one_of_many(path, name, refused, targets)
     if nothing:
         raise folder_error(folder, str(folder)) or HalfulpError(
             f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml, DxDispatch .json"
         )
 
 
-def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
-    """Audit a file. Its report contains any error."""
-    if found.error is not None:
-        return ModelReport(found.name, format_of(found.path), error=found.error)
+def _one_of_many(path: Path, name: str, text: str, targets: _Targets) -> ModelReport:
+    """Audit a file, unless a text says why it can't be read. Its report contains any error."""
     try:
-        return _audited(found.path, found.name, targets)
+        if not text:
+            return _audited(path, name, targets)
     except HalfulpError as error:
         text = "; ".join(map(str.strip, str(error).splitlines()))
     except OSError as error:
@@ -142,7 +141,7 @@ def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
         text = "not enough memory"
     except RecursionError:
         text = "it nests too deep"
-    return ModelReport(found.name, format_of(found.path), error=text)
+    return ModelReport(name, format_of(path), error=text)
 
 
 def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DATA) -> ModelReport:
@@ -162,21 +161,37 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
             seen = None
             if data.samples is not None:
                 seen = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
-            found_ways = ways(nodes, *parsed)
-        return ModelReport(file, format, nodes, targets=judge.targets, ways=found_ways, data=seen)
+            found_ways = Ways()
+            if nodes:
+                found_ways = ways(
+                    *parsed,
+                    is_broken=any(node.breaks for node in nodes),
+                    is_open=any(node.only_if for node in nodes),
+                    targets={said.target for node in nodes for said in node.targets if said.is_helped},
+                )
+        return ModelReport(
+            file,
+            format,
+            nodes,
+            targets=judge.targets,
+            ways=found_ways,
+            data=seen,
+            norms=norms_without_pow(*parsed),
+        )
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))
     unread: tuple[str, ...] = ()
     if format == "openvino":
-        found = audit_openvino.uses(place, file)
+        found = of_openvino(place, file)
     else:
-        found, unread = audit_dxdispatch.uses(place, file)
+        found, unread = of_dxdispatch(place, file)
     return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
 
 
 _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share
 
+T = TypeVar("T")
 Judged: TypeAlias = tuple[tuple[Breach, ...], tuple[Open, ...], tuple[Statement, ...]]
 
 
@@ -186,63 +201,60 @@ class _Judge:
     def __init__(self, targets: tuple[Asked, ...], *, has_data: bool) -> None:
         self.targets = targets
         self._has_data = has_data
-        self._broken: dict[Hashable, tuple[Breach, ...]] = {}
-        self._conversions: dict[Hashable, Conversion | None] = {}
-        self._numbers: dict[Hashable, frozenset[float]] = {}
-        self._kinds: dict[Hashable, Judged] = {}
-        self._judged: dict[Hashable, tuple[Judged, tuple[str, ...]]] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    def _once(self, make: Callable[..., T], key: Hashable, *arguments: Any) -> T:
+        """Return the result of a function. It is called once for each key."""
+        key = make, key
+        if key not in self._kept:
+            self._kept[key] = make(*arguments)
+        return self._kept[key]  # type: ignore[no-any-return]
 
     def node(self, use: Use) -> NodeReport:
         around: tuple[str | None, ...] = ()
         if any(operand.type in HALVES for operand in use.inputs):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        key = use.kind, use.constants, around
-        found = self._judged.get(key)
-        if found is None:
-            judged = self._judge(use, around)
-            noticed = () if judged[0] else notices(use, has_data=self._has_data)
-            found = self._judged[key] = judged, noticed
-        (broken, left_open, said), noticed = found
+        judged, noticed = self._once(self._judged, (use.kind, use.constants, around), use, around)
+        broken, left_open, said = judged
         inputs = tuple([operand.reported() for operand in use.inputs])
-        fields = use.label, use.operator, use.asked, inputs, use.output.reported(), use.attributes
+        attributes = dict(sorted(use.attributes.items()))
+        fields = use.label, use.operator, use.asked, inputs, use.output.reported(), attributes
         only_if = None if broken else open_slope(use)
         return NodeReport(
             *fields, breaks=broken, open=left_open, targets=said, only_if=only_if, notices=noticed
         )
 
-    def _judge(self, use: Use, around: Hashable) -> Judged:
-        key = use.kind, self._of_constants(use), around
-        if key not in self._kinds:
-            if use.kind not in self._broken:
-                self._broken[use.kind] = breaches(use)
-            broken = self._broken[use.kind]
-            alike = use.with_text(_CONSTANT)
-            left_open = touched(alike) if use.refused is None else ()
-            said = tuple(statement(alike, target, broken, self._convert) for target in self.targets)
-            self._kinds[key] = broken, left_open, said
-        broken, left_open, said = self._kinds[key]
+    def _judged(self, use: Use, around: Hashable) -> tuple[Judged, tuple[str, ...]]:
+        """Return the results for a node with its own constants, and its notices."""
+        broken, left_open, said = self._once(
+            self._kind, (use.kind, self._of_constants(use), around), use.with_text(_CONSTANT)
+        )
         text = use.second.text or ""
-        return (
+        found = (
             broken,
             tuple(entry._replace(where=entry.where.replace(_CONSTANT, text)) for entry in left_open),
             tuple(each.with_constant(_CONSTANT, text) for each in said),
         )
+        return found, () if broken else notices(use, has_data=self._has_data)
+
+    def _kind(self, use: Use) -> Judged:
+        """Return the results for all nodes of a kind, with a placeholder for the constant's values."""
+        broken = self._once(breaches, use.kind, use)
+        left_open = touched(use) if use.refused is None else ()
+        said = tuple(statement(use, target, broken, self._convert) for target in self.targets)
+        return broken, left_open, said
 
     def _of_constants(self, use: Use) -> Hashable:
         """Return the part of a node's constants that is judged: an exponent's kind, or else their values."""
         if use.refused is not None:
             return use.constants
-        if use.kind not in self._numbers:
-            self._numbers[use.kind] = numbers_that_count(use, self.targets)
-        kind = kind_of_exponent(use, self._numbers[use.kind])
+        kind = kind_of_exponent(use, self._once(numbers_that_count, use.kind, use, self.targets))
         heeded = kind is None or any(heeds_constants(use, target.name) for target in self.targets)
         return use.constants if heeded else kind
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
-        key = use.kind, target, use.constants if heeds_constants(use, target) else None
-        if key not in self._conversions:
-            self._conversions[key] = conversion(use, target)
-        return self._conversions[key]
+        constants = use.constants if heeds_constants(use, target) else None
+        return self._once(conversion, (use.kind, target, constants), use, target)
 
 
 def _name(source: Source) -> str:
@@ -254,73 +266,46 @@ def _name(source: Source) -> str:
 # --- the models of a folder ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A file of a folder.
+def _models(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Give the models of a folder in the order of their names, each with the reason if it can't be read.
 
-    Attributes:
-        path: where it is.
-        name: relative to the folder, with forward slashes, printable.
-        error: why it can't be audited; None if it can.
-    """
-
-    path: Path
-    name: str
-    error: str | None = None
-
-
-def _models(folder: Path) -> Iterator[_Found]:
-    """Give the models of a folder in the order of their names: .onnx, and .xml and .json that are models.
-
-    Links are followed, but no folder is entered twice. Unreadable files are given with the reason.
+    The models are .onnx, and .xml and .json that are models. Links are followed, but no folder is entered twice.
     """
     entered: set[tuple[int, int]] = set()
-    todo = [folder]
-    while todo:
-        here = todo.pop()
-        try:
-            status = here.stat()
-            if (status.st_dev, status.st_ino) in entered:
-                continue
-            entered.add((status.st_dev, status.st_ino))
-            with os.scandir(here) as entries:
-                found = sorted((entry.name, _is_folder(entry)) for entry in entries)
-        except OSError as error:
-            yield _Found(here, _relative(here, folder), f"can't be read: {error.strerror}")
-            continue
-        for name, is_folder in found:
-            if not is_folder:
-                yield from _model(here / name, folder)
-        todo += [here / name for name, is_folder in reversed(found) if is_folder]
+    unreadable: list[OSError] = []
+    for here, folders, files in os.walk(folder, onerror=unreadable.append, followlinks=True):
+        status = Path(here).stat()
+        is_known = (status.st_dev, status.st_ino) in entered
+        entered.add((status.st_dev, status.st_ino))
+        folders[:] = [] if is_known else sorted(folders)
+        yield from _refusals(unreadable)
+        for path in map(Path(here).joinpath, [] if is_known else sorted(files)):
+            try:
+                if _is_model(path):
+                    yield path, ""
+            except OSError as error:
+                yield path, f"can't be read: {error.strerror}"
+    yield from _refusals(unreadable)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
+def _refusals(unreadable: list[OSError]) -> Iterator[tuple[Path, str]]:
+    """Give each folder that could not be entered, once."""
+    while unreadable:
+        error = unreadable.pop(0)
+        yield Path(error.filename), f"can't be read: {error.strerror}"
 
 
-def _model(path: Path, folder: Path) -> Iterator[_Found]:
+def _is_model(path: Path) -> bool:
+    """Return whether a file has a model's suffix and the mark of its format, without loading it into memory."""
     suffix = path.suffix.lower()
-    if suffix == ".onnx":
-        yield _Found(path, _relative(path, folder))
-    elif suffix in _MARKS:
-        try:
-            if path.is_file() and _holds(path, _MARKS[suffix]):
-                yield _Found(path, _relative(path, folder))
-        except OSError as error:
-            yield _Found(path, _relative(path, folder), f"can't be read: {error.strerror}")
-
-
-def _holds(path: Path, mark: bytes) -> bool:
-    """Tell whether a file contains a byte string, without loading the file into memory."""
+    if suffix not in _MARKS or not path.is_file():
+        return suffix == ".onnx"
     with path.open("rb") as stream:
         before = b""
         while piece := stream.read(_PIECE):
-            if mark in before + piece:
+            if _MARKS[suffix] in before + piece:
                 return True
-            before = piece[-len(mark) :]
+            before = piece[-len(_MARKS[suffix]) :]
     return False
 
 

@@ -1,18 +1,21 @@
-"""The changes that ``halfulp convert --target`` would make to one node."""
+"""The conversions and repairs that help a node or a whole model. Each is tried before it is advised."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Use
+from halfulp.conversion.repair import contradicted, repaired
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.onnx.tensors import enum_of
+from halfulp.models.onnx.tensors import enum_of, type_of
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -93,3 +96,86 @@ def _alone(use: Use) -> ModelProto:
 def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
     assert operand.type is not None
     return onnx.helper.make_tensor_value_info(name, enum_of(operand.type), operand.shape)
+
+
+# --- the whole model -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The repairs and conversions tried on a whole model before they are advised.
+
+    Attributes:
+        repaired: the change that ``hu.repair`` makes to each repaired node, by node.
+        left: the reasons for nodes that it does not repair, by node.
+        is_valid: whether the repaired model is valid.
+        error: why the model can't be repaired at all; empty where it can.
+        declared: the nodes whose outputs the file declares otherwise, and how.
+        refused: why the model can't be converted for a target, by target.
+    """
+
+    repaired: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
+    is_valid: bool = False
+    error: str = ""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def ways(
+    proto: ModelProto,
+    file: str,
+    folder: Path | None,
+    *,
+    is_broken: bool,
+    is_open: bool,
+    targets: Iterable[str],
+) -> Ways:
+    """Return the repairs and conversions that help a model.
+
+    Args:
+        proto: the model, which has Pow or PRelu nodes and is not changed.
+        file: its name in messages.
+        folder: the folder of its external data.
+        is_broken: whether a node breaks a clause.
+        is_open: whether a node is valid only for some shapes.
+        targets: those for which a node can be converted by itself.
+    """
+    found = Ways(declared=dict(_declared(proto)))
+    is_broken = is_broken or bool(found.declared)
+    if is_broken or is_open:
+        try:
+            new, changes, left = repaired(proto, file, folder)
+        except HalfulpError as error:  # the model needs more than a repair of these nodes
+            found = replace(found, error=printable(error.message, most=None))
+        else:
+            is_valid = is_broken and bool(changes) and all(each.valid for each in left)
+            found = replace(
+                found,
+                repaired={change.node: change.what for change in changes},
+                left={each.node: each.why for each in left},
+                is_valid=is_valid,
+            )
+            proto = new if is_valid else proto
+    refused = {target: why for target in sorted(targets) if (why := _refusal(proto, target, file, folder))}
+    return replace(found, refused=refused)
+
+
+def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> str:
+    """Return why a model can't be converted for a target; empty where it can."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    try:
+        for_target(check_clauses(Walk(copy, file, folder)), target)
+    except HalfulpError as error:
+        return error.message
+    return ""
+
+
+def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
+    """Give the Cast nodes whose outputs the file declares in another type, and how."""
+    for name, node, cast, declared in contradicted(proto):
+        if node is cast and node.op_type == "Cast":
+            to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
+            text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
+            yield name, text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import GROUPS, Asked, Statement
@@ -71,27 +73,6 @@ class NodeReport(Use):
 
 
 @dataclass(frozen=True)
-class Ways:
-    """The repairs and conversions tried on a whole model before they are advised.
-
-    Attributes:
-        repaired: the change that ``hu.repair`` makes to each repaired node, by node.
-        left: why it leaves a node as it is, by node.
-        is_valid: whether the repaired model is valid.
-        error: why the model can't be repaired at all; empty where it can.
-        declared: the nodes whose outputs the file declares otherwise, and how.
-        refused: why the model can't be converted for a target, by target.
-    """
-
-    repaired: Mapping[str, str] = field(default_factory=dict)
-    left: Mapping[str, str] = field(default_factory=dict)
-    is_valid: bool = False
-    error: str = ""
-    declared: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class ModelReport:
     """A file, its Pow and PRelu nodes, and the runtimes that judge them.
 
@@ -104,6 +85,7 @@ class ModelReport:
         ways: the repairs and conversions that help the model.
         data: the effect of the inputs on it; None without inputs.
         unread: the parts that an audit cannot look into.
+        norms: the number of float16 norms that it writes out without a Pow as square.
     """
 
     file: str
@@ -111,16 +93,23 @@ class ModelReport:
     nodes: tuple[NodeReport, ...] = ()
     error: str | None = None
     targets: tuple[Asked, ...] = ()
-    ways: Ways = Ways()
+    ways: Ways = field(default_factory=Ways)
     data: NetworkData | None = None
     unread: tuple[str, ...] = ()
+    norms: int = 0
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, those about the file first."""
+        broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
+        own = (finding for node in self.nodes for finding in of_node(self, node))
+        return (*broken, *declarations(self), *own)
 
-def findings(model: ModelReport) -> tuple[Finding, ...]:
-    """Return the findings of a model."""
-    broken = () if model.error is None else (Finding(model.file, None, "file", None, None, model.error),)
-    own = (finding for node in model.nodes for finding in of_node(model, node))
-    return (*broken, *declarations(model), *own)
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """The answer for each target, in order; none for a model without Pow and PRelu."""
+        targets = enumerate(self.targets) if self.nodes else ()
+        return tuple(_summary(self, index, target) for index, target in targets)
 
 
 def declarations(model: ModelReport) -> Iterator[Finding]:
@@ -192,7 +181,11 @@ def about_range(file: str, found: NodeData, type: str) -> str:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    return in_float32(file, "norms" if found.is_in_norm else ",".join(found.region))
+
+
+def in_float32(file: str, nodes: str) -> str:
+    """Return the command that computes nodes in float32."""
     if file.startswith("<"):
         return f'hu.convert(model, float32="{nodes}")'
     return f"halfulp convert {shlex.quote(file)} converted.onnx --float32 {shlex.quote(nodes)}"
@@ -213,7 +206,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
         said.groups == ("broadcast",) and not said.depends
     )
     file, is_tried = model.file, said.target not in model.ways.refused
-    if taken_otherwise and is_tried and found is not None and found.needed and found.refused is None:
+    if taken_otherwise and is_tried and said.is_helped and found is not None:
         steps = "; ".join(map(str, found.steps))
         if file.startswith("<"):  # a model without a file is converted in Python
             first = ", repair=True" if model.ways.is_valid else ""
@@ -297,31 +290,21 @@ class Summary:
         return f"{self.target} {self.version}{nearest}: {self.text}"
 
 
-def summaries(model: ModelReport) -> tuple[Summary, ...]:
-    """Return the answers for a model, in the targets' order; empty for a model without Pow and PRelu."""
-    if not model.nodes:
-        return ()
-    return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))
-
-
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    outcomes: dict[str, int] = {}
+    said = [(node, node.targets[index]) for node in model.nodes]
+    found = [(node, statement, _outcome(node, statement)) for node, statement in said]
     causes: dict[str, dict[str, None]] = {}
-    ulps = []
-    for node in model.nodes:
-        said = node.targets[index]
-        outcome = _outcome(node, said)
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
-        if outcome == "within" and said.max_ulp is not None:
-            ulps.append(said.max_ulp)
+    for node, statement, outcome in found:
+        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, statement, outcome)))
+    within = (each.max_ulp for _, each, outcome in found if outcome == "within")
+    ulps = [ulp for ulp in within if ulp is not None]
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
         target.name,
         None if measured is None else measured.version,
         len(model.nodes),
-        outcomes,
+        Counter(outcome for _, _, outcome in found),
         {outcome: tuple(why) for outcome, why in causes.items() if why},
         max(ulps, default=None),
         target.version,
@@ -354,14 +337,14 @@ def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
     if not said.groups:
         types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
         return (" and ".join(types),) if types else ()
-    if outcome == "wrong" and said.groups == ("broadcast",) and ".PRe" in node.operator:
+    if outcome == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
     found = {"constant": _constant(node), "opset": f"opset {node.asked}"}
     return tuple(found.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 
 def _constant(node: NodeReport) -> str:
-    if ".PR" in node.operator:
+    if node.is_prelu:
         return "the constant slopes"
     exponent = node.inputs[-1].text if len(node.inputs) == 2 else node.attributes.get("Exponent")
     return "the constant exponent" if exponent is None else f"the exponent {exponent}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 HALVES = frozenset({"float16", "bfloat16"})
 
@@ -53,6 +54,25 @@ class Unrounded:
     readers: Mapping[str, str]
 
 
+class Body(NamedTuple):
+    """The place of a loop's or branch's body in a network.
+
+    Attributes:
+        net: the nodes around the loop or branch.
+        operator: the operator of the loop or branch.
+        inputs: each input of the body with the value that the loop gets for it, and the output of the body that the
+            next turn gets for it; empty names where there are none.
+        outputs: each output of the body with the value that it becomes.
+        captures: whether the body reads the values around it by their names, too.
+    """
+
+    net: Net
+    operator: str
+    inputs: Sequence[tuple[str, str, str]] = ()
+    outputs: Sequence[tuple[str, str]] = ()
+    captures: bool = True
+
+
 class Net:
     """The nodes around a Pow or PRelu node: those of one graph, body or function.
 
@@ -63,6 +83,7 @@ class Net:
         constants: tells of a value whether it is a constant that the file holds.
         caller: how messages name the node that calls the function; None for a graph.
         inputs: the names of a function's inputs.
+        body: the place of a body; None for other graphs.
     """
 
     def __init__(
@@ -73,6 +94,7 @@ class Net:
         constants: Callable[[str], bool] = lambda name: False,
         caller: str | None = None,
         inputs: Iterable[str] = (),
+        body: Body | None = None,
     ) -> None:
         self._give = steps
         self._type_of = type_of
@@ -80,6 +102,7 @@ class Net:
         self._is_constant = constants
         self._caller = caller
         self._inputs = tuple(inputs)
+        self._body = body
         self._found: dict[frozenset[str], Unrounded] = {}
 
     @cached_property
@@ -115,10 +138,32 @@ class Net:
         stays = {id(step) for step in self._steps if step.operator in keeps} - through
         sources: dict[str, str] = {}
         readers: dict[str, str] = {}
-        constants: set[str] = set()
         if self._caller is not None:
             sources = {name: self._caller for name in self._inputs if self._is_half(name)}
             readers = {name: self._caller for name in self._outputs if self._is_half(name)}
+        body = self._body
+        if body is None or body.operator in keeps:  # the values that enter and leave are rounded
+            return self._follow(sources, readers, stays)
+        around = body.net.unrounded(keeps)
+        sources |= around.sources if body.captures else {}
+        sources |= {
+            inner: around.sources[outer] for inner, outer, _ in body.inputs if outer in around.sources
+        }
+        readers |= {inner: around.readers[outer] for inner, outer in body.outputs if outer in around.readers}
+        while True:  # until another turn adds nothing
+            found = self._follow(sources, readers, stays)
+            turns = [(inner, back) for inner, _, back in body.inputs if back]
+            new = {a: found.sources[b] for a, b in turns if b in found.sources and a not in found.sources}
+            read = {b: found.readers[a] for a, b in turns if a in found.readers and b not in found.readers}
+            if not new and not read:
+                return found
+            sources |= new
+            readers |= read
+
+    def _follow(self, sources: Mapping[str, str], readers: Mapping[str, str], stays: set[int]) -> Unrounded:
+        """Follow halves through the nodes, from the unrounded values that enter and the early readers behind them."""
+        sources, readers = dict(sources), dict(readers)
+        constants: set[str] = set()
         for step in self._steps:
             known = all(not name or name in constants or self._is_constant(name) for name in step.inputs)
             if known and (step.inputs or step.operator in _CONSTANTS):  # folded before anything runs

@@ -15,6 +15,8 @@ from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import HalfulpError, SpecError, printable
 from halfulp.models.graph import Array, agree, describe
+from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.walk import Owner
 from halfulp.specs import OpVersion, TensorType, Unspecified, find
 from halfulp.specs.tensor import Shape
 from halfulp.specs.unspecified import QUESTIONS, Node, number
@@ -25,7 +27,7 @@ _SMALL = 1 << 12  # the most bytes of a constant that is compared by value
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """An input or an output, as far as it is known before anything runs.
+    """An input or an output, with the properties that are known before anything runs.
 
     Attributes:
         name: as the file spells it; empty for an input that is absent.
@@ -133,6 +135,18 @@ class Open(NamedTuple):
     where: str
 
 
+class Site(NamedTuple):
+    """The place of a node in an ONNX model."""
+
+    owner: Owner
+    """Its graph or function."""
+    number: int
+    where: str
+    """How messages name that graph or function; empty for the main graph."""
+    values: ValueInfo
+    """The values that the node can read."""
+
+
 @dataclass(frozen=True, eq=False)
 class Use:
     """One Pow or PRelu node.
@@ -146,6 +160,7 @@ class Use:
         attributes: as the file spells them.
         refused: the broken clause at which the front end stopped, if it did.
         net: the nodes around it; None if it has none.
+        site: its place in an ONNX model; None in a report, and for other formats.
     """
 
     label: str
@@ -156,6 +171,17 @@ class Use:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     refused: Breach | None = None
     net: Net | None = None
+    site: Site | None = None
+
+    @property
+    def is_prelu(self) -> bool:
+        """Whether it is a PRelu, under any standard's name."""
+        return "relu" in self.operator.lower()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its inputs and its output."""
+        return (*(operand.name for operand in self.inputs), self.output.name)
 
     @property
     def row(self) -> OpVersion:
@@ -290,8 +316,8 @@ def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, not
 
 
 def open_slope(use: Use) -> str | None:
-    """Return the condition on an unknown shape under which a slope fits; None if there is no condition."""
-    if ".PRe" not in use.operator or len(use.inputs) != 2:
+    """Return the condition on an unknown shape under which a slope fits; None without a condition."""
+    if not use.is_prelu or len(use.inputs) != 2:
         return None
     return fits_only_if(use.row, *(operand.shape for operand in use.inputs))
 
@@ -303,11 +329,11 @@ def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     """Return remarks about a valid node whose constant is unlikely to be intended."""
     x, values, constant = use.inputs[0], use.second.values, use.second.constant
     is_int = x.type in TYPES and not is_float(x.type)
-    if constant is None and ".Pow" in use.operator and is_int and "float" in (use.second.type or ""):
+    if constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
         return (_truncated("floating-point exponents", x.type),)
     if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
         return ()
-    if ".PR" in use.operator:
+    if use.is_prelu:
         return tuple(_of_slopes(use, values))
     found = []
     numbers = values.astype(np.float64)

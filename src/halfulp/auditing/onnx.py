@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing.halves import Net, Step
-from halfulp.auditing.node import Operand, Use, breaches
+from halfulp.auditing.halves import Body, Net, Step
+from halfulp.auditing.node import Operand, Site, Use, breaches
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
+    Owner,
     default_opset,
     identity,
     inner_path,
     is_ours,
     reached,
+    read_names,
     root,
     subgraphs,
 )
@@ -36,9 +39,9 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     nodes may break clauses, and operators may be unknown; everything else must be valid.
 
     Args:
-        proto: the model; left as it is.
+        proto: the model, which is not changed.
         file: its name in messages.
-        folder: where its external data lies.
+        folder: the folder of its external data.
 
     Raises:
         ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the
@@ -82,21 +85,23 @@ class _Reader:
 
     def _walk(
         self,
-        owner: GraphProto | FunctionProto,
+        owner: Owner,
         value_info: ValueInfo,
         path: str,
         where: str,
         opset: int | None,
+        body: Body | None = None,
     ) -> Iterator[Use]:
         value_info.add_constants(owner)
-        net = _net(owner, value_info, where)
+        net = _net(owner, value_info, where, body)
         known: dict[str, Operand] = {}
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute, graph in subgraphs(node):
                 inner = inner_path(path, node, attribute)
                 inside = value_info.inside(self._types.setdefault(inner, {}))
-                yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset)
+                place = _body(node, graph, net)
+                yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, place)
             own = self._functions and identity(node) in self._functions
             if is_ours(node) and opset is not None and not own:
                 names = (*node.input, node.output[0] if node.output else "")
@@ -105,7 +110,10 @@ class _Reader:
                         known[given] = self._operand(given, value_info)
                 *inputs, output = [known[given] for given in names]
                 operator = in_force("onnx", node.op_type, opset).id
-                yield Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net)
+                site = Site(owner, index, where, value_info)
+                yield Use(
+                    name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net, site=site
+                )
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
@@ -119,10 +127,11 @@ class _Reader:
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
-def _net(owner: GraphProto | FunctionProto, value_info: ValueInfo, where: str) -> Net:
+def _net(owner: Owner, value_info: ValueInfo, where: str, body: Body | None) -> Net:
     def steps() -> Iterator[Step]:
         for index, node in enumerate(owner.node):
-            yield Step(label(node, index, where), node.op_type, node.input, node.output)
+            captured = (name for _, graph in subgraphs(node) for name in read_names(graph))
+            yield Step(label(node, index, where), node.op_type, [*node.input, *captured], node.output)
 
     def type_of(name: str) -> str | None:
         return value_info.value(name).type
@@ -131,9 +140,23 @@ def _net(owner: GraphProto | FunctionProto, value_info: ValueInfo, where: str) -
         return value_info.tensor(name) is not None
 
     if isinstance(owner, GraphProto):
-        return Net(steps, type_of, (info.name for info in owner.output), is_constant)
-    caller = f"what calls '{printable(owner.name)}'"
+        return Net(steps, type_of, (info.name for info in owner.output), is_constant, body=body)
+    caller = f"the caller of '{printable(owner.name)}'"
     return Net(steps, type_of, owner.output, is_constant, caller, owner.input)
+
+
+def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
+    """Return the place of a body: how the values of its node enter and leave it."""
+    made = results = [info.name for info in graph.output]
+    backs: list[str] = []
+    if node.op_type == "Loop":
+        backs, results = ["", *made], made[1:]
+    elif node.op_type == "Scan":
+        scans = sum(attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs")
+        backs = made[: max(len(node.input) - scans, 0)]
+    names = [info.name for info in graph.input]
+    inputs = list(zip(names, node.input, chain(backs, repeat("")), strict=False))
+    return Body(net, node.op_type, inputs, list(zip(results, node.output, strict=False)))
 
 
 def _attributes(node: NodeProto) -> dict[str, object]:

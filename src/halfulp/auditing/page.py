@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 
 from halfulp.auditing.data import NodeData
@@ -54,12 +54,18 @@ def _picture(model: ModelReport) -> str:
     if not met:
         return ""
     least, greatest = min(range.least for range in met), max(range.greatest for range in met)
-    scale = _Scale(min(_LEAST, least), max(_GREATEST, greatest))
-    start, end = scale.at(_LEAST), scale.at(_GREATEST)
+    first, last = math.log2(min(_LEAST, least)), math.log2(max(_GREATEST, greatest))
+
+    def at(magnitude: float) -> float:
+        """Return the place of a magnitude on a logarithmic scale."""
+        share = (math.log2(magnitude) - first) / (last - first)
+        return round(_MARGIN + share * (_WIDTH - 2 * _MARGIN), 1)
+
+    start, end = at(_LEAST), at(_GREATEST)
     height = (3 * len(nodes) + 1) * _HEIGHT
-    bars = "".join(bar for place, data in enumerate(nodes) for bar in _bars(data, place, scale))
+    bars = "".join(bar for place, data in enumerate(nodes) for bar in _bars(data, place, at))
     ticks = "".join(
-        f'<text x="{scale.at(x)}" y="{height + _HEIGHT - 2}" text-anchor="middle">{x:.5g}</text>'
+        f'<text x="{at(x)}" y="{height + _HEIGHT - 2}" text-anchor="middle">{x:.5g}</text>'
         for x in (_LEAST, 1.0, _GREATEST)
     )
     return (
@@ -69,25 +75,13 @@ def _picture(model: ModelReport) -> str:
     )
 
 
-class _Scale:
-    """Places of magnitudes from the least to the greatest, on a logarithmic scale."""
-
-    def __init__(self, least: float, greatest: float) -> None:
-        self._start, end = math.log2(least), math.log2(greatest)
-        self._unit = (_WIDTH - 2 * _MARGIN) / (end - self._start)
-
-    def at(self, magnitude: float) -> float:
-        """Return the place of a magnitude."""
-        return round(_MARGIN + (math.log2(magnitude) - self._start) * self._unit, 1)
-
-
-def _bars(data: NodeData, place: int, scale: _Scale) -> Iterator[str]:
+def _bars(data: NodeData, place: int, at: Callable[[float], float]) -> Iterator[str]:
     top = 3 * place * _HEIGHT
     yield f'<text x="{_MARGIN}" y="{top + 10}">{escape(data.label)}</text>'
     for name, range, y in (("base", data.base, top + _HEIGHT), ("result", data.result, top + 2 * _HEIGHT)):
         parts = ((name, range.least, min(range.greatest, _GREATEST)), ("beyond", _GREATEST, range.greatest))
         for kind, least, greatest in parts if range.greatest else ():
-            start, end = scale.at(max(least, range.least)), scale.at(greatest)
+            start, end = at(max(least, range.least)), at(greatest)
             if end >= start:
                 yield (
                     f'<rect class="{kind}" x="{start}" y="{y}" width="{max(end - start, 1.5):.1f}"'

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
+from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import (
     Finding,
@@ -17,13 +18,13 @@ from halfulp.auditing.findings import (
     NodeReport,
     Summary,
     declarations,
-    findings,
+    in_float32,
     of_node,
-    summaries,
 )
-from halfulp.auditing.node import Operand, shown
+from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.page import fragment, page
-from halfulp.auditing.target import Asked
+from halfulp.auditing.ranges import Range
+from halfulp.auditing.target import Asked, Statement
 from halfulp.errors import Printed
 from halfulp.installed import version_of
 
@@ -50,12 +51,12 @@ class AuditReport(Printed):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, in the order of files and nodes."""
-        return tuple(finding for model in self.models for finding in findings(model))
+        return tuple(finding for model in self.models for finding in model.findings)
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
         """The answer for each model with Pow or PRelu nodes and each target, in the order of files and targets."""
-        return tuple(summary for model in self.models for summary in summaries(model))
+        return tuple(summary for model in self.models for summary in model.summaries)
 
     def blocklist(self, tool: str) -> str:
         """Return the option or code that makes a tool keep in float32 the nodes whose data leave float16.
@@ -79,10 +80,10 @@ class AuditReport(Printed):
         return {
             "schema": SCHEMA,
             "halfulp": version_of("halfulp") or "not installed",
-            "targets": [_asked(target) for target in self.targets],
+            "targets": _plain(self.targets),
             "summary": {"models": len(self.models), "nodes": nodes, "findings": len(found)},
             "findings": _plain(found),
-            "models": [_model(model) for model in self.models],
+            "models": _plain(self.models),
         }
 
     def html(self) -> str:
@@ -107,14 +108,32 @@ class AuditReport(Printed):
 
 # --- as JSON -------------------------------------------------------------------------------------
 
-_UNSAID = ("unit", "groups", "_logarithms")  # a statement uses these only for its text
+# The members of each kind of object; after "=", the attribute of another name that a member has its value from.
+_MEMBERS: Mapping[type, str] = {
+    Asked: "name asked=version installed measured=measured.version date=measured.date mode=measured.mode",
+    Conversion: "steps refused",
+    Finding: "file node kind target clause text to_do grade",
+    ModelReport: "file format error runtimes=summaries nodes data unread norms",
+    NetworkData: "samples fusions nodes=listed",
+    NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
+    NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
+    Open: "question=question.question choice=question.choice rule=question.rule where",
+    Operand: "name type shape constant=text",
+    Range: "elements nan infinite zeros subnormal negative least greatest typical",
+    Statement: "target verdict max_ulp reasons depends accepts conversion grade",
+    Summary: "target version right=is_right outcomes causes max_ulp text",
+}
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
+    if type(value) in _MEMBERS:
+        members = (member.partition("=") for member in _MEMBERS[type(value)].split())
+        return {name: _plain(_attribute(value, path or name)) for name, _, path in members}
     if is_dataclass(value):
-        named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: _plain(each) for name, each in named.items() if name not in _UNSAID}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -124,89 +143,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float | bool) else shown(value)
 
 
-def _asked(target: Asked) -> dict[str, Any]:
-    measured = target.measured
-    return {
-        "name": target.name,
-        "asked": target.version,
-        "installed": target.installed,
-        "measured": None if measured is None else measured.version,
-        "date": None if measured is None else measured.date,
-        "mode": None if measured is None else measured.mode,
-    }
-
-
-def _model(model: ModelReport) -> dict[str, Any]:
-    return {
-        "file": model.file,
-        "format": model.format,
-        "error": model.error,
-        "runtimes": [_summary(summary) for summary in summaries(model)],
-        "nodes": [_node(node) for node in model.nodes],
-        "data": None if model.data is None else _data(model.data),
-        "unread": list(model.unread),
-    }
-
-
-def _data(data: NetworkData) -> dict[str, Any]:
-    nodes = [_node_data(each) for each in data.nodes.values()]
-    return {"samples": data.samples, "fusions": _plain(data.fusions), "nodes": nodes}
-
-
-def _node_data(data: NodeData) -> dict[str, Any]:
-    """Return the effect of inputs on a node: counts and magnitudes per tensor, and lost results per type."""
-    tensors = {"base": data.base, "second": data.second, "result": data.result}
-    return {
-        "node": data.label,
-        "operator": data.operator,
-        "type": data.type,
-        "exponent": _plain(data.exponent),
-        **{name: _plain(each) | {"typical": each.typical} for name, each in tensors.items()},
-        "types": {
-            type: _plain(found) | {"limits": _plain(data.limits(type)), "margin": _plain(data.margin(type))}
-            for type, found in data.in_types.items()
-        },
-        "costs": _plain(data.costs),
-        "lost": data.lost,
-        "absorbed": list(data.absorbed),
-        "region": list(data.region),
-    }
-
-
-def _summary(summary: Summary) -> dict[str, Any]:
-    return {
-        "target": summary.target,
-        "version": summary.version,
-        "right": summary.is_right,
-        "outcomes": dict(summary.outcomes),
-        "causes": _plain(summary.causes),
-        "max_ulp": summary.max_ulp,
-        "text": summary.text,
-    }
-
-
-def _node(node: NodeReport) -> dict[str, Any]:
-    return {
-        "node": node.label,
-        "operator": node.operator,
-        "asked": node.asked,
-        "inputs": [_operand(operand) for operand in node.inputs],
-        "output": _operand(node.output),
-        "attributes": _plain(dict(sorted(node.attributes.items()))),
-        "breaks": [breach._asdict() for breach in node.breaks],
-        "only_if": node.only_if,
-        "notices": list(node.notices),
-        "open": [
-            {name: getattr(asked, name) for name in ("question", "choice", "rule")} | {"where": where}
-            for asked, where in node.open
-        ],
-        "targets": _plain(node.targets),
-    }
-
-
-def _operand(operand: Operand) -> dict[str, Any]:
-    shape = _plain(operand.shape)
-    return {"name": operand.name, "type": operand.type, "shape": shape, "constant": operand.text}
+def _attribute(value: Any, path: str) -> Any:
+    """Return an attribute, or one of an attribute; None if that is None."""
+    first, _, rest = path.partition(".")
+    value = getattr(value, first)
+    return _attribute(value, rest) if rest and value is not None else value
 
 
 # --- as text -------------------------------------------------------------------------------------
@@ -242,7 +183,7 @@ def lines(
 def _total(models: Models) -> str:
     nodes = sum(len(model.nodes) for model in models)
     concerned = sum(bool(model.nodes) for model in models)
-    found = sum(len(findings(model)) for model in models)
+    found = sum(len(model.findings) for model in models)
     return (
         f"{_count(len(models), 'model')}, {concerned} with Pow or PRelu; {_count(nodes, 'node')}, "
         f"{_count(found, 'finding')}"
@@ -261,12 +202,16 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
         yield f"{model.file}: no Pow, no PRelu{' in the parts that were looked into' if model.unread else ''}"
     else:
         yield f"{model.file}: {_count(len(model.nodes), 'node')}"
-        for summary in summaries(model):
+        for summary in model.summaries:
             yield from _wrapped(str(summary), "  ", width)
         if model.data is not None:
             yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
     if model.unread:
         yield from _wrapped(f"not looked into: {_listed([*model.unread])}", "  ", width)
+    if model.norms:
+        short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
+        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
+        yield from _wrapped(told, "  ", width)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
@@ -276,7 +221,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
     parts = [f"data ({_count(data.samples, 'sample')}): {nodes_seen}"]
     if nodes > len(seen):
-        parts.append(f"{_count(nodes - len(seen), 'node')} in subgraphs or functions not looked at")
+        left = _count(nodes - len(seen), "node")
+        parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
     costly = max(seen, key=lambda each: each.costs or 0, default=None)
     if costly is not None and costly.costs:
         parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")
@@ -338,7 +284,7 @@ def _open(models: Models, width: int) -> Iterator[str]:
     if not touched:
         return
     yield ""
-    yield "Left open by the documents, and what halfulp does:"
+    yield "Questions that the documents leave open, and halfulp's choices:"
     for model in models:
         for node in model.nodes:
             for entry in node.open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions
 from itertools import chain
@@ -15,8 +16,7 @@ from halfulp.auditing.node import Breach, Use, number_in, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
-from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
-from halfulp.measured.from_check import GRADES
+from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
@@ -25,7 +25,7 @@ from halfulp.types import TYPES
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
 LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
-"""The measured runtimes that load a file of a format, as they are imported and as targets are called.
+"""The measured runtimes that load a file of each format. A name is that of the target and of the Python module.
 
 PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with
 halfulp.
@@ -62,7 +62,7 @@ class Asked:
     def note(self) -> str:
         """The measured version, in a line."""
         if self.measured is None:
-            return f"{self.name}: not measured; what it takes is known from its documents"
+            return f"{self.name}: not measured; its documents say which nodes it accepts"
         text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
         if self.version is not None and self.version != self.measured.version:
             how = "is installed" if self.installed else "was asked for"
@@ -126,10 +126,14 @@ def installed() -> dict[str, str | None]:
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
     without a builder's suffix, such as +cpu.
     """
-    found = [name for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)]
-    distributions = packages_distributions() if found else {}
-    versions = {name: version_of(distributions[name][0]) for name in found if name in distributions}
-    return {name: (versions.get(name) or "").partition("+")[0] or None for name in found}
+    versions = {
+        name: version_of(name) for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)
+    }
+    if None in versions.values():  # one may be of a distribution with another name
+        distributions = packages_distributions()  # which reads the list of files of all
+        others = [name for name in distributions.keys() & versions.keys() if versions[name] is None]
+        versions |= {name: version_of(distributions[name][0]) for name in others}
+    return {name: (version or "").partition("+")[0] or None for name, version in versions.items()}
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,12 @@ class Statement:
     def is_finding(self) -> bool:
         """Whether the target gives neither the node's exact result nor a near one that is always the same."""
         return self.verdict in _BAD or bool(self.depends)
+
+    @property
+    def is_helped(self) -> bool:
+        """Whether it is a finding, and a conversion makes the target take the node."""
+        found = self.conversion
+        return self.is_finding and found is not None and found.needed and found.refused is None
 
     def with_constant(self, stands_for: str, text: str) -> Statement:
         """Return the statement about a node with other constants: their text is put into the reasons."""
@@ -209,7 +219,7 @@ def statement(
         *(group for group in row.groups if _touches(use, group, own, alike)),
         *neighbours(use, target),
     ]
-    worst = max((group.verdict for group in groups), key=_rank, default="exact")
+    worst = max((group.verdict for group in groups), key=_ORDER.index, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
     bad = [group for group in groups if group.verdict in _BAD]
     reasons = tuple(dict.fromkeys(_reason(use, group) for group in bad))
@@ -230,7 +240,7 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     """Return a runtime's result for a slope that does not fit X, or fits on a condition; None if unknown."""
-    if ".PRelu" not in use.operator or not use.types or len({*use.types}) != 1 or len(use.inputs) != 2:
+    if not use.is_prelu or not use.types or len({*use.types}) != 1 or len(use.inputs) != 2:
         return None
     x, slope = (operand.shape for operand in use.inputs)
     if condition is None and (x is None or slope is None or _fits(use.row.broadcasting, x, slope)):
@@ -249,11 +259,10 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
 
 
 def _fits(rule: Rule, x: Shape, slope: Shape) -> bool:
-    try:
+    with suppress(Mismatch):
         rule.infer(x, slope, {})
-    except Mismatch:
-        return False
-    return True
+        return True
+    return False
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -273,8 +282,7 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
 
 
 def _measured(use: Use, target: Asked) -> Measured | None:
-    standard = use.operator.partition(".")[0]  # an operator that breaks its specification may have no row
-    return target.spoken_for_by(standard)
+    return target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
 
 
 def _row(use: Use, target: Asked) -> Row | None:
@@ -288,16 +296,12 @@ def _row(use: Use, target: Asked) -> Row | None:
     return found
 
 
-def _rank(verdict: str) -> int:
-    return _ORDER.index(verdict)
-
-
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     """Return the measurements for a node's constant exponent or slopes; empty if there are none."""
     found = use.second.values
     if found is None or not found.size:
         return ()
-    if ".PR" in use.operator:
+    if use.is_prelu:
         kinds = dict.fromkeys(map(kind_of_slope, found.tolist()))
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     exponent = _one_exponent(use)
@@ -320,18 +324,25 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
-    """Return the measurements for exponents similar to a node's constant one."""
+    """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not."""
     exponent = _one_exponent(use)
-    kind = None if exponent is None else _kind_of_exponent(exponent)
-    if kind is None:
+
+    def kind(exponent: float) -> tuple[bool, bool]:
+        return exponent < 0, exponent.is_integer()
+
+    def is_grouped(exponent: float) -> bool:
+        return exponent not in (0, 1) and abs(exponent) <= _LARGE
+
+    if exponent is None or not is_grouped(exponent):
         return ()
-    return tuple(group for other, group in _powers_of(use, row).items() if _kind_of_exponent(other) == kind)
+    powers = _powers_of(use, row).items()
+    return tuple(group for other, group in powers if is_grouped(other) and kind(other) == kind(exponent))
 
 
 def _one_exponent(use: Use) -> float | None:
     """Return the constant exponent of a power, if it is a single known number; None otherwise."""
     exponent, found = use.second.constant, use.second.values
-    if ".PR" in use.operator or exponent is None or exponent.size != 1 or found is None:
+    if use.is_prelu or exponent is None or exponent.size != 1 or found is None:
         return None
     return float(found[0])
 
@@ -369,13 +380,6 @@ def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
     return exponent < 0, float(exponent).is_integer(), abs(exponent) > _LARGE
 
 
-def _kind_of_exponent(exponent: float) -> tuple[bool, bool] | None:
-    """Return the group of exponents that a runtime treats like this one; None if there is none."""
-    if exponent in (0, 1) or not abs(exponent) <= _LARGE:
-        return None
-    return exponent < 0, exponent.is_integer()
-
-
 def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group]) -> bool:
     """Tell whether an error measured in a group can occur in a node."""
     if group.name == "broadcast":
@@ -410,7 +414,7 @@ def neighbours(use: Use, target: Asked) -> Iterator[Group]:
 
 def _names(use: Use) -> tuple[str, str]:
     """Return how messages name the inputs of a node."""
-    return ("X", "slope") if ".PR" in use.operator else ("base", "exponent")
+    return ("X", "slope") if use.is_prelu else ("base", "exponent")
 
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
@@ -473,7 +477,7 @@ _NOT_ORDINARY = {
     "nan": "NaN",
     "edges": "zeros, infinities, numbers near overflow or underflow",
 }
-"""What the errors among ordinary values are about where only such operands show them, by grade."""
+"""The names of errors among ordinary values that only such operands show, by grade."""
 
 
 def _name(group: Group) -> str:
@@ -495,7 +499,7 @@ def _reason(use: Use, group: Group) -> str:
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":
-        how = "with slopes" if ".PR" in use.operator else "to the power"
+        how = "with slopes" if use.is_prelu else "to the power"
         text = f"{how} of {use.second.text}"
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
@@ -508,7 +512,7 @@ def _reason(use: Use, group: Group) -> str:
 
 
 def _not_its_own(use: Use, group: Group) -> str | None:
-    """Return the operand of a group's example that is not the node's constant; None if there is none."""
+    """Return the operand of a group's example that is not the node's constant; None without such an operand."""
     operands = (use.inputs[0], use.second)
     for name, operand, number in zip(_names(use), operands, group.operands or (), strict=False):
         if operand.constant is not None and not operand.holds(number):

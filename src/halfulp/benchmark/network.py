@@ -270,8 +270,9 @@ class Contender:
 
 
 Prepare = Callable[[bool], tuple[Contender, Call]]
-"""Returns what a network gives in a runtime, with halfulp's kernels or without, and what runs it there; it raises
-HalfulpError where the runtime refuses that."""
+"""Opens a network in a runtime, with halfulp's kernels or without, and returns its results and a call that runs it.
+
+It raises HalfulpError if the runtime refuses the network."""
 
 
 def together(found: Iterable[Exactness]) -> Exactness:

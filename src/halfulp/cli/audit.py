@@ -33,54 +33,59 @@ def audit(
             "--target",
             "-t",
             metavar="NAME[==VERSION]|FILE.json",
-            help="A runtime that shall run the model, such as onnxruntime or openvino, or a document of halfulp check"
+            help="A runtime that will run the model, such as onnxruntime or openvino, or a document of halfulp check"
             " --json about one; repeat for more."
-            " All that load the file and are installed if not given.",
+            " By default all installed runtimes that load the file.",
         ),
     ] = None,
     inputs: Annotated[
         list[str] | None,
         input_option(
-            "Data to run an ONNX network on, to see where it leaves an element type: a .npy, .npz or .pb file; repeat"
+            "Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file; repeat"
             " for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz file for"
             " each sample."
         ),
     ] = None,
     samples: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="Make up N sets of inputs for that, where there are no data."),
+        typer.Option(min=0, metavar="N", help="Make up N sets of inputs if there is no data."),
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="For inputs that are made up.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of inputs that are made up.")] = 0,
     blocklist: Annotated[
         str | None,
         typer.Option(
             metavar="TOOL",
-            help="Print, in place of the report, the nodes that the data forbid in float16, as TOOL is told to keep"
+            help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
             " them in float32: onnxruntime, onnxconverter-common, trtexec, polygraphy, openvino, nncf, coremltools"
             " or torch.",
         ),
     ] = None,
     left_open: Annotated[
-        bool, typer.Option("--open", help="Say what the documents leave open about the nodes, too.")
+        bool,
+        typer.Option(
+            "--open", help="Also print the questions that the documents leave open about the nodes."
+        ),
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page of it there, with a picture of the data's ranges."),
+        typer.Option(
+            metavar="FILE", help="Write the report as a page to FILE, with a picture of the data's ranges."
+        ),
     ] = None,
     fail_on: Annotated[
         str,
         typer.Option(
             metavar="GRADE",
-            help="A runtime's faults that are less grave don't count for the exit status: support, reproducibility,"
-            " zero-signs, subnormals, exponents, nan, edges, ordinary.",
+            help="Ignore less grave faults of runtimes in the exit status. The grades, from the least grave: support,"
+            " reproducibility, zero-signs, subnormals, exponents, nan, edges, ordinary.",
         ),
     ] = "support",
     output: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write all of it there, too. - is standard output."),
+        typer.Option("--json", metavar="FILE", help="Also write the report to FILE. - is standard output."),
     ] = None,
 ) -> None:
-    """Say what runtimes make of a model's Pow and PRelu nodes, which clauses these break, and what to do.
+    """Report the results of a model's Pow and PRelu nodes in runtimes, the clauses that they break, and the fixes.
 
     Without data nothing is run. Exit status 1 says that there are findings.
 
@@ -88,7 +93,7 @@ def audit(
     """
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.auditing.report import WIDTH, lines
-    from halfulp.measured.from_check import GRADES
+    from halfulp.measured import GRADES
 
     for each in (output, html):
         check_writable(each)

@@ -23,7 +23,7 @@ from halfulp.conversion.verify import Feed, Run, Subject, Verification, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Value
-from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
 from halfulp.models.run.api import run as evaluate
@@ -111,6 +111,16 @@ def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
 
     squares = (node for node in graph.node if _is_square(node, known))
     return [found for node in squares if (found := _norm(node, readers, varies))]
+
+
+def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
+    """Return how many norms in float16 a model writes out with another square than a Pow."""
+    if not has_halves(model):
+        return 0
+    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
+    known.add_constants(model.graph)
+    squares = [nodes[0] for nodes in norms(model.graph, known)]
+    return sum(each.op_type != "Pow" and known.value(each.input[0]).type == "float16" for each in squares)
 
 
 def _is_square(node: NodeProto, known: ValueInfo) -> bool:

@@ -11,21 +11,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
-from halfulp.models.onnx.checks import label, schema_in_force
+from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import inferred
 from halfulp.models.onnx.tensors import external_data
-from halfulp.models.onnx.walk import every_node, plain_domain
+from halfulp.models.onnx.walk import default_opset, every_node, plain_domain
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
+_OWN = "halfulp.own"  # a domain that no model has
 
 
 class Refusal(NamedTuple):
@@ -38,9 +39,10 @@ class Refusal(NamedTuple):
 
 def refusal(model: ModelProto) -> Refusal | None:
     """Return why the checker refuses a model, None if it accepts it."""
-    if _message(_without_data(model)) is None:
+    checkable = _without_own(_without_data(model))
+    if _message(checkable) is None:
         return None
-    numbered = deepcopy(_without_data(model))
+    numbered = deepcopy(checkable)
     for index, node in enumerate(numbered.graph.node):
         node.name = f"halfulp#{index}"  # messages name few nodes that have no name
     message = _message(numbered) or ""
@@ -105,6 +107,30 @@ def _message(model: ModelProto) -> str | None:
     ) as error:
         return str(error)
     return None
+
+
+def _own(model: ModelProto) -> list[NodeProto]:
+    """Return the nodes of ONNX's own domain whose operators only a runtime knows."""
+    owners = [(model.graph, model.opset_import), *((each, each.opset_import) for each in model.functions)]
+    return [
+        node
+        for owner, imports in owners
+        for node in every_node(owner)
+        if not plain_domain(node.domain) and is_foreign(node, default_opset(imports) or 1)
+    ]
+
+
+def _without_own(model: ModelProto) -> ModelProto:
+    """Return a model with these nodes in another domain: the checker would refuse them, or print a line about them."""
+    if not _own(model):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for node in _own(copy):
+        node.domain = _OWN
+    for owner in (copy, *copy.functions):
+        owner.opset_import.append(onnx.helper.make_opsetid(_OWN, 1))
+    return copy
 
 
 def _without_data(model: ModelProto) -> ModelProto:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, is_float
 from halfulp.conversion.mending import Choices, Mender
@@ -26,7 +26,7 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
-from halfulp.models.graph import Model, Value, agree, describe
+from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
@@ -193,8 +193,10 @@ def repaired(
         ModelError, UnsupportedError, HalfulpError: as :func:`repair` does.
     """
     choices = _choices(slopes)
-    error = _check_rest(source, file, folder)
-    new, changes, left = _repaired(source, file, folder, choices)
+    readable, told = _correct_inputs(source, file)
+    error = _check_rest(readable, file, folder)
+    new, changes, left = _repaired(readable, file, folder, choices)
+    changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
     return new, changes, left
@@ -213,6 +215,46 @@ def _choices(slopes: Slopes | None) -> Choices:
                 "no such dim for slopes", expected="channel, last or an integer", got=repr(where)[:80]
             )
     return Choices(None, slopes) if isinstance(slopes, Mapping) else Choices(slopes)
+
+
+def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoProto, TensorProto | None]]:
+    """Give the declarations with dims below 0, and with their tensors those that their weights contradict."""
+    for _, graph in graphs(model.graph):
+        assert isinstance(graph, GraphProto)
+        weights = {tensor.name: tensor for tensor in graph.initializer}
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            if isinstance(info.name, bytes):
+                continue  # a name that is not UTF-8 is refused later
+            shape, tensor = declared(info, file).shape, weights.get(info.name)
+            of_tensor = info.type.tensor_type
+            if tensor is not None and not (
+                of_tensor.elem_type == tensor.data_type and agree(shape, tuple(tensor.dims))
+            ):
+                yield info, tensor
+            elif any(dim.dim_value < 0 for dim in of_tensor.shape.dim):
+                yield info, None
+
+
+def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
+    """Declare weights as they are, and dims below 0 as not known; return the source if there are none."""
+    if not any(_misdeclared(source, file)):
+        return source, []
+    new, changes, unknown = ModelProto(), [], []
+    new.CopyFrom(source)
+    for info, tensor in _misdeclared(new, file):
+        if tensor is None:
+            unknown.append(repr(printable(info.name)))
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.dim_value < 0:
+                    dim.Clear()
+            continue
+        said = f"{printable(info.name)!r}, declared as {declared(info, file)}"
+        right = onnx.helper.make_tensor_value_info(info.name, tensor.data_type, tensor.dims)
+        info.type.CopyFrom(right.type)
+        changes.append(Change(file, f"{said}, is a weight, and is declared as {declared(info, file)}"))
+    if unknown:
+        changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
+    return new, changes
 
 
 def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
@@ -300,7 +342,11 @@ def _store_constants(walk: Walk) -> None:
                 held = array.astype(dtype_named(str(kind)))
             kept = exactly_as(array, str(kind)) is not None
             said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
-            edit.note(said, None if kept else f"a number that {kind} does not hold is rounded")
+            differs = None if kept else f"a number that {kind} does not hold is rounded"
+            lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+            if lost.any():
+                differs = f"{differs}; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
+            edit.note(said, differs)
             new.input[index] = edit.constant(held, "constant")
             made = known.value(node.output[0])
             known.types[node.output[0]] = Value(made.name, kind, made.shape)
@@ -324,9 +370,8 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or file, error.message)]
     found = refusal(model)
-    # Runtimes load a model whose inputs or outputs have no shape, and have operators of their own.
-    harmless = "Field 'shape' of 'type' is required", "No Op registered for "
-    if found is None or found.reason.startswith(harmless):
+    # Runtimes load a model whose inputs or outputs have no shape.
+    if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):
         return []
     return [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
 
@@ -406,7 +451,7 @@ def _type_read(
 
 
 def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list[Change]:
-    """Declare values as their nodes give them: the types of all, and the shapes of the outputs of Pow and PRelu."""
+    """Declare values as their nodes give them: their types, or their shapes, too."""
     powers = [] if shapes else _powers_of_constants(model)
     for node in powers:
         node.input[:] = reversed(node.input)
@@ -415,14 +460,13 @@ def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list
         node.input[:] = reversed(node.input)
     changes = []
     for path, graph in graphs(model.graph):
-        supported = {name for node in graph.node if is_ours(node) for name in node.output}
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
             was = declared(info, file)
             type_differs = None not in (right.type, was.type) and right.type != was.type
-            shape_differs = shapes and info.name in supported and not agree(was.shape, right.shape)
+            shape_differs = shapes and not agree(was.shape, right.shape)
             if type_differs:
                 tensor.elem_type = enum_of(str(right.type))
             if shape_differs:

@@ -117,8 +117,8 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
             raise NoExactForm("a slope per channel needs the rank of X, which is not known")
         name = edit.unsqueeze(name, range(1, len(x.shape) - 1))
     if name != node.input[1]:
-        was, now = (format_shape(edit.value_info.value(each).shape) for each in (node.input[1], name))
-        edit.note(f"the slope, of shape {was}, gets the shape {now}")
+        shape = format_shape(edit.value_info.value(name).shape)
+        edit.note(f"the slope, of shape {format_shape(slope.shape)}, gets the shape {shape}")
     edit.keep(_with_second(node, name))
 
 
@@ -372,7 +372,7 @@ def _split_18_17(node: NodeProto, edit: Editor) -> None:
 def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
     """Squeeze, Unsqueeze and reductions count all axes from the first dim."""
     axes = _attribute(node, "axes", None)
-    if axes is None:
+    if not axes:
         return edit.keep(node)
     counted = node.output[0] if node.op_type == "Unsqueeze" else node.input[0]
     new = remade(node, node.input[:1], axes=_axes(np.array(axes), counted, edit))

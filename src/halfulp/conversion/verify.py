@@ -31,9 +31,8 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
 from halfulp.models.openvino.operators import foreign
 from halfulp.models.openvino.reader import Origin as IrFile
 from halfulp.models.run.api import run
-from halfulp.models.run.control import CONTROL
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.helpers import HELPERS
+from halfulp.models.run.helpers import CONTROL, HELPERS
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import TYPES

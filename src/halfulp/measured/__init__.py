@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from halfulp.measured.from_check import CHECK_SCHEMA, measurement
-
 SCHEMA = "halfulp.measured/1"
+CHECK_SCHEMA = "halfulp.check/1"
 _FOLDER = Path(__file__).parent
 
 _EXAMPLE = re.compile(r"(\((?P<negative>[^()^ ]+)\)|(?P<x>[^()^ ]+))(\^| with slope )(?P<y>[^ ]+) gives ")
@@ -64,7 +63,7 @@ class Group:
     wrong: int = 0  # the number of elements that were wrong
     example: str | None = None  # the worst element, or the runtime's message, in one line
     shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
-    grade: str | None = None  # of a fault: one of GRADES of from_check; None where that was not measured
+    grade: str | None = None  # of a fault: one of GRADES; None where that was not measured
     differs: str | None = None  # for a constant exponent: "position" where the bits depend on the position
 
     @property
@@ -136,7 +135,7 @@ def load(path: Path) -> list[Measured]:
     try:
         if any(document["schema"] != CHECK_SCHEMA for document in documents):
             raise ValueError(f"not {CHECK_SCHEMA}")
-        return [from_json(measurement(document, SCHEMA)) for document in documents]
+        return [from_json(measurement(document)) for document in documents]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not {CHECK_SCHEMA}: {error!r}"[:100]) from None
 
@@ -205,3 +204,94 @@ def _group(name: str, group: Mapping[str, Any]) -> Group:
         for shapes, attributes in group.get("shapes", ())
     )
     return Group(name, **{**group, "shapes": tuple(shapes)})
+
+
+# --- the measurement in a document of halfulp check --json, without constants and slopes ------------
+
+SILENT = ("exact", "rejected", "unspecified")
+# As in halfulp.conformance, from the least to the gravest.
+VERDICTS = ("rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung")
+ASPECTS = ("position", "length", "threads", "scalar exponent", "constant folding")
+GRADES = ("support", "reproducibility", "zero-signs", "subnormals", "exponents", "nan", "edges", "ordinary")
+
+
+def measurement(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a measurement in the form of the files beside this one; raises KeyError where the document is broken."""
+    members: dict[tuple[str, ...], list[Any]] = {}
+    for case in document["cases"]:
+        members.setdefault((case["operator"], *case["types"]), []).append(case)
+    name, versions = document["target"]["name"], document["target"]["versions"]
+    operators = {row["operator"].rpartition("-")[0] for row in document["rows"]}
+    return {
+        "schema": SCHEMA,
+        "target": {
+            "name": name,
+            "version": str(versions.get(name) or next(iter(versions.values()), "as measured")).partition("+")[
+                0
+            ],
+            "by_meaning": len(operators) == len({row["operator"] for row in document["rows"]}),
+        },
+        "run": document["run"],
+        "accepts": [case["clause"] for case in document["cases"] if case["verdict"] == "accepted"],
+        "rows": [
+            row_of(row, members.get((row["operator"], *row["types"]), []), document)
+            for row in document["rows"]
+        ],
+    }
+
+
+def row_of(
+    row: Mapping[str, Any], cases: Sequence[Any], document: Mapping[str, Any], moved: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return a row with its results that are not exact, by group."""
+    made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
+    made["max_ulp"] = row["max_ulp"]
+    if all(verdict in ("refused", "unspecified") for verdict in row["cases"]):
+        return made | {"message": one_line(row["message"])}
+    groups: dict[str, dict[str, Any]] = {}
+    for case in cases:
+        if case["verdict"] in SILENT or case["group"] in ("invalid", "reproducibility"):
+            continue
+        group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
+        _add(group, case)
+    is_power = ".Pow" in row["operator"]
+    differs = {
+        str(entry["aspect"])
+        for entry in document["reproducibility"]
+        if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
+    } | ({*moved} if is_power else set())
+    made |= {"groups": groups} if groups else {}
+    return made | ({"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {})
+
+
+def _add(group: dict[str, Any], case: Mapping[str, Any]) -> None:
+    if (grade := case.get("grade")) is not None:
+        group["grade"] = max(group.get("grade", grade), grade, key=GRADES.index)
+    ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
+    worse = VERDICTS.index(case["verdict"]) > VERDICTS.index(group["verdict"])
+    larger = case["verdict"] == group["verdict"] and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)
+    if worse or larger:
+        group["verdict"] = case["verdict"]
+        example = one_line(case["message"])
+        if case["example"] is not None:
+            example = example_of(case["operator"], case["example"])
+        if example is not None:
+            group["example"] = example
+    group["max_ulp"] = max(ulps, default=None)
+    group["wrong"] += case["wrong"]
+    if case["group"] == "broadcast" and case["verdict"] != "within":
+        group.setdefault("shapes", []).append([case["shapes"], sorted(case["attributes"])])
+
+
+def example_of(operator: str, example: Mapping[str, Any]) -> str:
+    inputs = [number["value"] for number in example["inputs"]]
+    if "Pow" in operator and len(inputs) == 2:
+        base = f"({inputs[0]})" if inputs[0].startswith("-") else inputs[0]
+        expression = f"{base}^{inputs[1]}"
+    else:
+        expression = " with slope ".join(inputs)
+    return f"{expression} gives {example['got']['value']}, not {example['expected']['value']}"
+
+
+def one_line(message: str | None) -> str | None:
+    return None if message is None else " ".join(message.split())[:160]

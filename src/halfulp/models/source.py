@@ -39,6 +39,11 @@ _TFLITE = "a model of TensorFlow Lite", f"{_TF2ONNX} --tflite net.tflite --outpu
 _COREML = "a model of Core ML", f"{_EXPORT}that it was converted from"
 _ORT = "a file in ONNX Runtime's own format", "the .onnx file that it was made from"
 _TENSORRT = "an engine of TensorRT", "the .onnx file that it was built from"
+_CONVERTED = "a model of another runtime", "the .onnx file that it was converted from"
+_CAFFE = "a model of Caffe", f"{_EXPORT}by a converter such as caffe2onnx"
+_PADDLE = "a model of Paddle", f"{_EXPORT}by paddle2onnx"
+_MXNET = "weights of MXNet", "an .onnx file: mxnet.onnx.export_model(symbol, params, shapes)"
+_TEXT = "an ONNX model as text", 'the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")'
 _SAFETENSORS = "weights without a graph (safetensors)", f"{_EXPORT}that they belong to"
 _GGUF = "weights without a graph (GGUF)", f"{_EXPORT}that they belong to"
 _WEIGHTS = "weights without a graph", "the .xml file beside them, or an .onnx file"
@@ -64,12 +69,16 @@ _BY_SUFFIX: Mapping[str, Kind] = {
     suffix: kind
     for kind, suffixes in (
         (_WEIGHTS, ".bin"),
+        (_CAFFE, ".caffemodel"),
+        (_CONVERTED, ".dlc .hef .kmodel .mnn .om .param .rknn"),
         (_TENSORRT, ".engine .plan"),
         (_GGUF, ".gguf"),
         (_KERAS, ".h5 .hdf5 .keras"),
         (_COREML, ".mlmodel .mlpackage"),
         (_ORT, ".ort"),
+        (_MXNET, ".params"),
         (_TENSORFLOW, ".pb"),
+        (_PADDLE, ".pdiparams .pdmodel"),
         (_TORCH, ".pt .pt2 .pth"),
         (_SAFETENSORS, ".safetensors"),
         (_TFLITE, ".tflite"),
@@ -162,6 +171,8 @@ def _by_content(data: bytes) -> Kind | None:
     start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return _PAGE
+    if start.lstrip(b"<\r\n\t ").startswith(b"ir_version"):
+        return _TEXT
     if data[1:4] == bytes(3):  # FlatBuffers: the root's offset in little endian, then the kind of the file
         return {b"ORTM": _ORT, b"TFL3": _TFLITE}.get(data[4:8]) or _safetensors(data)
     if data.startswith(b"PK\x03\x04"):

@@ -1,1 +1,323 @@
-"""Pages about operator versions: as text in a terminal, as HTML in a notebook, as Markdown in the docs."""
+"""The page of an operator version, the table of types, and how pages become text, Markdown and HTML."""
+
+from __future__ import annotations
+
+import html as markup
+import textwrap
+from itertools import groupby, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+
+from halfulp.specs import find, ids
+from halfulp.specs.model import OpVersion
+from halfulp.types import TYPES
+
+STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML"}
+
+WIDTH = 100
+_GAP = "  "
+_NARROW = 26  # a column of a table up to this wide is never wrapped
+_LEAST = 16
+
+
+class Table(NamedTuple):
+    """Rows of text below a header."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Code(NamedTuple):
+    """Text to be shown verbatim, and its language."""
+
+    text: str
+    language: str
+
+
+class Bullets(NamedTuple):
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+
+
+Block = str | Table | Code | Bullets
+
+
+class Section(NamedTuple):
+    """A heading with the blocks below it."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+
+
+class Page(NamedTuple):
+    """A title, a lead of a sentence or two, and sections."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+
+
+def page(op: OpVersion) -> Page:
+    """Return the page of an operator version."""
+    sections = [
+        Section("Facts", (_facts(op),)),
+        Section("Inputs and outputs", (_ports(op),)),
+        Section("Types", (_types(op),)),
+        Section("Attributes", (_attributes(op),)),
+        Section("Shapes", _shapes(op)),
+        Section("Clauses", (Table(("id", "rule"), tuple((c.id, c.text) for c in op.clauses)),)),
+        Section("Left open by the document", (_unspecified(op),)),
+    ]
+    if op.body is not None:
+        sections.append(Section("Function body", (Code(op.body.rstrip(), ""),)))
+    if op.examples:
+        sections.append(Section("Examples of the document", (_examples(op),)))
+    return Page(op.id, op.summary, tuple(sections))
+
+
+def _facts(op: OpVersion) -> Table:
+    yes_no = {None: None, True: "yes", False: "no"}
+    facts = (
+        ("standard", STANDARDS[op.standard]),
+        ("operator", op.name),
+        ("since version", op.since_version),
+        ("support level", op.support_level),
+        ("function", yes_no[op.function]),
+        ("shape inference", yes_no[op.shape_inference]),
+        ("source", op.source),
+    )
+    return Table(("fact", "value"), tuple((name, value) for name, value in facts if value is not None))
+
+
+def _ports(op: OpVersion) -> Table:
+    ports = [("input", port) for port in op.inputs] + [("output", port) for port in op.outputs]
+    rows = tuple((kind, port.name, port.type, port.text) for kind, port in ports)
+    return Table(("", "name", "type", "meaning"), rows)
+
+
+def _types(op: OpVersion) -> Table:
+    rows = tuple(
+        (variable, ", ".join(types), ", ".join(filter(None, (_spelled(op, t) for t in types))))
+        for variable, types in op.type_variables.items()
+    )
+    return Table(("variable", "types", f"as {STANDARDS[op.standard]} spells them"), rows)
+
+
+def _spelled(op: OpVersion, name: str) -> str | None:
+    spelled: str | None = getattr(TYPES[name], op.standard)
+    return f"tensor({spelled})" if op.standard == "onnx" else spelled
+
+
+def _attributes(op: OpVersion) -> Block:
+    if not op.attributes:
+        return "None."
+    rows = []
+    for attribute in op.attributes:
+        text = attribute.text
+        if attribute.values:
+            text = f"{text} One of {', '.join(map(str, attribute.values))}."
+        default = "required" if attribute.required else str(attribute.default)
+        if attribute.default is None and not attribute.required:
+            default = "not set"
+        rows.append((attribute.name, attribute.type, default, text))
+    return Table(("name", "type", "default", "meaning"), tuple(rows))
+
+
+def _shapes(op: OpVersion) -> tuple[Block, ...]:
+    same = f"{op.outputs[0].name} has the shape of {op.inputs[0].name}."
+    rule = rule_text(op) if len(op.inputs) == 2 else same
+    return (rule,) if op.limits is None else (rule, limits_text(op))
+
+
+def rule_text(op: OpVersion) -> str:
+    """Return the broadcasting rule in the operator's own names, with the rule's name before it."""
+    x, y = (port.name for port in op.inputs)
+    return f"Broadcasting ({op.broadcasting.name}): {op.broadcasting.text.format(x=x, y=y)}"
+
+
+def limits_text(op: OpVersion) -> str:
+    """Return the bounds on ranks and sizes; an empty string without any."""
+    if op.limits is None:
+        return ""
+    least, most = op.limits.ranks
+    ranks = f"{least}" if least == most else f"{least} to {most}"
+    return f"Tensors have {ranks} dimensions, no size of 0, and at most {op.limits.elements} elements."
+
+
+def _unspecified(op: OpVersion) -> Table:
+    rows = tuple((u.question, u.choice, u.rule or "") for u in op.unspecified)
+    return Table(("question", "our choice", "contract"), rows)
+
+
+def _examples(op: OpVersion) -> Code:
+    lines = [">>> import numpy as np", ">>> import halfulp as hu", f'>>> op = hu.op("{op.id}")']
+    for example in op.examples:
+        keywords = [
+            f'{name}="{value}"' if isinstance(value, str) else f"{name}={value!r}"
+            for name, value in example.attributes.items()
+        ]
+        arguments = [f'("{operand.type}", {operand.shape})' for operand in example.inputs]
+        called, result = "op.infer", repr(example.output)
+        if example.values:
+            operands = zip(example.values, example.inputs, strict=True)
+            arguments = [f"np.array({values}, np.{operand.type})" for values, operand in operands]
+            called, result = "op", repr(np.array(example.result, TYPES[example.output.type].dtype))
+        lines += [f">>> {called}({', '.join(arguments + keywords)})  # {example.name}", *result.splitlines()]
+    return Code("\n".join(lines), "pycon")
+
+
+# --- the table of all operator versions ----------------------------------------------------------
+
+LEGEND = (
+    "x: the first input, and with it the output, may have this type. y: the second input may, whatever"
+    " the first one's type is. x=y: both inputs may, and then they share it."
+)
+
+
+def matrix() -> Table:
+    """Return the table: a row per operator version, and a column per type or group of types.
+
+    Types that every version treats alike share a column.
+    """
+    ops = [find(id) for id in ids()]
+    columns = {name: tuple(_marks(op, name) for op in ops) for name in TYPES}
+    # Sorting by first appearance keeps the order of the type table.
+    first = {cells: number for number, cells in reversed(list(enumerate(columns.values())))}
+    names = sorted(columns, key=lambda name: first[columns[name]])
+    groups = [list(group) for _, group in groupby(names, key=lambda name: columns[name])]
+    header = ("operator version", *(", ".join(group) for group in groups))
+    rows = tuple((op.id, *(columns[group[0]][number] for group in groups)) for number, op in enumerate(ops))
+    return Table(header, rows)
+
+
+def _marks(op: OpVersion, name: str) -> str:
+    takes = [name in op.type_variables[port.type] for port in op.inputs]
+    marks = [mark for mark, taken in zip("xy", takes, strict=False) if taken]
+    same_type = len({port.type for port in op.inputs}) == 1
+    return ("=" if same_type else ", ").join(marks)
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def text(page: Page, width: int = WIDTH) -> str:
+    """Return a page as plain text, no line of prose wider than ``width``."""
+    lines = [page.title, "=" * len(page.title), *textwrap.wrap(page.lead, width)]
+    for section in page.sections:
+        lines += ["", section.heading]
+        for block in section.blocks:
+            lines += [f"  {line}".rstrip() for line in _text_block(block, width - 2)]
+    return "\n".join(lines)
+
+
+def _text_block(block: Block, width: int) -> list[str]:
+    if isinstance(block, Code):
+        return block.text.splitlines()
+    if isinstance(block, Bullets):
+        wrapped = (textwrap.wrap(item, width - 2, break_on_hyphens=False) for item in block.items)
+        return [("  " if number else "- ") + line for item in wrapped for number, line in enumerate(item)]
+    if isinstance(block, Table):
+        return _text_table(block, width)
+    return textwrap.wrap(block, width)
+
+
+def _text_table(table: Table, width: int) -> list[str]:
+    """Return aligned columns, without the header."""
+    columns = [column for column in zip(*table.rows, strict=True) if any(column)]
+    needed = [max(map(len, column)) for column in columns]
+    widths = _column_widths(needed, width - len(_GAP) * (len(columns) - 1))
+    lines: list[str] = []
+    for row in zip(*columns, strict=True):
+        cells = [
+            # An address must stay whole, so that a terminal can open it.
+            textwrap.wrap(cell, size, break_long_words=False, break_on_hyphens=False)
+            for cell, size in zip(row, widths, strict=True)
+        ]
+        for parts in zip_longest(*cells, fillvalue=""):
+            padded = (part.ljust(size) for part, size in zip(parts, widths, strict=True))
+            lines.append(_GAP.join(padded).rstrip())
+    return lines
+
+
+def _column_widths(needed: list[int], room: int) -> list[int]:
+    """Return column widths that fill the room: narrow columns get the width that they need."""
+    widths = [size if size <= _NARROW else 0 for size in needed]
+    wide = sorted((n for n, size in enumerate(widths) if not size), key=lambda n: needed[n])
+    for number, column in enumerate(wide):
+        share = (room - sum(widths)) // (len(wide) - number)
+        widths[column] = min(needed[column], max(share, _LEAST))
+    return widths
+
+
+# --- Markdown ------------------------------------------------------------------------------------
+
+
+def markdown(page: Page) -> str:
+    """Return a page as Markdown."""
+    parts = [f"# {page.title}", _escaped(page.lead)]
+    for section in page.sections:
+        parts.append(f"## {section.heading}")
+        parts += map(markdown_block, section.blocks)
+    return "\n\n".join(parts)
+
+
+def markdown_block(block: Block) -> str:
+    """Return one block as Markdown."""
+    if isinstance(block, Code):
+        return f"```{block.language}\n{block.text}\n```"
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {_escaped(item)}" for item in block.items)
+    if isinstance(block, Table):
+        rows = [block.header, *block.rows]
+        lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+        return "\n".join([lines[0], "|" + "---|" * len(block.header), *lines[1:]])
+    return _escaped(block)
+
+
+def _escaped(prose: str) -> str:
+    for sign in "*_<":
+        prose = prose.replace(sign, f"\\{sign}")
+    return prose
+
+
+def _cell(cell: str) -> str:
+    if cell.startswith("https://"):
+        return f"<{cell}>"
+    return _escaped(cell).replace("|", "\\|")
+
+
+# --- HTML ----------------------------------------------------------------------------------------
+
+
+def html(page: Page) -> str:
+    """Return a page as a fragment of HTML, for notebooks."""
+    parts = [_element("h3", page.title), _element("p", page.lead)]
+    for section in page.sections:
+        parts.append(_element("h4", section.heading))
+        parts += map(_html_block, section.blocks)
+    return "".join(parts)
+
+
+def _html_block(block: Block) -> str:
+    if isinstance(block, Code):
+        return f"<pre>{markup.escape(block.text)}</pre>"
+    if isinstance(block, Bullets):
+        return f"<ul>{''.join(_element('li', item) for item in block.items)}</ul>"
+    if isinstance(block, Table):
+        head = "".join(_element("th", cell) for cell in block.header)
+        rows = ("".join(_html_cell(cell) for cell in row) for row in block.rows)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _element("p", block)
+
+
+def _html_cell(cell: str) -> str:
+    if cell.startswith("https://"):
+        return f'<td><a href="{markup.escape(cell)}">{markup.escape(cell)}</a></td>'
+    return _element("td", cell)
+
+
+def _element(name: str, content: str) -> str:
+    return f"<{name}>{markup.escape(content)}</{name}>"

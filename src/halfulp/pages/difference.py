@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from halfulp.pages.page import Bullets, Page, Section, limits_text, rule_text
+from halfulp.pages import Bullets, Page, Section, limits_text, rule_text
 from halfulp.specs.model import Attribute, Clause, OpVersion, Port, Unspecified
 
 Said = Iterator[tuple[str, str]]
@@ -22,7 +22,7 @@ def difference(new: OpVersion, old: OpVersion) -> Page:
         "broadcasting": lambda new, old: _now_and_before(_rule(new), _rule(old)),
         "limits on ranks and sizes": lambda new, old: _now_and_before(limits_text(new), limits_text(old)),
         "clauses": _clauses,
-        "what the document leaves open": _unspecified,
+        "open questions of the document": _unspecified,
         "function body": _function,
         "shape inference": _shape_inference,
     }

@@ -323,7 +323,7 @@ class Question(NamedTuple):
 
 
 def _shape(tensor: Tensor | None) -> tuple[Dim, ...]:
-    """Return the shape of an operand of a case, empty if there is none."""
+    """Return the shape of an operand of a case. It is empty without an operand."""
     return (tensor and tensor.shape) or ()
 
 

@@ -14,6 +14,7 @@ from halfulp.conversion.between import Draft, integral
 from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
+    DATA_TYPES,
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
@@ -26,7 +27,6 @@ from halfulp.models.directml import (
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
 from halfulp.models.directml.dxdispatch.program import Constant, Values
-from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast

@@ -23,7 +23,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
@@ -265,7 +265,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
     opset = default_opset(model.opset_import) or 1
-    asked = [node for node in graph.node if ask == "all" or _is_foreign(node, opset)]
+    asked = [node for node in graph.node if ask == "all" or is_foreign(node, opset)]
     if not asked:
         return False
     infos = (*graph.value_info, *graph.output)
@@ -297,11 +297,6 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
         else:
             before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
     return found
-
-
-def _is_foreign(node: NodeProto, opset: int) -> bool:
-    """Tell whether the onnx package does not know a node's operator: ONNX Runtime has some of its own."""
-    return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:

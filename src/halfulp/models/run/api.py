@@ -29,14 +29,16 @@ from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.models.openvino.reader import Origin, allows
 from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
-from halfulp.models.run.control import CONTROL
-from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
+from halfulp.models.run.helpers import CONTROL, HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, dtype_named
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.tensor import Shape, tensor_type
+
+Watch = Callable[[Node, list[Any], list[Any]], None]
+"""Receives a node, its operands and its results."""
 
 
 class Outputs(dict[str, Any]):
@@ -88,19 +90,21 @@ def run_with_report(
     inputs: Mapping[str, Any],
     *,
     output_folder: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Outputs, RunReport]:
     """Run a model as :func:`run` does, and also return the engine and the time of each node.
 
     Args:
         model, inputs: as for :func:`run`.
         output_folder: where the writeFile commands of a DxDispatch file may write; by default its own folder.
+        watch: a callback that receives each evaluation of a node; a DxDispatch file has none.
     """
     loaded = model if isinstance(model, Model | Program) else load(model)
     if isinstance(loaded, Program):
         found, report = dxdispatch.run(loaded, inputs, output_folder)
         return Outputs(found, (), inputs), report
     _refuse_foreign(loaded)
-    walk = _Walk(loaded)
+    walk = _Walk(loaded, watch)
     values = bind(loaded, inputs)
     _check_ranges(loaded, values)
     graph = loaded.graph
@@ -130,8 +134,9 @@ _Scope = ChainMap[str, Any]
 class _Walk:
     """One evaluation of one model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, watch: Watch | None) -> None:
         self.report = RunReport()
+        self._watch = watch
         self._file = model.file
         self._fallback = Fallback()
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
@@ -170,6 +175,8 @@ class _Walk:
         if node.operator in _OPERATORS and (count := lost(inputs, outputs[0])):
             before, size = self.report.lost.get(node.label, (0, 0))
             self.report.lost[node.label] = before + count, size + outputs[0].size
+        if self._watch is not None:
+            self._watch(node, inputs, outputs)
         self._inner = around + elapsed
         return outputs
 
@@ -242,7 +249,7 @@ def _refuse_foreign(model: Model) -> None:
     unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
-            f"{model.file}: has layers that halfulp lacks; a file with such layers runs in OpenVINO, if it is installed",
+            f"{model.file}: has layers that halfulp lacks; openvino, if installed, runs a file with such layers",
             expected=", ".join(OPERATORS),
             got=listed(unsupported),
         )

@@ -1,0 +1,285 @@
+"""A network whose tensors can be read while it runs, and the error that each Pow and PRelu adds to its outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from halfulp.auditing.node import Use
+from halfulp.conversion.float32 import as_declared
+from halfulp.conversion.verify import Run, Subject, runs
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.models.graph import Array, Model, Node
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.tensors import release
+from halfulp.models.onnx.walk import default_opset
+from halfulp.models.run.api import run_with_report
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import by_name
+from halfulp.operators import op
+from halfulp.types import FLOATS
+
+Sample = Mapping[str, Any]
+Samples = Sample | Iterable[Sample]
+Take = Callable[[Use, list[Array], Array], None]
+"""Receives the operands and the result of a node."""
+Numbered = tuple[int, NodeProto]
+
+_GROUP = 1 << 28  # bytes of outputs that are in memory at once
+_UNKNOWN = 1 << 26  # assumed size of a tensor whose shape is not inferred
+_DEPTH = 16  # nodes through which an infinity is followed
+_MOST = 64  # nodes whose rounding errors are measured
+_WHERE_SINCE = 9  # the first opset with Where
+_USE, _EXACT, _OWN = "{}//use", "{}//exact", "{}//own"
+
+
+class Network:
+    """A model whose intermediate tensors can be read while it runs.
+
+    Args:
+        proto, file, folder: the model.
+        rounded: whether each Pow and PRelu rounds its result, as a device that computes in float16 does. ONNX Runtime's
+            own CPU kernels compute chains of such nodes in float32.
+    """
+
+    def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
+        self._rounded = rounded
+        self._proto, self._file = proto, file
+        self._subject = Subject.of(proto, file, folder)
+        self._made = {name for node in proto.graph.node for name in node.output if name}
+        self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def _model(self) -> Model:
+        assert isinstance(self._subject.model, Model)
+        return self._subject.model
+
+    def samples(
+        self, given: Samples | int, seed: int, progress: Callable[[str], None] | None
+    ) -> Iterator[Sample]:
+        """Give the samples, each once."""
+        if isinstance(given, int):
+            _, (run,) = runs(self._subject)
+            found = fit(self._model, run, seed=seed, progress=progress)
+            yield from (found.inputs(self._model, seed + number) for number in range(given))
+        else:
+            for sample in [given] if isinstance(given, Mapping) else given:
+                yield by_name(self._model.graph.inputs, sample, self._file)
+
+    def each(self, uses: Iterable[Use], sample: Sample, take: Take) -> None:
+        """Run the network, and pass the operands and the result of each evaluation of these nodes."""
+        inner = {use.label: use for use in uses if use.site and use.site.where}
+        for group in self._groups([use for use in uses if use.label not in inner], sample):
+            found = self._tensors([name for use in group for name in use.names], sample)
+            for use in group:
+                take(use, [found[operand.name] for operand in use.inputs], found[use.output.name])
+        if inner:
+            self._watch(
+                inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
+            )
+
+    def _groups(self, uses: Iterable[Use], sample: Sample) -> list[list[Use]]:
+        """Return the nodes in groups whose tensors fit into memory together."""
+        groups: list[list[Use]] = []
+        size = 0
+        for use in uses:
+            more = sum(self._size(name, sample) for name in use.names)
+            if not groups or size + more > _GROUP:
+                groups.append([])
+                size = 0
+            groups[-1].append(use)
+            size += more
+        return groups
+
+    def _size(self, name: str, sample: Sample) -> int:
+        if not self._sizes:
+            copy = ModelProto()
+            copy.CopyFrom(self._proto)
+            for info in copy.graph.input:
+                shape = np.shape(sample.get(info.name, ()))
+                dims = info.type.tensor_type.shape.dim
+                for dim, size in zip(dims, shape, strict=True) if len(dims) == len(shape) else ():
+                    dim.dim_value = size
+            for value in infer_types(copy, self._file)[""].values():
+                dims = [dim for dim in value.shape or (None,) if isinstance(dim, int)]
+                known = value.shape is not None and len(dims) == len(value.shape)
+                self._sizes[value.name] = 8 * math.prod(dims) if known else _UNKNOWN
+        return self._sizes.get(name, _UNKNOWN) if name in self._made else 0
+
+    def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
+        """Return tensors of the main graph by name, from one run."""
+        made = tuple(dict.fromkeys(name for name in names if name in self._made))
+        if made and made not in self._runs:
+            self._runs = {made: self._opened(made)}
+        computed = self._runs[made](as_declared(sample, self._model)) if made else {}
+        return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
+
+    def _opened(self, names: tuple[str, ...]) -> Run:
+        subject = self._subject.with_outputs(names)
+        assert subject.proto is not None
+        try:
+            from halfulp.integrations.onnxruntime import engine
+
+            settings = engine.Settings(ours=self._rounded, optimized=False)
+            return engine.runner(subject.proto, self._model, settings, folder=subject.folder)
+        except HalfulpError:  # it is not installed, or refuses the model
+            return runs(subject)[1][0]
+
+    def _given(self, name: str, sample: Sample) -> Array:
+        if name in sample:
+            return np.asarray(as_declared({name: sample[name]}, self._model)[name])
+        if name in self._model.graph.constants:
+            return np.asarray(self._model.graph.constants[name])
+        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._file)
+
+    def _watch(
+        self, labels: Iterable[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
+    ) -> None:
+        """Run the network node by node, and pass each evaluation of these nodes, which may be in subgraphs."""
+        wanted = frozenset(labels)
+
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            if node.label in wanted:
+                take(node.label, operands, results)
+
+        try:
+            run_with_report(self._model, as_declared(sample, self._model), watch=watch)
+        except (
+            UnsupportedError
+        ):  # only ONNX Runtime has some operator, and it does not show values of subgraphs
+            return
+
+    def spoiled(
+        self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]
+    ) -> tuple[list[Numbered], list[Numbered], bool]:
+        """Return a node and all later nodes that read spoiled values, and those of them with sound results.
+
+        The last is whether an output of the graph is spoiled; then there are no nodes with sound results.
+
+        Args:
+            use: the node; its result is spoiled.
+            sample: the inputs.
+            is_spoiled: returns which elements of a tensor are spoiled.
+        """
+        assert use.site is not None
+        owner, first, where, _ = use.site
+        reached = set(owner.node[first].output)
+        after: list[Numbered] = []
+        for index, node in enumerate(owner.node):
+            if index > first and len(after) < _DEPTH and not reached.isdisjoint(node.input):
+                after.append((index, node))
+                reached.update(filter(None, node.output))
+        bad: set[str] = set()
+
+        def note(names: Iterable[str], values: Iterable[Any]) -> None:
+            floats = ((name, value) for name, value in zip(names, values, strict=False) if _is_float(value))
+            bad.update(name for name, value in floats if np.asarray(is_spoiled(value)).any())
+
+        nodes = [(first, owner.node[first]), *after]
+        if where:
+            outputs = {label(node, index, where): node.output for index, node in nodes}
+            self._watch(outputs, sample, lambda label, _, results: note(outputs[label], results))
+        else:
+            values = self._tensors(list(reached), sample)
+            note(values, values.values())
+        readers = [(index, node) for index, node in after if not bad.isdisjoint(node.input)]
+        ends = [(index, node) for index, node in readers if bad.isdisjoint(node.output)]
+        leaves = not bad.isdisjoint(info.name for info in owner.output)
+        return [nodes[0], *readers], [] if leaves else ends, leaves
+
+    # --- the cost of rounding ------------------------------------------------------------------------
+
+    def costs(self, uses: Iterable[Use], sample: Sample) -> tuple[dict[str, float], float | None]:
+        """Return the maximum change of the outputs in ulps if a node's results are exact, and by fusions.
+
+        In a copy of the network, a Where after each node can replace the node's result by the exact one. One session of
+        ONNX Runtime without fusions then shows the error that each node adds. A default session shows the change that
+        fusions cause. The nodes are those of one group in the main graph, by label. There are none if the network
+        cannot be measured: without ONNX Runtime, or in an opset without Where.
+        """
+        (group, *_) = self._groups([use for use in uses if use.site and not use.site.where], sample) or [[]]
+        values = self._tensors([name for use in group for name in use.names], sample)
+        nodes = [use for use in group if values[use.output.name].dtype in (np.float32, np.float64)][:_MOST]
+        opset = default_opset(self._proto.opset_import) or 1
+        if not nodes or opset < _WHERE_SINCE or find_spec("onnxruntime") is None:
+            return {}, None
+        self._runs = {}
+        release()
+        from halfulp.integrations.onnxruntime import engine
+
+        try:
+            own, costs = self._costs(nodes, values, sample)
+            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=self._subject.folder)
+            return costs, _apart(own, engine.run_in(fused, self._model, sample))
+        except HalfulpError:
+            return {}, None
+
+    def _costs(
+        self, nodes: Sequence[Use], values: Mapping[str, Array], sample: Sample
+    ) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return the outputs without fusions, and the maximum change of them by each node."""
+        from halfulp.integrations.onnxruntime import engine
+
+        results = {use.output.name: values[use.output.name] for use in nodes}
+        plain = engine.Settings(ours=False, optimized=False)
+        session = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
+
+        def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
+            fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
+            for each, array in results.items():
+                fed[_EXACT.format(each)] = exact if each == name else np.zeros((1,) * array.ndim, array.dtype)
+            return engine.run_in(session, self._model, {**sample, **fed})
+
+        own = run()
+        costs = {}
+        for use in nodes:
+            operands = (values[operand.name] for operand in use.inputs)
+            exact = np.asarray(op(use.operator)(*operands, **use.attributes))
+            costs[use.label] = _apart(own, run(use.output.name, exact))
+        return own, costs
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.name in FLOATS
+
+
+def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
+    """Return a copy with inputs that can replace each of these values."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    graph = copy.graph
+    del graph.node[:]
+    for node in proto.graph.node:
+        graph.node.append(node)
+        name = node.output[0] if node.output else ""
+        if name in results:
+            use, exact, own = (form.format(name) for form in (_USE, _EXACT, _OWN))
+            graph.node[-1].output[0] = own
+            graph.node.append(helper.make_node("Where", [use, exact, own], [name]))
+            array = results[name]
+            number = helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(helper.make_tensor_value_info(use, TensorProto.BOOL, []))
+            graph.input.append(helper.make_tensor_value_info(exact, number, [None] * array.ndim))
+    return copy
+
+
+def _apart(outputs: Mapping[str, Any], others: Mapping[str, Any]) -> float:
+    """Return the maximum difference in ulps between the floats of outputs."""
+    most = 0.0
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
+            continue
+        other = others[name]
+        finite = np.isfinite(value) & np.isfinite(other)
+        units = np.spacing(np.abs(value[finite])).astype(np.float64)
+        distances = np.abs(value[finite].astype(np.float64) - other[finite])
+        most = max(most, float((distances / units).max(initial=0)))
+    return most
