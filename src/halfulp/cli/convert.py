@@ -86,7 +86,7 @@ def convert(
     ] = None,
     force: Annotated[bool, FORCE] = False,
 ) -> None:
-    """Convert a model, and say what was done to which node.
+    """Convert a model, and list the change to each node.
 
     Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
     same.

@@ -39,7 +39,7 @@ _BETWEEN = _REDUCE | frozenset(
         *("Sqrt", "Sub", "Unsqueeze"),
     )
 )
-_SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is no number of the norm
+_SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is not a number of the norm
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
@@ -77,7 +77,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
 def _outputs(
     known: Iterable[tuple[str, Owner, ValueInfo]], what: str, names: set[str], found: set[str]
 ) -> Iterator[str]:
-    """Give the first output of each node that is wanted, and of each cast between two of them."""
+    """Yield the first output of each node that is wanted, and of each cast between two of them."""
     for _, graph, values in known:
         wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):

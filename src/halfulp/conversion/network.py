@@ -315,9 +315,9 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     reasons = vacuous(expected)
     unconverted: Mapping[str, Array] | None = None
     for name, right in expected.items():
-        ours, theirs = (_apart(right, answer.get(name)) for answer in answers)
-        line = f"output {name!r} in openvino {version}: {ours[1]} with halfulp's operators, {theirs[1]} with its own"
-        near = ours[0]
+        own, theirs = (_apart(right, answer.get(name)) for answer in answers)
+        line = f"output {name!r} in openvino {version}: {own[1]} with halfulp's operators, {theirs[1]} with its own"
+        near = own[0]
         if not near:
             unconverted = _unconverted(before, network.file, inputs) if unconverted is None else unconverted
             near, distance = _apart(unconverted.get(name), answers[0].get(name))

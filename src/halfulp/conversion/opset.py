@@ -222,7 +222,7 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
 
 
 def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
-    """Give the IR versions that a model's content needs, each with that content."""
+    """Yield the IR versions that a model's content needs, each with that content."""
     owners = [owner for each in (model.graph, *model.functions) for _, owner in graphs(each)]
     for graph in owners:
         if not isinstance(graph, GraphProto):

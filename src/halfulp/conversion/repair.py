@@ -417,7 +417,7 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
 
 
 def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto, str]]:
-    """Give the nodes whose outputs are declared in another type than a Cast says, their names, the Casts, the types."""
+    """Yield the nodes whose outputs a Cast contradicts: their names, the nodes, the Casts, the declared types."""
     for _, graph in graphs(model.graph):
         infos = (*graph.value_info, *graph.output)
         declared_as = {info.name: info.type.tensor_type.elem_type for info in infos}

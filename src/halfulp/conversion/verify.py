@@ -174,10 +174,10 @@ def is_all_ours(subject: Subject) -> bool:
 def _is_foreign(node: Node) -> bool:
     if node.standard != "onnx" or node.function is not None:
         return False
-    ours = (
+    is_known = (
         node.type in SUPPORTED_OPS or node.type in HELPERS or node.type in CONTROL or node.type == "Constant"
     )
-    return bool(node.domain) or not ours
+    return bool(node.domain) or not is_known
 
 
 def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:

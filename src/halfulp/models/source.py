@@ -27,7 +27,7 @@ _STARTS: Mapping[bytes, Format] = {b"<": "openvino", b"{": "directml", b"/": "di
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf):/")  # a Path has one slash of two
 
 Kind = tuple[str, str]
-"""What a file of another format is, and the file that is expected instead of it."""
+"""The kind of a file of another format, and the file that is expected instead of it."""
 
 _EXPORT = "an .onnx file: export the model "
 _TF2ONNX = "an .onnx file: python -m tf2onnx.convert"

@@ -337,8 +337,8 @@ def _shapes(found: dict[str, Types]) -> dict[str, Shape]:
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
 
-    A Conv reads a value with the rank of its kernel and as many channels; what reads the value before that may keep its
-    shape, or its channels.
+    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
+    keep its shape, or its channels.
     """
     owners = [(path, graph) for path, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
     nothing = Value("")

@@ -84,8 +84,8 @@ class _Inliner:
         if key not in self._goes:
             called = {identity(node) for node in every_node(self._functions[key])}
             # A set, not any(): each function must be visited, so that every cycle is found.
-            ours = {self._is_inlined(other, (*callers, key)) for other in called}
-            self._goes[key] = self._every or True in ours
+            found = {self._is_inlined(other, (*callers, key)) for other in called}
+            self._goes[key] = self._every or True in found
         return self._goes[key]
 
     def _replace(self, owner: GraphProto, opsets: Mapping[str, int], depth: int) -> None:
