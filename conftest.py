@@ -32,10 +32,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.path.is_relative_to(HOUSE) and not item.path.is_relative_to(CUDA))
 
 
-def pytest_collection_finish() -> None:
-    """Keep what the frameworks made while they were imported out of each later garbage collection: it stays anyway."""
+MODULES = pytest.StashKey[int]()
+
+
+def freeze(config: pytest.Config) -> None:
+    """Keep what stays anyway out of each later garbage collection.
+
+    There are hundreds, and frameworks make millions of objects while they are imported.
+    """
     gc.collect()
     gc.freeze()
+    config.stash[MODULES] = len(sys.modules)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Freeze what was imported for collection."""
+    freeze(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Freeze a framework that a test has imported, or only then a part of it."""
+    yield
+    if len(sys.modules) > item.config.stash[MODULES] + 50:
+        freeze(item.config)
 
 
 @pytest.fixture(autouse=True)

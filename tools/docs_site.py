@@ -57,9 +57,9 @@ The public functions and classes of halfulp. `import halfulp as hu` loads neithe
 
 ::: halfulp.running.run
 
-::: halfulp.conversion.api.convert
+::: halfulp.conversion.convert
 
-::: halfulp.conversion.api.Conversion
+::: halfulp.conversion.Conversion
 
 ::: halfulp.conversion.repair.repair
 

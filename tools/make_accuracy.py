@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from halfulp.conformance.accuracy import HEADERS, table, worst_pairs
+from halfulp.conformance.accuracy import table, worst_pairs
 from halfulp.conformance.targets import BUILT_IN, TargetSpec
 from halfulp.installed import has_module
 
@@ -82,15 +82,7 @@ def measure(spec: TargetSpec, folder: Path) -> None:
         variables["LD_LIBRARY_PATH"] = ":".join(
             map(str, environment.glob("lib/python*/site-packages/mlx_cpu.libs"))
         )
-    command = [
-        str(python),
-        "-m",
-        "halfulp",
-        "accuracy",
-        spec.name,
-        "--json",
-        str(folder / f"{spec.name}.json"),
-    ]
+    command = [str(python), "-m", "halfulp", "accuracy", spec.name, "--json", f"{folder / spec.name}.json"]
     print(spec.name, file=sys.stderr)
     subprocess.run(command, env=os.environ | variables, check=False)  # one that fails keeps its last result
 
@@ -100,7 +92,8 @@ def write(folder: Path) -> None:
     order = list(BUILT_IN)
     files = sorted(folder.glob("*.json"), key=lambda path: order.index(path.stem))
     documents = [document for path in files for document in json.loads(path.read_text("utf-8"))]
-    lines = [HEADERS, ["---"] * len(HEADERS), *table(documents)]
+    headers, *rows = table(documents)
+    lines = [headers, ["---"] * len(headers), *rows]
     dates = sorted({document["run"]["date"] for document in documents})
     counts = [
         entry["ranges"]["wide"]["elements"]

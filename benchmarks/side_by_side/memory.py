@@ -25,7 +25,9 @@ def compiled(folder: Path) -> Path | None:
     if not target.exists() or target.stat().st_mtime < _SOURCE.stat().st_mtime:
         folder.mkdir(parents=True, exist_ok=True)
         options = ["-std=c++20", "-O3", "-march=native", "-shared", "-fPIC", "-pthread"]
-        subprocess.run([compiler, *options, str(_SOURCE), "-o", str(target)], check=True)
+        made = folder / f"memory-{os.getpid()}.so"  # others may compile it too, or load what is there
+        subprocess.run([compiler, *options, str(_SOURCE), "-o", str(made)], check=True)
+        made.replace(target)
     return target
 
 

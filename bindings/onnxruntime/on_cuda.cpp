@@ -27,7 +27,7 @@ void load_kernels() {
 
 void launch_on_cuda(const cuda::Operation& operation, void* stream) {
     for (int i = 0; i < operation.shape.dims; ++i)
-        if (operation.shape.extent[i] == 0) return;  // there is no memory, by which the device is known
+        if (operation.shape.extent[i] == 0) return;  // an empty tensor has no address that tells the device
     static std::once_flag loaded;
     std::call_once(loaded, load_kernels);
     const auto address = reinterpret_cast<uintptr_t>(operation.out.data);

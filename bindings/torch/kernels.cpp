@@ -247,6 +247,7 @@ const std::vector<std::pair<std::string, Kernel>>& kernels() {
         {"halfulp::_power_of_float.out", power<Exponent::float_number, Result::is_third>},
         {"halfulp::_power_of_int", power<Exponent::int_number, Result::is_new>},
         {"halfulp::_power_of_int_", power<Exponent::int_number, Result::is_base>},
+        {"halfulp::_power_of_int.out", power<Exponent::int_number, Result::is_third>},
     };
     return all;
 }

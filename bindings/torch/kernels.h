@@ -16,7 +16,7 @@ using Kernel = void (*)(uint64_t* stack, uint64_t inputs, uint64_t outputs);
 // Looks torch's functions up by their names, and sets the element types (halfulp_type) of torch's numbers of types.
 void connect(const std::function<void*(const char* name)>& find, const std::vector<std::pair<int, int>>& types);
 
-// The kernels and their operators: of the namespace aten, and operators of ours that `kernels.py` defines.
+// The kernels and their operators: those of the namespace aten, and halfulp's, which `kernels.py` defines.
 const std::vector<std::pair<std::string, Kernel>>& kernels();
 
 }  // namespace halfulp::torch

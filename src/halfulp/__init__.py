@@ -20,7 +20,7 @@ try:
     from halfulp.operators import Operator, float_power, op, ops, pow, prelu
     from halfulp.specs import TensorType
 except (KeyboardInterrupt, ImportError) as error:
-    # The command line can't catch these: they come before its own first line. Python is `python -m` until then.
+    # The command line cannot catch these: they occur before its own first line. Python is `python -m` until then.
     if basename("".join(sys.argv[:1])).partition(".")[0] not in ("halfulp", "-m"):
         raise
     if isinstance(error, KeyboardInterrupt):

@@ -32,6 +32,17 @@ class Graph:
         self.nodes.append(helper.make_node(op_type, list(inputs), [output], name=output, **attributes))
         return output
 
+    def layer_norm(self, x: str, name: str, width: int, output: str) -> str:
+        """Normalize and scale, with the weights ``two`` and ``epsilon``."""
+        mean = self.node("ReduceMean", x, output=f"{name}.mean", axes=[-1], keepdims=1)
+        centred = self.node("Sub", x, mean, output=f"{name}.centred")
+        square = self.node("Pow", centred, "two", output=f"{name}.square")
+        variance = self.node("ReduceMean", square, output=f"{name}.variance", axes=[-1], keepdims=1)
+        shifted = self.node("Add", variance, "epsilon", output=f"{name}.shifted")
+        deviation = self.node("Sqrt", shifted, output=f"{name}.deviation")
+        normal = self.node("Div", centred, deviation, output=f"{name}.normal")
+        return self.node("Mul", normal, self.normal(f"{name}.scale", width), output=output)
+
     def model(
         self,
         name: str,
@@ -100,14 +111,7 @@ def transformer_block(seed: int = 2, width: int = 32, heads: int = 4) -> onnx.Mo
     g.weights.append(numpy_helper.from_array(np.array([0, 0, width]), "merge_shape"))
 
     def layer_norm(x: str, name: str) -> str:
-        mean = g.node("ReduceMean", x, output=f"{name}.mean", axes=[-1], keepdims=1)
-        centred = g.node("Sub", x, mean, output=f"{name}.centred")
-        square = g.node("Pow", centred, "two", output=f"{name}.square")
-        variance = g.node("ReduceMean", square, output=f"{name}.variance", axes=[-1], keepdims=1)
-        shifted = g.node("Add", variance, "epsilon", output=f"{name}.shifted")
-        deviation = g.node("Sqrt", shifted, output=f"{name}.deviation")
-        normal = g.node("Div", centred, deviation, output=f"{name}.normal")
-        scaled = g.node("Mul", normal, g.normal(f"{name}.scale", width), output=f"{name}.scaled")
+        scaled = g.layer_norm(x, name, width, f"{name}.scaled")
         return g.node("Add", scaled, g.normal(f"{name}.bias", width), output=name)
 
     def linear(x: str, name: str, inner: int, outer: int) -> str:
@@ -164,14 +168,9 @@ def norm_float16(seed: int = 4, width: int = 64) -> onnx.ModelProto:
     For activations of some hundreds, its square overflows and its output is zero.
     """
     g = Graph(seed)
-    mean = g.node("ReduceMean", "x", output="norm.mean", axes=[-1])
-    centred = g.node("Sub", "x", mean, output="norm.centred")
-    square = g.node("Pow", centred, g.weight("two", 2.0), output="norm.square")
-    variance = g.node("ReduceMean", square, output="norm.variance", axes=[-1])
-    shifted = g.node("Add", variance, g.weight("epsilon", 1e-5), output="norm.shifted")
-    deviation = g.node("Sqrt", shifted, output="norm.deviation")
-    normal = g.node("Div", centred, deviation, output="norm.normal")
-    g.node("Mul", normal, g.normal("norm.scale", width), output="normalized")
+    g.weight("two", 2.0)
+    g.weight("epsilon", 1e-5)
+    g.layer_norm("x", "norm", width, "normalized")
     return g.model("norm_float16", 17, ("x", ["N", width]), ["N", width], type=TensorProto.FLOAT16)
 
 

@@ -146,7 +146,7 @@ class HalfulpError(ValueError):
         return f"{type(self).__name__}{' ' if self._where() else ': '}{self}"
 
     def _where(self) -> str:
-        """Return what the text begins with: the clause, or the file and the node."""
+        """Return the start of the text: the clause, or the file and the node."""
         return ""
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -238,7 +238,7 @@ def _compute(
     output, kernel = plan.output, _KERNELS[row.kernel]
     if out is None:
         result = _core.apply(kernel, x, y, None, scale_bias)
-        assert result is not None, f"{row.id} accepts what the core does not: {x.dtype}, {y.dtype}"
+        assert result is not None, f"{row.id} accepts types that the core refuses: {x.dtype}, {y.dtype}"
         return result
     if not isinstance(out, ndarray):
         raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)

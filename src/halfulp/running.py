@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from onnx import ModelProto
 
 from halfulp.auditing.data import losses_in
-from halfulp.conversion.subject import Subject, has_ours, is_all_ours, runs_in_openvino
+from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.installed import has_module
@@ -94,8 +94,8 @@ def run(
             operands are finite. ``hu.audit(model, inputs=...)`` gives the details.
 
     Raises:
-        ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts what the model
-            declares, or a node breaks a clause of its operator (then ``.clause`` is set).
+        ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts the model's
+            declaration, or a node breaks a clause of its operator (then ``.clause`` is set).
         UnsupportedError: an operator that no engine here evaluates.
         HalfulpError: ``onnxruntime`` is requested and cannot run the model, or options contradict each other.
 

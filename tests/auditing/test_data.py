@@ -511,13 +511,21 @@ def test_each_turn_of_a_loop_counts(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "length", ["q = Mul(x, x) s = ReduceSum(q, a) r = Pow(s, h)", "r = ReduceL2<axes=[-1]>(x)"]
+    "length",
+    [
+        "q = Mul(x, x) s = ReduceSum(q, a) r = Pow(s, h)",
+        "q = Pow(x, t) s = ReduceSum(q, a) r = Sqrt(s)",
+        "r = ReduceL2<axes=[-1]>(x)",
+    ],
 )
 def test_vectors_of_length_1(length: str) -> None:
     """torch.nn.functional.normalize: the length becomes the vector's shape, which the data decides."""
+    constants = "float16 h = {14336}, float16 t = {16384}, int64[1] a = {-1}, float16 e = {1}"
     model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>
-        g (float16[N, 4] x) => (float16[N, 4] z) <float16 h = {{14336}}, int64[1] a = {{-1}}, float16 e = {{1}}> {{
-            {length} c = Clip(r, e) t = Shape(x) l = Expand(c, t) z = Div(x, l) }}""")
+        g (float16[N, 4] x) => (float16[N, 4] z) <{constants}> {{
+            {length} c = Clip(r, e) n = Shape(x) l = Expand(c, n) z = Div(x, l) }}""")
+    told = str(hu.audit(model, targets=()))
+    assert ("notice: 1 norm in float16, without a Pow as square" in told) == ("Pow(x" not in length)
     got = np.asarray(hu.run(hu.convert(model, float32="norms").model, {"x": [[300, 400, 500, 600]]})["z"])
     np.testing.assert_allclose(got, [[0.3235, 0.4314, 0.5392, 0.647]], rtol=1e-3)
 

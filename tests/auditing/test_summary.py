@@ -118,10 +118,14 @@ def test_what_is_found_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_target, "has_module", lambda name: name != "openvino")
     found = {"onnxruntime": ["onnxruntime-of-someone"], "torch": ["torch"]}
     monkeypatch.setattr(audit_target, "packages_distributions", lambda: found)
-    monkeypatch.setattr(audit_target, "version_of", {"onnxruntime-of-someone": "1.31.1+cpu"}.__getitem__)
+    monkeypatch.setattr(audit_target, "version_of", {"onnxruntime-of-someone": "1.31.1+cpu"}.get)
     assert audit_target.installed() == {"onnxruntime": "1.31.1"}
     monkeypatch.setattr(audit_target, "packages_distributions", dict)
     assert audit_target.installed() == {"onnxruntime": None}
+    # No list of all packages' files is read where the runtimes' own distributions are there.
+    monkeypatch.delattr(audit_target, "packages_distributions")
+    monkeypatch.setattr(audit_target, "version_of", {"onnxruntime": "1.32.0"}.get)
+    assert audit_target.installed() == {"onnxruntime": "1.32.0"}
     monkeypatch.setattr(audit_target, "has_module", lambda name: False)
     assert audit_target.installed() == {}
 
@@ -172,7 +176,7 @@ CASTS = Conversion((Step("cast to float32", "rounded twice"),))
         ),
         (Statement("onnxruntime", "refused", conversion=Conversion(refused="no way")), "onnxruntime.session"),
         (
-            Statement("onnxruntime", "crashed", conversion=Conversion((Step("stays as it is"),))),
+            Statement("onnxruntime", "crashed", conversion=Conversion((Step("stays unchanged"),))),
             "onnxruntime.session",
         ),
         (Statement("torch", "wrong"), "torch.replace"),

@@ -139,9 +139,7 @@ def test_the_output_may_replace_an_input(tmp_path: Path) -> None:
     arguments = ["apply", "onnx.Pow-15", path, path, "-o", path]
     refused = CliRunner().invoke(app, arguments)
     assert refused.exit_code == 2
-    assert (
-        "x.npy: is what is read, and would be replaced; name another file, or add --force" in refused.stderr
-    )
+    assert "x.npy: is an input, which would be replaced; name another file, or add --force" in refused.stderr
     assert np.load(path).tobytes() == X.tobytes()
     assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
     assert np.load(path).tobytes() == hu.pow(X, X).tobytes()

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from halfulp.cli import app
+from halfulp.conformance.case import Case
 from halfulp.conformance.document import load
 from halfulp.conformance.targets import BUILT_IN
 
@@ -140,12 +142,41 @@ def test_known_findings(tmp_path: Path) -> None:
     )
 
 
+def test_an_interrupted_check_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts together are the document of a check that was not interrupted."""
+    arguments = ["numpy", "--operator=onnx.PRelu-16", "--processes=1"]
+    arguments += ["--types=int32", "--types=int64", "--types=uint64"]
+    whole, file = tmp_path / "whole.json", tmp_path / "a.json"
+    run(*arguments, "--json", str(whole))
+
+    def interrupted(batch: list[Case]) -> Iterator[Case]:
+        if batch[0].types[0] == "uint64":
+            raise KeyboardInterrupt
+        yield from batch
+
+    with monkeypatch.context() as patched:
+        patched.setattr("halfulp.conformance.check.narrowed", lambda batch, _: interrupted(batch))
+        result = run(*arguments, "--json", str(file))
+    assert result.exit_code == 130, result.output
+    assert f"interrupted: these are the results so far; --resume --json {file} runs the rest" in result.stderr
+    assert [row["types"][0] for row in load(file)[0]["rows"]] == ["int32"]
+    assert (
+        run(*arguments, "--resume", "--json", str(file)).exit_code == run(*arguments, "--json", "-").exit_code
+    )
+    (found,), (right,) = load(file), load(whole)
+    assert {**found, "run": None} == {**right, "run": None}
+    assert run(*arguments, "--resume", "--json", str(file)).exit_code in (0, 1)  # nothing is left
+    result = run(*arguments, "--ulp", "1", "--resume", "--json", str(file))
+    assert "the document to resume is of another target, or of a check with other options" in result.stderr
+    assert "--resume needs the document" in run(*arguments, "--resume").stderr
+
+
 def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
     monkeypatch.setattr("halfulp.conformance.targets.installed", lambda: here)
     result = run("--json", "-", *LITTLE)  # NumPy does not take PRelu-7
     assert json.loads(result.stdout)["target"]["name"] == "onnx-reference"
-    assert "no target is named; checking what is installed: onnx-reference" in result.stderr
+    assert "no target is named; checking the installed runtimes: onnx-reference" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
@@ -177,7 +208,7 @@ def test_export(tmp_path: Path) -> None:
         (["onnxruntim"], "no target onnxruntim; did you mean onnxruntime?"),
         (
             ["net.onnx"],
-            "net.onnx: a model, and check takes runtimes; halfulp audit says what they make of it",
+            "net.onnx: a model, but check takes runtimes; halfulp audit examines models",
         ),
         (["--command", "tool {outputs}"], "a command must have {model}, {inputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
@@ -197,9 +228,9 @@ def test_export(tmp_path: Path) -> None:
         (["numpy", "--allow", "missing"], "missing: can't be read"),
         (["numpy", "--fail-on", "ordinry"], "no grade ordinry; did you mean ordinary?"),
         (["--library", "libm.so.6"], "a library must be FILE:FUNCTION"),
-        (["--library", "libnone.so:pow"], "the target libnone:pow can't be loaded"),
-        (["numpy", "json", "--full"], "the target json can't be loaded"),
-        (["json", "--operator", "PRelu"], "the target json can't be loaded"),
+        (["--library", "libnone.so:pow"], "the target libnone:pow does not load"),
+        (["numpy", "json", "--full"], "the target json does not load"),
+        (["json", "--operator", "PRelu"], "the target json does not load"),
         (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),
         (["numpy", "--json", "-", "--html", "-"], "-: --json and --html can't write the same file"),
     ],
@@ -220,7 +251,7 @@ def test_a_device_that_is_not_there() -> None:
         pytest.skip("this machine has a device")
     result = run("torch", "--device", "cuda")
     assert result.exit_code == 2
-    assert "the target torch (cuda) can't be loaded: " in result.stderr
+    assert "the target torch (cuda) does not load: " in result.stderr
     assert "CUDA" in result.stderr
 
 

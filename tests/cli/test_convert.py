@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -15,10 +14,12 @@ from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 import halfulp as hu
+import halfulp.conversion as api
 from halfulp.cli import app
-from halfulp.conversion import api, verify
+from halfulp.conversion import verify
 from halfulp.conversion.editor import Change
-from halfulp.conversion.subject import Run, Subject
+from halfulp.conversion.verify import Run, Subject
+from halfulp.conversion.walk import Walk
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +87,7 @@ def test_a_model_is_replaced_if_that_is_said() -> None:
     os.link("old.onnx", "same.onnx")
     for output in ("old.onnx", "./old.onnx", "same.onnx"):
         text = invoked("old.onnx", output, "--opset", "15", status=2)
-        assert "is what is read, and would be replaced; name another file, or add --force" in text
+        assert "is an input, which would be replaced; name another file, or add --force" in text
     invoked("old.onnx", "old.onnx", "--opset", "15", "--force")
     assert onnx.load("old.onnx").opset_import[0].version == 15
 
@@ -113,9 +114,9 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(parsed(OLD), "old.onnx")
     real = api.to_opset
 
-    def swapping(model: onnx.ModelProto, *rest: Any) -> list[Change]:
-        changes = real(model, *rest)
-        (power,) = (node for node in model.graph.node if node.op_type == "Pow")
+    def swapping(walk: Walk, opset: int) -> list[Change]:
+        changes = real(walk, opset)
+        (power,) = (node for node in walk.model.graph.node if node.op_type == "Pow")
         power.input[:] = [power.input[1], power.input[0]]
         return changes
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.conformance.accuracy import HEADERS, TypeAccuracy, measure
+from halfulp.conformance.accuracy import TypeAccuracy, load, measure, table
+from halfulp.conformance.cases.operands import Pairs
 from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.targets import find
 
@@ -82,5 +83,35 @@ def test_the_command(tmp_path: Path) -> None:
     (document,) = json.loads((tmp_path / "a.json").read_text())
     assert document["schema"] == "halfulp.accuracy/1"
     head, row = csv.reader((tmp_path / "a.csv").read_text().splitlines())
-    assert head[: len(HEADERS)] == list(HEADERS)
+    (headers, _) = table([document])
+    assert head[: len(headers)] == headers
     assert row[:2] == [f"numpy {np.__version__}", "float16"]
+
+
+def test_all_pairs_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends them after the second part; --resume goes on with the third."""
+    monkeypatch.setattr("halfulp.conformance.accuracy._EVERY", 64)
+    tried: list[tuple[int, int]] = []
+
+    def some(examiner: Examiner, name: str, pairs: Pairs) -> np.ndarray:
+        if pairs.x.size == 16 * 64:
+            tried.append((int(pairs.x[0].view(np.uint16)), pairs.x.size))
+            if len(tried) == 3:
+                raise KeyboardInterrupt
+        return np.asarray(hu.pow(*pairs))
+
+    monkeypatch.setattr("halfulp.conformance.accuracy._run", some)
+    file, page = tmp_path / "a.json", tmp_path / "a.html"
+    arguments = ["accuracy", "numpy", "--types=fp16", "--count=64", "--rounds=1", "--exhaustive"]
+    arguments += [f"--json={file}", f"--html={page}"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 130, result.output
+    assert "interrupted: --exhaustive --resume" in result.stderr
+    assert load(file, resume=True)[0]["types"][0]["ranges"]["all pairs"]["elements"] == 2 * 16 * 64
+    result = CliRunner().invoke(app, [*arguments, "--resume"])
+    assert result.exit_code == 0, result.output
+    assert [first for first, _ in tried] == [0, 16, 32, 32, 48]
+    assert "misrounded, all pairs" in result.stdout
+    assert "<td>0 %<td>" in page.read_text()
+    file.write_text("[{}]")
+    assert f"{file}: not a document" in CliRunner().invoke(app, [*arguments, "--resume"]).stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from halfulp.conformance.allow import Allowed, load
+from halfulp.conformance.document import Allowed, load_allowed
 from halfulp.errors import HalfulpError
 
 TEXT = """
@@ -29,7 +29,7 @@ def loaded(tmp_path: Path, text: str, name: str = "known.txt") -> Allowed:
     """Return what a file of this text says."""
     path = tmp_path / name
     path.write_text(text)
-    return load(path)
+    return load_allowed(path)
 
 
 @pytest.mark.parametrize(("text", "name"), [(TEXT, "known.txt"), (JSON, "known.json"), (JSON, "known")])

@@ -98,7 +98,7 @@ def test_every_invalid_case_is_refused_by_halfulp(exported) -> None:
         inputs = [onnx.numpy_helper.to_array(onnx.load_tensor(path)) for path in files]
         assert len(inputs) == len(model_inputs(case(told["id"])))
         # The clause, or for a wrong declaration of the output that.
-        words = f"{told['refused_by']}|contradicts what the model declares"
+        words = f"{told['refused_by']}|contradicts the model's declaration"
         with pytest.raises(HalfulpError, match=words):
             halfulp.backend.run_model(onnx.load(model), inputs)
 

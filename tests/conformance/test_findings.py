@@ -24,6 +24,9 @@ PACKAGES = {
     "torch": "torch",
     "jax": "jax",
     "iree": "iree-base-compiler",
+    "litert": "ai-edge-litert",
+    "mnn": "MNN",
+    "sonnx": "numpy",
     "ncnn": "ncnn",
     "numexpr": "numexpr",
     "tensorflow": "tensorflow-cpu",
@@ -67,7 +70,8 @@ def test_programs_print_what_the_page_shows(name: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     shown = "".join(f"--- {number}\n{text}" for number, (_, text) in enumerate(others))
-    assert done.stdout == shown
+    # Some libraries print a line when they are loaded.
+    assert done.stdout[done.stdout.index("--- 0") :] == shown
 
 
 @pytest.mark.parametrize("name", PACKAGES)

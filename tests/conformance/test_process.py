@@ -225,8 +225,8 @@ def test_a_target_that_can_not_be_loaded(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(tmp_path)
     expected = {
         "leaves_at_import": "the target leaves_at_import exited with status 5 when it was loaded",
-        "fails_at_import": "can't be loaded: ImportError: libfoo.so: not found",
-        "exits_at_import": "can't be loaded: SystemExit: no licence",
+        "fails_at_import": "does not load: ImportError: libfoo.so: not found",
+        "exits_at_import": "does not load: SystemExit: no licence",
         "no_backend": "no_backend has neither prepare nor run_model",
     }
     for name, text in expected.items():
@@ -243,7 +243,7 @@ def test_a_case_that_is_at_fault_is_not_the_targets_fault() -> None:
         pytest.raises(HalfulpError) as caught,
     ):
         process.run(broken)
-    assert "can't be made into a model" in str(caught.value)
+    assert "is not expressible as a model" in str(caught.value)
 
 
 def test_a_message_that_is_none() -> None:

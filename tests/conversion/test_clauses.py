@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
+from halfulp.conversion import walk
 from halfulp.errors import ModelError
 
 MODELS = {
@@ -75,7 +76,7 @@ def test_refused(name: str, way: str, tmp_path: Path, monkeypatch: pytest.Monkey
     result = CliRunner().invoke(app, [word.replace("{opset}", str(opset)) for word in WAYS[way]])
     assert result.exit_code == 2
     operator = words.split("onnx.")[1].split(".C")[0]
-    spec = f"halfulp spec onnx.{operator} shows what is allowed"
+    spec = f"halfulp spec onnx.{operator} shows its clauses"
     assert (
         result.output.splitlines()[0]
         == f"ModelError m.onnx, node {words}; {spec}; halfulp repair may mend it"
@@ -105,3 +106,18 @@ def test_without_inputs_the_clause_is_said() -> None:
     with pytest.raises(ModelError, match=r"onnx\.Pow-7\.C3"):
         hu.run(parser.parse_model(f'<ir_version: 8, opset_import: ["": 10]> {text}'))
     assert "C3" in words
+
+
+def test_each_node_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion over several opsets takes time for each node."""
+    compared: list[str] = []
+    real = walk.check_node
+
+    def counting(node: onnx.NodeProto, *rest: Any) -> None:
+        compared.append(node.output[0])
+        real(node, *rest)
+
+    monkeypatch.setattr(walk, "check_node", counting)
+    text = "g (float[N, 3] x, float s) => (float[N, 3] z) { y = Pow(x, s)  w = PRelu(y, s)  z = Pow(w, s) }"
+    hu.convert(parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {text}'), opset=12)
+    assert compared == ["y", "w", "z"]

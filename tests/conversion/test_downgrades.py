@@ -148,7 +148,7 @@ def test_an_exact_form(what: str) -> None:
             13,
             10,
             "m = ReduceMax <keepdims = 0> (x)  y = Clip (x, m)",
-            "'m' in an attribute, and it is no constant",
+            "'m' in an attribute, and it is not a constant",
         ),
         (
             12,
@@ -409,7 +409,7 @@ def test_the_way_out_is_named() -> None:
     source = model(
         14, "g (float[N, 4] x, int64[1] b) => (float y) { h = HardSwish (x)  y = Slice (h, b, b) }"
     )
-    with pytest.raises(UnsupportedError, match=r"and it is no constant; every node reaches --opset 10$"):
+    with pytest.raises(UnsupportedError, match=r"and it is not a constant; every node reaches --opset 10$"):
         hu.convert(source, opset=9)
     after = hu.convert(source, opset=10)
     assert "becomes the function body of HardSwish, which came with opset 14" in str(after.changes[0])
@@ -446,5 +446,5 @@ def test_the_checker_names_the_node() -> None:
             "<ModelProto>, node #1 (AveragePool): converted, it would not pass the onnx package's"
             " checker: Inferred shape and existing shape differ in dimension 2: (2) vs (1)"
         ),
-        f"  expected: --opset 22 to {onnx.defs.onnx_opset_version()}, where AveragePool stays as it is",
+        f"  expected: --opset 22 to {onnx.defs.onnx_opset_version()}, where AveragePool stays unchanged",
     ]

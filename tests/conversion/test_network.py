@@ -14,7 +14,7 @@ from onnx import ModelProto, numpy_helper, parser
 import halfulp as hu
 from halfulp.conversion import network
 from halfulp.conversion.network import compare_network
-from halfulp.conversion.subject import Run, Subject
+from halfulp.conversion.verify import Feed, Run, Subject
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.onnx import load
 
@@ -185,7 +185,7 @@ def test_an_output_that_is_far_away_is_a_difference() -> None:
     conversion = hu.convert(net(), to="openvino")
     assert isinstance(conversion.model, network.Network)
     other = net(TEXT.replace("Exp (t)", "Abs (t)"))
-    found = compare_network(Subject(load(other), other), conversion.model)
+    found = compare_network(Subject(load(other), other), conversion.model, Feed())
     assert not found.same
     assert [line.split(" in ")[0] for line in found.differences] == ["output 'u'"]
     assert "at most " in found.differences[0]
@@ -205,7 +205,7 @@ def test_where_the_runtimes_differ_the_unconverted_network_decides(
     conversion = hu.convert(net(converted), to="openvino")
     monkeypatch.setattr(network, "runs", other)
     assert isinstance(conversion.model, network.Network)
-    found = compare_network(Subject(load(net()), net()), conversion.model)
+    found = compare_network(Subject(load(net()), net()), conversion.model, Feed())
     assert [line.split(" in ")[0] for line in found.differences] == (
         [] if converted == TEXT else ["output 'u'"]
     )
@@ -227,7 +227,7 @@ def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
 
     conversion = hu.convert(net(), to="openvino")
     monkeypatch.setattr(network, "_runner", narrow)
-    found = compare_network(Subject(load(net()), net()), conversion.model)
+    found = compare_network(Subject(load(net()), net()), conversion.model, Feed())
     assert found.same, found
     assert "H=48, W=48" in found.dims
 

@@ -105,6 +105,16 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}> { y = PRelu(x, s) }",
         ["<ModelProto>: 'y', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
     ),
+    "a declared shape of another node": (
+        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}, float[2, 4] n> { n = Neg(x)  y = PRelu(n, s) }",
+        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}, float[2, 3] n> { n = Neg(x)  y = PRelu(n, s) }",
+        ["<ModelProto>: 'n', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
+    ),
+    "a weight that is declared otherwise": (
+        "g (float[2, 3] x, float[2] s) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
+        "g (float[2, 3] x, float[3] s) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
+        ["<ModelProto>: 's', declared as float32[2], is a weight, and is declared as float32[3]"],
+    ),
     "a Cast that is declared otherwise": (
         "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
         "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float16[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
@@ -217,7 +227,7 @@ def test_the_opset_is_raised_where_a_newer_one_takes_the_types(body: str, types:
     found = hu.repair(model(body, opset=8))
     operator = "PRelu" if "PRelu" in body else "Pow"
     assert said(found) == [
-        f"#0 ({operator}): stays as it is in opset {opset}, the first in which {operator} takes {types}",
+        f"#0 ({operator}): stays unchanged in opset {opset}, the first in which {operator} takes {types}",
         f"<ModelProto>: becomes one of opset {opset}",
     ]
     assert found.valid
@@ -263,6 +273,12 @@ def test_pow_before_opset_7_gets_its_attributes(shapes: str, attributes: dict[st
     assert said(found) == [f"#0 (Pow): {line}"]
     assert {a.name: a.i for a in found.model.graph.node[-1].attribute} == attributes
     assert found.valid
+
+
+def test_an_epsilon_that_its_type_does_not_hold_is_named() -> None:
+    found = hu.repair(model("g (float16[3] x) => (float16[3] y) <float e = {1e-12}> { y = Add(x, e) }"))
+    rounded = "a number that float16 does not hold is rounded; 1e-12 becomes 0"
+    assert said(found) == [f"#0 (Add): its input 1, a constant in float32, is stored in float16 ({rounded})"]
 
 
 def test_an_input_with_a_default_keeps_its_name() -> None:
@@ -339,12 +355,12 @@ def test_one_certain_slope_decides_for_the_doubtful_ones() -> None:
         (
             "g (float[3] x) => (float[3] y) <float s = {2}> { y = PRelu<alpha = 0.5>(x, s) }",
             9,
-            "#0 (PRelu): onnx.PRelu-9 has no attribute alpha; nothing says what it is to mean",
+            "#0 (PRelu): onnx.PRelu-9 has no attribute alpha; its meaning is not known",
         ),
         (
             "g (float[3] x) => (float[3] y) { y = Pow(x) }",
             9,
-            "#0 (Pow): Pow takes 2 inputs; halfulp spec onnx.Pow-7 shows what is allowed; expected: X, Y; got: 1 input",
+            "#0 (Pow): Pow takes 2 inputs; halfulp spec onnx.Pow-7 shows its clauses; expected: X, Y; got: 1 input",
         ),
         (
             'g (float[3] x) => (float[3] y) { e = Constant<value_string = "two">()  y = Pow(x, e) }',
@@ -483,7 +499,7 @@ def test_onnxruntime_tells_the_shape_behind_its_own_operators() -> None:
 
 # TensorRT's plugins, ONNX Runtime's own LayerNormalization before opset 17, torch's fallback: all in ONNX's own domain.
 @pytest.mark.parametrize("own", ["EfficientNMS_TRT", "LayerNormalization<axis = 1>", 'ATen<operator = "f">'])
-def test_operators_that_only_a_runtime_knows_are_kept(own: str) -> None:
+def test_operators_that_only_a_runtime_knows_are_kept(own: str, capfd: pytest.CaptureFixture[str]) -> None:
     source = model(f"{IMAGE} {SLOPE} {{ p = PRelu(x, s)  y = {own}(p) }}", 13)
     found = hu.repair(source)
     assert said(found) == [f"#0 (PRelu): the slope of shape [3] {PLACED}"]
@@ -491,6 +507,7 @@ def test_operators_that_only_a_runtime_knows_are_kept(own: str) -> None:
     assert hu.audit(source, targets=()).findings[0].clause == "onnx.PRelu-9.C2"
     older: Any = hu.convert(found.model, opset=12).model
     assert older.graph.node[1] == source.graph.node[1]
+    assert capfd.readouterr().out == ""  # the onnx package's checker prints a line about some
 
 
 def test_an_unknown_rank_needs_a_choice() -> None:
@@ -504,6 +521,21 @@ def test_an_unknown_rank_needs_a_choice() -> None:
     assert (chosen.left, chosen.valid) == ((), True)
     assert hu.repair(source, slopes="last").left == ()
     assert "X has no dim -99" in left(hu.repair(source, slopes=-99))[0]
+
+
+@pytest.mark.parametrize("slopes", [None, "channel"])
+def test_an_unknown_rank_is_that_of_the_other_slopes(slopes: str | None) -> None:
+    body = """{ t = my.Act(x)  y = PRelu(t, s)  z = PRelu(image, s) }"""
+    source = model(f"g (float x, float[1, 3, 4, 5] image) => (float y, float[1, 3, 4, 5] z) {SLOPE} {body}")
+    source.graph.input[0].type.tensor_type.ClearField("shape")
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    source.opset_import.add(domain="my", version=1)
+    found = hu.repair(source, slopes=slopes)
+    assert [line.rpartition(": ")[2] for line in said(found)] == [
+        "per channel of X, [1, 3, 4, 5]",
+        "along dim -3 of X, [...]",
+    ]
+    assert found.left == ()
 
 
 @pytest.mark.parametrize(
@@ -551,6 +583,20 @@ def test_the_declared_type_is_meant(body: str, opset: int, line: str) -> None:
     found = hu.repair(model(body, opset))
     assert said(found) == [line]
     assert found.valid
+
+
+def test_dims_below_0_are_not_known() -> None:
+    """As converters declare a batch of any size, against which inference puts the size that it knows."""
+    source = model(
+        "g (float[1, 3] x) => (float[1, 3] y) <float s = {2}, float[1, 3] a> { a = Neg(x)  y = PRelu(a, s) }"
+    )
+    for info in (*source.graph.value_info, *source.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_value = -1
+    with pytest.raises(onnx.shape_inference.InferenceError, match=r"\(1\) vs \(-1\)"):
+        onnx.checker.check_model(source, full_check=True)
+    found = hu.repair(source)
+    assert said(found) == ["<ModelProto>: dims below 0 are declared as not known: 'a', 'y'"]
+    onnx.checker.check_model(found.model, full_check=True)
 
 
 def test_a_node_without_what_it_needs_is_an_error() -> None:

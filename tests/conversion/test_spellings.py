@@ -93,7 +93,9 @@ def test_an_exponent_that_is_none_of_these_stays() -> None:
     for model in (power(2.2), power(17), power(-2.6), power(-1, "int64")):
         found = hu.convert(model, pow="expand")
         (said,) = map(str, found.changes)
-        assert said.startswith("#0 (Pow): stays as it is (no products, roots and reciprocals give this power")
+        assert said.startswith(
+            "#0 (Pow): stays unchanged (no products, roots and reciprocals give this power"
+        )
         assert ("--pow logarithms computes it approximately" in said) == ("int64" not in str(model))
         assert found.summary == "0 changes"
 
@@ -104,7 +106,8 @@ def test_an_exponent_that_is_none_of_these_stays() -> None:
         ("float e = {2.2}> { y = Pow(x, e) }", ["Log", "Mul", "Exp"], "; NaN where X is below 0"),
         ("float e = {3}> { y = Pow(x, e) }", ["Mul", "Mul"], None),
         ("float e = {10}> { y = Pow(e, x) }", ["Mul", "Exp"], ""),
-        ("int64 e = {17}> { y = Pow(x, e) }", ["Log", "Mul", "Exp"], "; NaN where X is below 0"),
+        ("int64 e = {2000}> { y = Pow(x, e) }", ["Log", "Mul", "Exp"], "; NaN where X is below 0"),
+        ("int64 e = {17}> { y = Pow(x, e) }", ["Mul"] * 5, None),
         (
             "int64 e = {17}> { i = Cast<to = 7>(x)  y = Pow(x, i) }",
             ["Cast", "Log", "Cast", "Mul", "Exp"],
@@ -125,6 +128,52 @@ def test_other_powers_by_logarithms(body: str, nodes: list[str], said: str | Non
     x = np.float32([0.3, 1, 2.5, 4])
     expected, got = (hu.run(model, {"x": x})["y"] for model in (source, found.model))  # type: ignore[arg-type]
     np.testing.assert_allclose(got, expected, rtol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("node", "expanded"),
+    [
+        ("Pow(a, e)", ["Mul", "Mul"]),
+        ("Pow(a, h)", ["Pow"]),
+        ("PRelu(a, e)", ["Less", "Mul", "Where"]),
+    ],
+)
+def test_behind_an_operator_that_only_a_runtime_knows(node: str, expanded: list[str]) -> None:
+    source = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y)'
+        f" <float e = {{3}}, float h = {{0.5}}> {{ a = EfficientNMS_TRT(x)  y = {node} }}"
+    )
+    how = {"prelu" if "PRelu" in node else "pow": "expand"}
+    found = hu.convert(source, **how)  # type: ignore[arg-type]
+    assert operators(found.model) == ["EfficientNMS_TRT", *expanded]
+    assert ("the type of its base is not known" in str(found.changes[0])) == ("h" in node)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "expanded"),
+    [
+        ("e = Constant<value = float[3] {2, 2, 2}>()", ["Mul"]),
+        ("e = Constant<value = float[1, 1] {2}>()", ["Mul"]),
+        ("s = Shape(x)  e = ConstantOfShape<value = float[1] {2}>(s)", ["Mul"]),
+        ("s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)", ["Mul"]),
+        (
+            "s = Shape(x)  t = Constant<value = float {2}>()  e = Expand(t, s)  w = Neg(e)",
+            ["Shape", "Expand", "Neg", "Mul"],
+        ),
+        ("e = Constant<value = float[3] {2, 2, 3}>()", ["Pow"]),
+        ("e = Constant<value = float[1, 1, 1] {2}>()", ["Pow"]),
+    ],
+)
+def test_one_exponent_for_all_elements(exponent: str, expanded: list[str]) -> None:
+    """As torch.full_like and TensorFlow's converters write it."""
+    source = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 13]> g (float[N, 3] x) => (float y) {{ {exponent}  y = Pow(x, e) }}'
+    )
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    if "w =" in exponent:
+        source.graph.output.add(name="w")
+    found = hu.convert(source, pow="expand").model
+    assert [name for name in operators(found) if name != "Constant"] == expanded
 
 
 def test_integers_wrap_around_as_their_powers_do() -> None:

@@ -105,7 +105,7 @@ def test_every_prelu(kind: str, opset: int, target: str) -> None:
         (
             "onnxruntime",
             single("PRelu", 16, {"x": ("uint64", [3]), "y": ("uint64", [3])}, ("uint64", [3])),
-            ["'node' (PRelu): uint64 is never below 0: X as it is"],
+            ["'node' (PRelu): uint64 is never below 0: X is the result"],
         ),
         (
             "openvino",
@@ -132,15 +132,13 @@ def test_every_prelu(kind: str, opset: int, target: str) -> None:
             single("Pow", 15, {"x": ("int64", [3]), "y": ("int32", [3])}, ("int64", [3])),
             [
                 "'node' (Pow): the exponent is cast from int32 to int64, exactly: openvino takes no int32 here",
-                "'node' (Pow): the base's type stays as it is (OpenVINO computes int64 in 32 bits, and saturates)",
+                "'node' (Pow): the base's type stays unchanged (OpenVINO computes int64 in 32 bits, and saturates)",
             ],
         ),
         (
             "openvino",
             single("PRelu", 16, {"x": ("float32", [2, 3, 3]), "s": ("float32", [3])}, ("float32", [2, 3, 3])),
-            [
-                "'node' (PRelu): the slope gets the shape [1, 1, 3]: one of rank 1 would be taken for one per channel"
-            ],
+            ["'node' (PRelu): the slope gets the shape [1, 1, 3]: OpenVINO reads one of rank 1 per channel"],
         ),
         (
             "tensorrt",

@@ -10,8 +10,10 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import halfulp as hu
-from halfulp.conversion import api, subject
+import halfulp.conversion as api
+from halfulp.conversion import verify
 from halfulp.conversion.verify import Verification, difference
+from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Node
 from halfulp.models.run.helpers import Fallback
 
@@ -39,7 +41,7 @@ def other_exp(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
             return outputs
 
         monkeypatch.setattr(Fallback, "__call__", call)
-        monkeypatch.setattr(subject, "find_spec", lambda name: None)
+        monkeypatch.setattr(verify, "find_spec", lambda name: None)
 
     return install
 
@@ -50,9 +52,9 @@ def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto]
     real = api.to_opset
 
     def install(change: Callable[[ModelProto], None]) -> None:
-        def to_opset(model: ModelProto, *rest: Any) -> Any:
-            changes = real(model, *rest)
-            change(model)
+        def to_opset(walk: Walk, opset: int) -> Any:
+            changes = real(walk, opset)
+            change(walk.model)
             return changes
 
         monkeypatch.setattr(api, "to_opset", to_opset)
@@ -125,7 +127,7 @@ def test_a_wrong_conversion_is_a_difference(
     if engine == "onnxruntime":
         pytest.importorskip("onnxruntime")
     else:
-        monkeypatch.setattr(subject, "find_spec", lambda name: None)
+        monkeypatch.setattr(verify, "find_spec", lambda name: None)
     altering(change)
     found = verified()
     assert not found.same

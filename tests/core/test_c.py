@@ -34,15 +34,7 @@ PARALLEL_FOR = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, WORK, ctypes.c_vo
 KEEP_GOING = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
-class Array(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("type", ctypes.c_int32),
-        ("axes", ctypes.c_int32),
-        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("swapped", ctypes.c_int32),
-    ]
+Array: type[ctypes.Structure] = runpy.run_path(str(EXAMPLES / "by_ctypes.py"))["Array"]
 
 
 class Options(ctypes.Structure):
@@ -67,7 +59,7 @@ def constants() -> dict[str, int]:
 STATUS = constants()
 
 
-def array(values: np.ndarray) -> Array:
+def array(values: np.ndarray) -> ctypes.Structure:
     kind = LIBRARY.halfulp_type_of_name(values.dtype.name.encode())
     shape, strides = ((ctypes.c_ssize_t * values.ndim)(*of) for of in (values.shape, values.strides))
     swapped = not values.dtype.isnative

@@ -16,7 +16,7 @@ import halfulp as hu
 
 OPTIONS = [
     "-std=c++20",
-    "-O1",
+    "-O0",
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=off",

@@ -24,7 +24,7 @@ ROWS = 1 << 13  # elements of a tile of rows
 def program() -> Path:
     built = Path(tempfile.mkdtemp(prefix="halfulp-")) / "tiling"
     sources = ROOT / "tests" / "core" / "tiling.cpp", ROOT / "core" / "array" / "tiling.cpp"
-    run(tool("g++"), "-std=c++20", "-O1", "-Wall", "-Werror", f"-I{ROOT / 'core'}", *sources, "-o", built)
+    run(tool("g++"), "-std=c++20", "-O0", "-Wall", "-Werror", f"-I{ROOT / 'core'}", *sources, "-o", built)
     return built
 
 

@@ -44,9 +44,8 @@ def environment() -> Iterator[dict[str, str]]:
     site = Path(np.__file__).parents[1]
     fuzzer = site / "asan_with_fuzzer.so"
     (mutator,) = (site / "atheris").glob("custom_mutator.*.so")
-    folder = build(
-        "g++-sanitize-baseline", "g++", "-DHALFULP_SANITIZE=ON", "-DHALFULP_BASELINE_ONLY=ON", extension=True
-    )
+    options = ["-DHALFULP_SANITIZE=ON", "-DHALFULP_BASELINE_ONLY=ON"]
+    folder = build("g++-sanitize-baseline", "g++", *options, targets=["core_check", "_core"])
     FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(FOLDER / "package"):
         link = FOLDER / "libraries" / Path(os.readlink(asan)).name

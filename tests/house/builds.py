@@ -9,12 +9,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from halfulp import _core
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "tests"
@@ -63,19 +66,16 @@ def tool(name: str) -> str:
     return path
 
 
-def build(
-    name: str,
-    compiler: str,
-    *options: str,
-    extension: bool = False,
-    core_check: bool = True,
-    targets: Sequence[str] = (),
-) -> Path:
-    """Build core_check, the extension if wanted, and more, with warnings as errors; return the folder."""
+def build(name: str, compiler: str, *options: str, targets: Sequence[str] = ("core_check",)) -> Path:
+    """Build targets with warnings as errors, and return the folder.
+
+    They are core_check, the library halfulp, or _core, Python's module, which takes long to compile: run_tests and
+    run_program let the installed one call a library that has none beside it.
+    """
     cmake, compiler = tool("cmake"), tool(compiler)
     options = (*options, "-DHALFULP_WERROR=ON", f"-DCMAKE_CXX_COMPILER={compiler}")
-    options += (f"-DPython_EXECUTABLE={sys.executable}",) if extension else ("-DHALFULP_CORE_CHECK=ON",)
-    targets = [*(["core_check"] if core_check else []), *(["_core"] if extension else []), *targets]
+    in_python = f"-DPython_EXECUTABLE={sys.executable}"
+    options += (in_python if "_core" in targets else "-DHALFULP_CORE_CHECK=ON",)
     folder = FOLDER / name
     FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(folder):
@@ -149,17 +149,20 @@ def libraries(compiler: str, *names: str) -> list[Path]:
 
 
 def run_tests(folder: Path, *paths: str, **environment: str) -> None:
-    """Run tests with the extension of a build folder."""
-    environment["PYTHONPATH"] = package(folder, folder / "package")
-    said = run(*PYTHON, "-c", "import halfulp._core; print(halfulp._core.__file__)", **environment)
-    assert said.startswith(str(folder))
-    run(*PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, **environment)
+    """Run tests with the library of a build folder."""
+    run_program(
+        folder,
+        f"import pytest, sys; sys.exit(pytest.main({['-q', '-p', 'no:cacheprovider', *paths]}))",
+        **environment,
+    )
 
 
 def run_program(folder: Path, text: str, **environment: str) -> None:
-    """Run a Python program, which may import tests' modules, with the extension of a build folder."""
-    environment["PYTHONPATH"] = os.pathsep.join([package(folder, folder / "package"), str(ROOT)])
-    run(*PYTHON, "-c", text, **environment)
+    """Run a Python program, which may import tests' modules, with the library of a build folder."""
+    with tempfile.TemporaryDirectory(prefix="halfulp-") as place:
+        environment["PYTHONPATH"] = os.pathsep.join([package(folder, Path(place)), str(ROOT)])
+        found = f"import halfulp._core; assert halfulp._core.__file__.startswith({place!r})"
+        run(*PYTHON, "-c", f"{found}\n{text}", **environment)
 
 
 # Without site, so that no editable installation comes before the copy.
@@ -167,11 +170,14 @@ PYTHON = [sys.executable, "-S"]
 
 
 def package(folder: Path, target: Path) -> str:
-    """Copy the package below a folder, with the extension of a build folder; return the path to import it by."""
+    """Copy the package below a folder, with the library of a build folder; return the path to import it by."""
     copy = target / "halfulp"
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(ROOT / "src" / "halfulp", copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    for compiled in (*folder.glob("_core*.so"), *folder.glob("libhalfulp.so")):
+    shutil.copytree(
+        ROOT / "src" / "halfulp", copy, ignore=shutil.ignore_patterns("*.so", "*.pyc.*")
+    )  # no file that is being written
+    modules = [*folder.glob("_core*.so")] or [_core.__file__]
+    for compiled in (folder / "libhalfulp.so", *modules):
         shutil.copy(compiled, copy)
     shutil.copytree(ROOT / "data" / "worst_cases", copy / "worst_cases")  # as a wheel has them
     return os.pathsep.join([str(target), str(Path(np.__file__).parents[1])])

@@ -23,15 +23,23 @@ def here() -> Path:
     return build_here()
 
 
-@pytest.fixture
-def aarch64() -> Path:
-    return build("aarch64", "aarch64-linux-gnu-g++", "-DHALFULP_VECTOR_REPORT=ON", *cross("Linux", "aarch64"))
+def aarch64(*options: str) -> Path:
+    name = "aarch64-quick" if options == QUICKLY else "aarch64"
+    return build(name, "aarch64-linux-gnu-g++", *options, *cross("Linux", "aarch64"))
 
 
-def test_aarch64_gives_the_same_bits(here: Path, aarch64: Path) -> None:
+REPORT = ("-DHALFULP_VECTOR_REPORT=ON",)
+QUICKLY = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1")  # a quarter of the compiler's time
+
+
+@pytest.mark.parametrize(
+    ("options", "count"), [(QUICKLY, "128"), pytest.param(REPORT, "4096", marks=pytest.mark.exhaustive)]
+)
+def test_aarch64_gives_the_same_bits(here: Path, options: tuple[str, ...], count: str) -> None:
     # Each line is a digest of many results of one kernel and types. Each run also compares its instruction sets.
-    on_this = run(here / "core_check", *WORST_CASES).splitlines()
-    on_that = run(tool("qemu-aarch64"), aarch64 / "core_check", *WORST_CASES).splitlines()
+    folder = aarch64(*options)
+    on_this = run(here / "core_check", count, *WORST_CASES).splitlines()
+    on_that = run(tool("qemu-aarch64"), folder / "core_check", count, *WORST_CASES).splitlines()
     assert len(WORST_CASES) > 20
     assert len(on_this) == len(on_that) > 1600
     assert not [lines for lines in zip(on_this, on_that, strict=True) if lines[0] != lines[1]]
@@ -39,8 +47,8 @@ def test_aarch64_gives_the_same_bits(here: Path, aarch64: Path) -> None:
 
 def test_worst_cases_have_the_bits_of_the_oracle(here: Path) -> None:
     """Of every instruction set, as core_check compares them, and so of aarch64."""
-    few = run(here / "core_check", "1").splitlines()
-    lines = run(here / "core_check", "1", *WORST_CASES).splitlines()
+    few = run(here / "core_check").splitlines()
+    lines = run(here / "core_check", *WORST_CASES).splitlines()
     assert lines[: len(few)] == few
     total = 0
     for line in lines[len(few) :]:
@@ -59,10 +67,12 @@ def fnv(data: bytes) -> str:
     return f"{state:016x}"
 
 
-@pytest.mark.parametrize("instruction_set", WIDTHS)
+@pytest.mark.parametrize(
+    "instruction_set", ["avx512", "avx2", "scalar", pytest.param("neon", marks=pytest.mark.exhaustive)]
+)
 def test_marked_loops_are_vectors(instruction_set: str, request: pytest.FixtureRequest) -> None:
     if instruction_set == "neon":
-        objects = request.getfixturevalue("aarch64") / "CMakeFiles" / "kernels_scalar.dir"
+        objects = aarch64(*REPORT) / "CMakeFiles" / "kernels_scalar.dir"
     elif platform.machine() == "x86_64":
         objects = request.getfixturevalue("here") / "CMakeFiles" / f"kernels_{instruction_set}.dir"
     else:

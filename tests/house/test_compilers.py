@@ -28,6 +28,7 @@ from tests.house.builds import (
 
 LOOP = ["tests/core/test_loop.py", "tests/core/test_aliasing.py"]
 CORPUS = "tests/fuzzing/test_corpus.py"
+BOTH_PARTS = ["core_check", "halfulp"]
 BASELINE = "-DHALFULP_BASELINE_ONLY=ON"
 BOTH = pytest.mark.parametrize("compiler", ["g++", "clang++"])
 
@@ -64,14 +65,16 @@ def check_sanitized(compiler: str, *options: str, quick: bool = False) -> None:
         needed = libraries(compiler, "libasan.so", "libubsan.so", "libstdc++.so.6")
     name = f"{compiler}-sanitize{'-quick' if quick else '-baseline' if options else ''}"
     # The sanitized core_check alone takes as long to compile as the kernels.
-    folder = build(name, compiler, "-DHALFULP_SANITIZE=ON", *options, extension=True, core_check=not quick)
+    targets = ["halfulp"] if quick else ["core_check", "_core"]
+    folder = build(name, compiler, "-DHALFULP_SANITIZE=ON", *options, targets=targets)
     environment = {"UBSAN_OPTIONS": "print_stacktrace=1", "LD_LIBRARY_PATH": str(needed[0].parent)}
     if not quick:
         run(folder / "core_check", "256", *WORST_CASES, **environment)
     # The interpreter leaks, and its allocator would hide what is beyond an array's end.
     environment |= {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
     environment["LD_PRELOAD"] = " ".join(map(str, needed))
-    some = ["-k", "not mutated and (not random or [0])"] if quick else []
+    few = "not mutated and (not random or [0]) and (not larger or slope_shape0-0)"
+    some = ["-k", few] if quick else []
     run_tests(folder, *some, *LOOP, CORPUS, **environment)
     if quick:
         run_program(folder, PAIRS, **environment)
@@ -113,7 +116,7 @@ def test_clang_compiles_the_headers() -> None:
 
 @pytest.mark.exhaustive
 def test_clang_gives_the_same_bits() -> None:
-    folder = build("clang++-baseline", "clang++", BASELINE, extension=True)
+    folder = build("clang++-baseline", "clang++", BASELINE, targets=BOTH_PARTS)
     assert run(folder / "core_check", *WORST_CASES) == run(build_here() / "core_check", *WORST_CASES)
     run_tests(folder, *LOOP)
 
@@ -130,7 +133,7 @@ def test_sanitizers_on_all_tests_of_the_loop() -> None:
 @pytest.mark.exhaustive
 @BOTH
 def test_every_instruction_set(compiler: str) -> None:
-    folder = build(compiler, compiler, extension=True)
+    folder = build(compiler, compiler, targets=BOTH_PARTS)
     run(folder / "core_check", str(1 << 17), *WORST_CASES)
     run_tests(folder, *LOOP, "tests/core/test_threads.py", "tests/oracle")
 

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"},
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
-    "conversion": BASE | {"specs", "models", "measured", "integrations"},
+    "conversion": BASE | {"specs", "operators", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
     "demo": BASE | {"models"},

@@ -1,6 +1,7 @@
-"""ONNX Runtime on our kernels: the bits of hu.pow and hu.prelu in every model, and nothing but an error where it fails.
+"""ONNX Runtime by patched models: the bits of hu.pow and hu.prelu in every model, or an error.
 
-What it does with the session's memory, threads and library stands in test_onnxruntime_session.py.
+The session's memory, threads and library are tested in test_onnxruntime_session.py, models that stay as they are in
+test_onnxruntime_provider.py.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def rng() -> np.random.Generator:
 
 
 def answer(model: ModelProto | Path | bytes, feeds: Mapping[str, Any], options: Any = None) -> np.ndarray:
-    """Return the first output of a session of ours."""
-    return next(iter(plugin.run(plugin.session(model, options), feeds).values()))
+    """Return the first output of a session of a patched model."""
+    given = model if isinstance(model, Path) else plugin.patch(model)  # a path's weights are beside it
+    return next(iter(plugin.run(plugin.session(given, options), feeds).values()))
 
 
 def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
@@ -74,7 +76,7 @@ def test_many_powers_with_one_exponent(rng: np.random.Generator) -> None:
     """They are looked up, in a table that a node keeps for the same exponent, while others may compute theirs."""
     x, exponents = rng.uniform(0.5, 3, 1 << 18).astype(np.float16), np.array([2.7, 1.3] * 6, np.float16)
     expected = {y: hu.pow(x, np.full_like(x, y)) for y in set(exponents.tolist())}
-    session = plugin.session(node_model(find("onnx.Pow-15"), x, x))
+    session = plugin.session(plugin.patch(node_model(find("onnx.Pow-15"), x, x)))
     with ThreadPoolExecutor(3) as callers:
         results = callers.map(lambda y: session.run(None, {"X": x, "Y": y.reshape(1)})[0], exponents)
     for y, result in zip(exponents.tolist(), results, strict=True):
@@ -97,7 +99,7 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
     refused = 0
     for attributes in ATTRIBUTES if row.id == "onnx.Pow-1" else [{}]:
         some = np.zeros((), np.float32)
-        session = plugin.session(node_model(row, some, some, **attributes))
+        session = plugin.session(plugin.patch(node_model(row, some, some, **attributes)))
         for x_shape, y_shape in itertools.product(SHAPES, SHAPES):
             x, y = (rng.normal(size=shape).astype(np.float32) for shape in (x_shape, y_shape))
             feeds = {row.inputs[0].name: x, row.inputs[1].name: y}

@@ -177,7 +177,7 @@ def test_what_is_fed_is_checked_as_ever() -> None:
     saved(NETWORK)
     np.save("x.npy", np.zeros((2, 2), np.float32))
     text = invoked("net.onnx", "-i", "x=x.npy", status=2)
-    assert "input 'x' contradicts what the model declares" in text
+    assert "input 'x' contradicts the model's declaration" in text
 
 
 def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixture[str]) -> None:

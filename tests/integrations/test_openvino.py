@@ -467,7 +467,7 @@ import signal
 import numpy as np
 import openvino as ov
 from openvino import opset13 as o
-from halfulp.integrations.openvino.operators import Compiled
+from halfulp.integrations.openvino.engine import Compiled
 
 def model():
     x = o.parameter([3], np.float32)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import halfulp as hu
 from halfulp.models.directml import (
+    DATA_TYPES,
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
@@ -22,10 +23,10 @@ from halfulp.models.directml import (
     OPERATORS,
     DMLCalcBufferTensorSize,
     execute,
+    overlaps,
     tensors,
     validate,
 )
-from halfulp.models.directml.tensor import DATA_TYPES, overlaps
 
 
 def tensor(*sizes: int, kind: str = "FLOAT32", **fields: Any) -> DML_BUFFER_TENSOR_DESC:

@@ -77,8 +77,8 @@ def test_a_program_runs(tmp_path: Path) -> None:
     ("fed", "words"),
     [
         ({"B": [1, 2, 3]}, "has no input 'B'\n  expected: 'A', 'Out'"),
-        ({"A": [1, 2]}, "input 'A' contradicts what the model declares"),
-        ({"A": np.ones(3)}, "input 'A' contradicts what the model declares"),
+        ({"A": [1, 2]}, "input 'A' contradicts the model's declaration"),
+        ({"A": np.ones(3)}, "input 'A' contradicts the model's declaration"),
     ],
 )
 def test_what_a_feed_contradicts(fed: dict[str, Any], words: str) -> None:
@@ -652,14 +652,14 @@ HUGE = 2**32 - 1
         ((*D, "bindings"), {"InputTensor": "A"}, "wrong bindings for the initialization"),
         (C, [], "command 0: a command must be an object"),
         ((*C, "type"), "copy", "command 0: unknown command"),
-        ((*C, "dispatchable"), "none", "command 0: there is no dispatchable 'none'"),
+        ((*C, "dispatchable"), "none", "command 0: no dispatchable is called 'none'"),
         ((*C, "bindings"), ..., "a command has no bindings"),
-        ((*C, "bindings", "InputTensor"), "none", "there is no resource 'none'"),
+        ((*C, "bindings", "InputTensor"), "none", "no resource is called 'none'"),
         ((*C, "bindings", "InputTensor"), ["A", "A"], "the binding of InputTensor must be an object"),
         ((*C, "bindings", "InputTensor"), {"name": "A", "elementOffset": 2**62}, "command 0"),
         ((*C, "bindings", "InputTensor"), ..., "wrong bindings for this dispatch"),
         ((*C, "bindings", "SlopeTensor"), "A", "wrong bindings for this dispatch"),
-        (C, {"type": "print", "resource": "\x1b[2J"}, "there is no resource '?[2J'"),
+        (C, {"type": "print", "resource": "\x1b[2J"}, "no resource is called '?[2J'"),
         (C, {"type": "print", "resource": "A", "verbose": 1}, "verbose must be true or false"),
         (C, {"type": "writeFile", "resource": "A"}, "a command has no targetPath"),
         (C, {"type": "writeFile", "resource": "A", "targetPath": "x.png"}, "is an image"),

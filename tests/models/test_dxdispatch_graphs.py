@@ -124,7 +124,7 @@ def test_a_graph_runs_and_becomes_onnx() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda desc: desc["Nodes"][0].update(Operator="none"), "there is no dispatchable 'none'"),
+        (lambda desc: desc["Nodes"][0].update(Operator="none"), "no dispatchable is called 'none'"),
         (lambda desc: desc["InputEdges"][0].update(ToNodeIndex=9), "ToNodeIndex is out of range"),
         (lambda desc: desc["InputEdges"][0].update(ToNodeInputIndex=2), "ToNodeInputIndex is out of range"),
         (lambda desc: desc["IntermediateEdges"].pop(), "wrong bindings for node 'pow'"),
@@ -137,6 +137,7 @@ def test_a_graph_runs_and_becomes_onnx() -> None:
             "two edges lead to ATensor of 'add'",
         ),
         (lambda desc: desc["OutputEdges"].clear(), "wrong bindings for this dispatch"),
+        (lambda desc: desc.update(Edges=[]), "has an unknown field 'Edges'"),
     ],
 )
 def test_a_graph_that_is_broken(change: Callable[[dict[str, Any]], object], words: str) -> None:
@@ -212,7 +213,7 @@ SERIALIZED = file_of(
     operator("ELEMENT_WISE_IDENTITY", "i", ["in"], "t", SCALED),
     operator("ELEMENT_WISE_ADD", "sum", ["t", "b"], "u"),
     operator("ELEMENT_WISE_CONSTANT_POW", "cube", ["u"], "v", (None, b"\0"), CUBED),
-    operator("ACTIVATION_PARAMETERIZED_RELU", "relu", ["v", "s"], "out"),
+    operator("ACTIVATION_PARAMETERIZED_RELU", "sum", ["v", "s"], "out"),  # a name may be used twice
 )
 
 

@@ -9,8 +9,7 @@ import onnx
 from onnx import ModelProto, external_data_helper, numpy_helper, parser
 
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.weights import mapped
+from halfulp.models.onnx.tensors import TensorReader, mapped
 
 LARGE = np.arange(1000, dtype=np.float32)
 

@@ -55,6 +55,8 @@ POINTER = "a pointer of Git LFS|the file itself: git lfs pull"
 PAGE = "a web page (HTML)|the file itself: download it by its raw link, which is not the link of its page"
 ARCHIVE = "an archive|the file that is packed in it: unpack it, such as by unzip or tar -xf"
 ARRAY = "an array of NumPy|a model, of which it may be an input: --input NAME=FILE"
+CONVERTED = "a model of another runtime|the .onnx file that it was converted from"
+TEXT = 'an ONNX model as text|the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")'
 EMPTY = "an empty file|a model: download or export it again"
 GRAPH_DEF = helper.make_attribute("node", "x").SerializeToString()  # other fields than ONNX's, in protobuf
 
@@ -78,6 +80,8 @@ CONTENTS = {
     "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n", POINTER),
     "page": (b"\n\n<!DOCTYPE html>\n<html lang=en>", PAGE),
     "older page": (b"\xef\xbb\xbf<HTML>", PAGE),
+    "text of protobuf": (b"ir_version: 8\nopset_import {\n  version: 13\n}\n", TEXT),
+    "text of onnx": (b'<\n   ir_version: 8,\n   opset_import: ["" : 13]\n>\n', TEXT),
     "empty": (b"", EMPTY),
 }
 SUFFIXES = {
@@ -91,6 +95,11 @@ SUFFIXES = {
     "net.pb": TENSORFLOW,
     "net.engine": TENSORRT,
     "net.plan": TENSORRT,
+    "net.param": CONVERTED,
+    "net.mnn": CONVERTED,
+    "net.rknn": CONVERTED,
+    "net.caffemodel": "a model of Caffe|an .onnx file: export the model by a converter such as caffe2onnx",
+    "net.pdmodel": "a model of Paddle|an .onnx file: export the model by paddle2onnx",
     "net.safetensors": f"weights without a graph (safetensors)|{WEIGHTS}",
     "net.gguf": f"weights without a graph (GGUF)|{WEIGHTS}",
     "net.bin": "weights without a graph|the .xml file beside them, or an .onnx file",

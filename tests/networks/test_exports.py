@@ -95,9 +95,31 @@ MODELS = {
 }
 
 
-@pytest.fixture(
-    scope="module", params=[(name, dynamo) for name in MODELS for dynamo in (False, True)], ids=str
+EXPORTS = [(name, dynamo) for name in MODELS for dynamo in (False, True)]
+VERBS = (
+    ["run", "{}"],
+    ["audit", "{}"],
+    ["convert", "{}", "new.onnx", "--opset", "21", "--verify"],
+    ["convert", "{}", "old.onnx", "--opset", "17", "--verify"],
+    ["convert", "{}", "oldest.onnx", "--opset", "11", "--verify"],
+    ["convert", "{}", "target.onnx", "--target", "tensorrt", "--verify"],
+    ["convert", "{}", "net.xml", "--verify"],
+    ["bench", "{}", "--seconds", "0"],
 )
+# Every second verb of an export, and the others of the next one; make exhaustive takes all.
+EACH = [
+    pytest.param(
+        export,
+        words,
+        id=f"{export}-{' '.join(words[2:4]) or words[0]}",
+        marks=[] if (i + j + i // 2) % 2 == 0 else [pytest.mark.exhaustive],
+    )
+    for i, export in enumerate(EXPORTS)
+    for j, words in enumerate(VERBS)
+]
+
+
+@pytest.fixture(scope="module")
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that PyTorch has exported."""
     name, dynamo = request.param
@@ -120,20 +142,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return path
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run", "{}"],
-        ["audit", "{}"],
-        ["convert", "{}", "new.onnx", "--opset", "21", "--verify"],
-        ["convert", "{}", "old.onnx", "--opset", "17", "--verify"],
-        ["convert", "{}", "oldest.onnx", "--opset", "11", "--verify"],
-        ["convert", "{}", "target.onnx", "--target", "tensorrt", "--verify"],
-        ["convert", "{}", "net.xml", "--verify"],
-        ["bench", "{}", "--seconds", "0"],
-    ],
-    ids=lambda words: " ".join(words[2:4]) or words[0],
-)
+@pytest.mark.parametrize(("exported", "words"), EACH, indirect=["exported"])
 def test_a_verb(words: list[str], exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "net.xml" in words:
         pytest.importorskip("openvino")

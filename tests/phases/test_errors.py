@@ -40,7 +40,7 @@ def probe(instruction_set: str, core: Path = CORE) -> list[str]:
         pytest.skip("an instruction set of x86-64")
     else:
         compiler, emulator = tool("g++"), []
-    options = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
+    options = ["-std=c++20", "-O1", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
     source = Path(__file__).with_name("probe.cpp")
     command = [compiler, *options, *SETS[instruction_set], f"-I{core}", source]
     return [*emulator, str(program(f"probe-{instruction_set}", command, source, core))]

@@ -110,12 +110,13 @@ def test_known_values(x, y, expected):
     assert code_of(exact_pow(np.array(x), np.array(y))[()]) == expected
 
 
-def test_float16_to_small_integers_by_fractions():
-    """Every tenth base, every exponent from -6 to 9, against exact fractions and a search by distance."""
+@pytest.mark.parametrize("step", [97, pytest.param(10, marks=pytest.mark.exhaustive)])
+def test_float16_to_small_integers_by_fractions(step):
+    """Bases at some steps, every exponent from -6 to 9, against exact fractions and a search by distance."""
     values = values_of(np.dtype(np.float16))
     row = FLOAT_FORMATS["float16"]
     overflow = Fraction(65520)
-    bases = np.array(sorted(values)[::10], np.uint16).view(np.float16)
+    bases = np.array(sorted(values)[::step], np.uint16).view(np.float16)
     exponents = np.arange(-6, 10).astype(np.int8)
     result = exact_pow(bases[:, None], exponents)
     for i, base in enumerate(bases):

@@ -66,7 +66,7 @@ def test_lattice_finds_all_that_brute_force_finds(search):
 )
 def test_scan_finds_all_that_mpfr_finds(search, x, y):
     x, y, step = float(np.float32(x)), float(np.float32(y)), float(np.spacing(np.float32(y)))
-    count, near = (1 << 18) + 5, 2.0**-16
+    count, near = (1 << 15) + 5, 2.0**-12
     expected = near_midpoints(x, y, step, count, near)
     assert len(expected) > 2
     scan = search("scan_float32").scan

@@ -30,10 +30,11 @@ from halfulp.auditing.target import (
     numbers_that_count,
     statement,
 )
+from halfulp.conversion.float32 import norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
-from halfulp.models.onnx.weights import mapped, release
+from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
 
 __all__ = ["audit"]
@@ -168,7 +169,15 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
                     is_open=any(node.only_if for node in nodes),
                     targets={said.target for node in nodes for said in node.targets if said.is_helped},
                 )
-        return ModelReport(file, format, nodes, targets=judge.targets, ways=found_ways, data=seen)
+        return ModelReport(
+            file,
+            format,
+            nodes,
+            targets=judge.targets,
+            ways=found_ways,
+            data=seen,
+            norms=norms_without_pow(*parsed),
+        )
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))

@@ -13,6 +13,7 @@ from onnx import ModelProto
 from halfulp.auditing.node import Operand, Use
 from halfulp.conversion.repair import contradicted, repaired
 from halfulp.conversion.targets import for_target, known_targets
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.tensors import enum_of, type_of
 
@@ -45,7 +46,7 @@ class Conversion:
     @property
     def needed(self) -> bool:
         """Whether the target requires changes to the node."""
-        return self.refused is not None or any(step.what != "stays as it is" for step in self.steps)
+        return self.refused is not None or any(step.what != "stays unchanged" for step in self.steps)
 
 
 def conversion(use: Use, target: str) -> Conversion | None:
@@ -59,7 +60,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
         return Conversion(refused="the type of an input is not known")
     name = "model"
     try:
-        changes = for_target(_alone(use), target, name, None)
+        changes = for_target(check_clauses(Walk(_alone(use), name, None)), target)
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -165,7 +166,7 @@ def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> 
     copy = ModelProto()
     copy.CopyFrom(proto)
     try:
-        for_target(copy, target, file, folder)
+        for_target(check_clauses(Walk(copy, file, folder)), target)
     except HalfulpError as error:
         return error.message
     return ""

@@ -23,7 +23,7 @@ from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limi
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.weights import mapped
+from halfulp.models.onnx.tensors import mapped
 from halfulp.models.run.report import finite, lost
 
 _SCOPES = "pkg.torch.onnx.name_scopes"

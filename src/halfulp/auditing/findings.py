@@ -85,6 +85,7 @@ class ModelReport:
         ways: the repairs and conversions that help the model.
         data: the effect of the inputs on it; None without inputs.
         unread: the parts that an audit cannot look into.
+        norms: the number of float16 norms that it writes out without a Pow as square.
     """
 
     file: str
@@ -95,6 +96,7 @@ class ModelReport:
     ways: Ways = field(default_factory=Ways)
     data: NetworkData | None = None
     unread: tuple[str, ...] = ()
+    norms: int = 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -165,7 +167,7 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
         return _repair(model.file) + (f": {what}" if what else "")
     if ways.error:
         return f"halfulp repair refuses the model: {ways.error}"
-    shown = f"; halfulp spec {node.operator} shows what is allowed" if node.operator in ids() else ""
+    shown = f"; halfulp spec {node.operator} shows its clauses" if node.operator in ids() else ""
     return f"correct the model{shown}"
 
 
@@ -179,7 +181,11 @@ def about_range(file: str, found: NodeData, type: str) -> str:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    return in_float32(file, "norms" if found.is_in_norm else ",".join(found.region))
+
+
+def in_float32(file: str, nodes: str) -> str:
+    """Return the command that computes nodes in float32."""
     if file.startswith("<"):
         return f'hu.convert(model, float32="{nodes}")'
     return f"halfulp convert {shlex.quote(file)} converted.onnx --float32 {shlex.quote(nodes)}"

@@ -13,14 +13,13 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.auditing.node import Use
 from halfulp.conversion.float32 import as_declared
-from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.graph import Array, Model, Node
-from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import default_opset
-from halfulp.models.onnx.weights import release
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
@@ -53,7 +52,7 @@ class Network:
     def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
         self._rounded = rounded
         self._proto, self._file = proto, file
-        self._subject = Subject(build(proto, file, folder, keep_unknown=True), proto, folder)
+        self._subject = Subject.of(proto, file, folder)
         self._made = {name for node in proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
         self._sizes: dict[str, int] = {}

@@ -19,6 +19,7 @@ from halfulp.auditing.findings import (
     NodeReport,
     Summary,
     declarations,
+    in_float32,
     of_node,
 )
 from halfulp.auditing.node import Open, Operand, shown
@@ -112,7 +113,7 @@ _MEMBERS: Mapping[type, str] = {
     Asked: "name asked=version installed measured=measured.version date=measured.date mode=measured.mode",
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
-    ModelReport: "file format error runtimes=summaries nodes data unread",
+    ModelReport: "file format error runtimes=summaries nodes data unread norms",
     NetworkData: "samples fusions nodes=listed",
     NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
@@ -207,6 +208,10 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
             yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
     if model.unread:
         yield from _wrapped(f"not looked into: {_listed([*model.unread])}", "  ", width)
+    if model.norms:
+        short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
+        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
+        yield from _wrapped(told, "  ", width)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:

@@ -126,10 +126,14 @@ def installed() -> dict[str, str | None]:
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
     without a builder's suffix, such as +cpu.
     """
-    found = [name for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)]
-    distributions = packages_distributions() if found else {}
-    versions = {name: version_of(distributions[name][0]) for name in found if name in distributions}
-    return {name: (versions.get(name) or "").partition("+")[0] or None for name in found}
+    versions = {
+        name: version_of(name) for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)
+    }
+    if None in versions.values():  # one may be of a distribution with another name
+        distributions = packages_distributions()  # which reads the list of files of all
+        others = [name for name in distributions.keys() & versions.keys() if versions[name] is None]
+        versions |= {name: version_of(distributions[name][0]) for name in others}
+    return {name: (version or "").partition("+")[0] or None for name, version in versions.items()}
 
 
 @dataclass(frozen=True)

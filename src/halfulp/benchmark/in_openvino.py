@@ -21,7 +21,7 @@ from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, sentence
 from halfulp.integrations.openvino.operators import ROWS, WIDE, core, tensor_of
-from halfulp.models.onnx.weights import release
+from halfulp.models.onnx.tensors import release
 from halfulp.models.source import format_of
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}

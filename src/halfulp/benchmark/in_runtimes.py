@@ -24,8 +24,8 @@ from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summ
 from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
+from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.onnx.weights import release
 from halfulp.models.run.report import NodeRun, RunReport, sentence, vacuous
 from halfulp.models.source import format_of
 
@@ -33,6 +33,9 @@ Progress = Callable[[str], None]
 
 RUNTIMES = ("onnxruntime", "openvino")
 _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
+_LARGE = (
+    1 << 25
+)  # bytes of weights: two sessions of such a network would take more than three times its memory
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Timed:
 
     Attributes:
         contender: the session that ran; None if it did not run.
-        times: the seconds of each run; all contenders take turns.
+        times: the seconds of each run. The two sessions of a runtime take turns, unless the network is large.
         refused: the reason why it does not run; empty if it runs.
     """
 
@@ -63,18 +66,23 @@ class InRuntime:
         runtime, version: its name and version.
         own: the result with the runtime's own Pow and PRelu.
         ours: the result with halfulp's.
+        in_turns: whether the two took turns; otherwise the first session was released before the second began.
     """
 
     runtime: str
     version: str
     own: Timed
     ours: Timed
+    in_turns: bool = True
 
     @property
     def ratio(self) -> float | None:
-        """The median ratio of the time with halfulp to the time without; None if one of them does not run."""
-        both = self.own.contender and self.ours.contender
-        return ratio(self.ours.times, self.own.times) if both else None
+        """The ratio of the time with halfulp to the time without; None if one of them does not run."""
+        if not (self.own.contender and self.ours.contender):
+            return None
+        if self.in_turns:
+            return ratio(self.ours.times, self.own.times)
+        return self.ours.summary.median / self.own.summary.median
 
     @property
     def difference(self) -> Exactness | None:
@@ -109,8 +117,10 @@ def compare(
 
 def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progress) -> InRuntime:
     """Run a network in a runtime, then release both sessions."""
+    in_turns = sum(array.nbytes for array in network.model.graph.constants.values()) < _LARGE
     found: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
+    times: dict[str, list[float]] = {}
     labels = (runtime, f"{runtime} with halfulp")
     try:
         progress(f"{runtime}: reading")
@@ -125,14 +135,28 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
             except HalfulpError as error:
                 found[label] = error.message
             release()
+            if not in_turns:
+                times |= _measured(calls, seconds / 2, label, progress)
         del prepare
-    progress(f"{runtime}: measuring")
-    times = InterleavedRuns(calls).take(seconds) if calls else {}
+    times |= _measured(calls, seconds, runtime, progress)
     own, ours_too = (
         Timed(refused=each) if isinstance(each, str) else Timed(each, times[label])
         for label, each in found.items()
     )
-    return InRuntime(runtime, version_of(runtime) or "", own, ours_too)
+    return InRuntime(runtime, version_of(runtime) or "", own, ours_too, in_turns)
+
+
+def _measured(
+    calls: dict[str, Call], seconds: float, label: str, progress: Progress
+) -> dict[str, list[float]]:
+    """Return the times of these calls, and release their sessions."""
+    if not calls:
+        return {}
+    progress(f"{label}: measuring")
+    times = InterleavedRuns(calls).take(seconds)
+    calls.clear()
+    release()
+    return times
 
 
 def runtimes_of(path: Path) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call
 from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
-from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import UnsupportedError
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
-from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.source import format_of
 from halfulp.operators import op
 from halfulp.types import TYPES
@@ -270,8 +270,9 @@ class Contender:
 
 
 Prepare = Callable[[bool], tuple[Contender, Call]]
-"""Returns what a network gives in a runtime, with halfulp's kernels or without, and what runs it there; it raises
-HalfulpError where the runtime refuses that."""
+"""Opens a network in a runtime, with halfulp's kernels or without, and returns its results and a call that runs it.
+
+It raises HalfulpError if the runtime refuses the network."""
 
 
 def together(found: Iterable[Exactness]) -> Exactness:

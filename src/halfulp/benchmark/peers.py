@@ -365,7 +365,7 @@ PREPARE: dict[str, Callable[[Case, int], Prepared]] = {
     "jax": _jax,
     "numba": _numba,
 }
-"""By the names of their packages."""
+"""The functions by the names of their packages."""
 
 LIBRARIES = tuple(PREPARE)
 PEERS = LIBRARIES[1:]

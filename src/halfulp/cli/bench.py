@@ -52,7 +52,7 @@ def bench(
     ] = None,
     dims: Annotated[
         list[str] | None,
-        dim_option("The size of a symbolic dim in what is made up."),
+        dim_option("The size of a symbolic dim in made-up inputs."),
     ] = None,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
@@ -60,7 +60,7 @@ def bench(
     seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
     json: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what was measured of a network. - is standard output."),
+        typer.Option(metavar="FILE", help="Write the measurements of a network. - is standard output."),
     ] = None,
 ) -> None:
     """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
@@ -187,7 +187,7 @@ def _network(
     from halfulp.benchmark.network import light, nodes_of
     from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.onnx.weights import release
+    from halfulp.models.onnx.tensors import release
     from halfulp.running import refuse_breaches
 
     check_writable(output)
@@ -196,10 +196,11 @@ def _network(
     if not isinstance(model, Model) or not runtimes:
         raise HalfulpError(
             f"{path}: no runtime that is installed runs it",
-            expected="an ONNX file and onnxruntime or openvino, or an .xml file and openvino",
+            expected="an ONNX or OpenVINO (.xml) file, and a runtime: pip install 'halfulp[onnxruntime]' or"
+            " 'halfulp[openvino]', which alone reads .xml",
         )
     if not any(nodes_of(model.graph)):
-        raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
+        raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
     dim_sizes = sizes(dims, made_up=not inputs)
     del model  # the weights of the copy are mapped
     release()
@@ -218,8 +219,9 @@ def _network(
     say(to, *([told] if told else []))
     to.print(report(rows, nodes))
     say(to, *sentences(rows))
+    turns = " in turns" if all(row.in_turns for row in rows) else ""
     to.print(
-        f"\nThe median of runs in turns, on {threads} thread{'s' * (threads > 1)}, and half the distance of the"
+        f"\nThe median of runs{turns}, on {threads} thread{'s' * (threads > 1)}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"
         " the share of their results that are not correctly\nrounded, given their operands, and how many values off"
         " the farthest is.",
@@ -239,7 +241,7 @@ def _runnable(
     from halfulp.benchmark.network import network_of, watched
     from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.onnx.weights import release
+    from halfulp.models.onnx.tensors import release
     from halfulp.models.run.fitting import fit
 
     progress("running it once for the operands of its Pow and PRelu")

@@ -5,57 +5,66 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from halfulp.cli.output import check_writable, console, is_stdout, people, print_rows, say, write_text
+from halfulp.cli.output import (
+    check_writable,
+    console,
+    is_stdout,
+    people,
+    print_rows,
+    say,
+    working,
+    write_text,
+)
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.installed import has_module
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from halfulp.conformance.allow import Allowed
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import CheckReport
-    from halfulp.conformance.document import Selection
-    from halfulp.conformance.examine import Options
+    from halfulp.conformance.document import Document, Selection
     from halfulp.conformance.targets import TargetSpec
+
+Names = list[str] | None
+Targets = Annotated[
+    Names,
+    typer.Argument(
+        metavar="TARGET",
+        help="onnxruntime, onnxruntime:cuda (a provider), openvino (from ONNX), openvino-native, torch, jax, cupy,"
+        " numpy, onnx-reference, onnx-converter, halfulp, and more (check --list); a module with the interface of"
+        " onnx.backend.base, also one in this folder; or a function of two arrays, as module:f or file.py:f."
+        " Without a name, check takes the first six of these, if installed.",
+        show_default=False,
+    ),
+]
+Commands = Annotated[
+    Names,
+    typer.Option(
+        metavar="'[NAME=]PROGRAM ...'",
+        help="Any other runtime: a program that reads elements on its standard input and writes results; or with"
+        " {model}, {inputs} and {outputs} in it, for an ONNX model, an .npz file to read and one to write; repeat"
+        " for more.",
+    ),
+]
+Libraries = Annotated[
+    Names,
+    typer.Option(
+        metavar="[NAME=]FILE:FUNCTION",
+        help="A function of a C library, double f(double, double), or of floats if its name ends in f.",
+    ),
+]
 
 
 def check(
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TARGET",
-            help="onnxruntime, openvino (from ONNX), openvino-native, torch, jax, cupy, numpy, onnx-reference,"
-            " onnx-converter, halfulp; a module with the interface of onnx.backend.base, also one in this folder; or"
-            " a function of two arrays, as module:f or file.py:f."
-            " All of the first five that are installed if none is given.",
-            show_default=False,
-        ),
-    ] = None,
-    command: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="'[NAME=]PROGRAM ...'",
-            help="Any other runtime: a program that reads elements on its standard input and writes results; or with"
-            " {model}, {inputs} and {outputs} in it, for an ONNX model, an .npz file to read and one to write; repeat"
-            " for more.",
-        ),
-    ] = None,
-    library: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]FILE:FUNCTION",
-            help="A function of a C library, double f(double, double), or of floats if its name ends in f.",
-        ),
-    ] = None,
+    targets: Targets = None,
+    command: Commands = None,
+    library: Libraries = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the targets, installed or not, and how to install them.")
     ] = False,
@@ -64,45 +73,40 @@ def check(
         typer.Option(metavar="NAME", help="Where the targets compute: cpu, or cuda (torch, jax, cupy)."),
     ] = None,
     full: Annotated[
-        bool,
-        typer.Option("--full/--quick", help="All cases, or so many that a target takes about a minute."),
+        bool, typer.Option("--full/--quick", help="All cases, or as many as a target computes in a minute.")
     ] = False,
     operator: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15.")
+        Names, typer.Option(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15.")
     ] = None,
-    version: Annotated[
-        list[str] | None, typer.Option(metavar="N", help="Only these versions of operators.")
-    ] = None,
+    version: Annotated[Names, typer.Option(metavar="N", help="Only these versions of operators.")] = None,
     types: Annotated[
-        list[str] | None,
+        Names,
         typer.Option(
             metavar="T[,T]", help="Only where an input has this type, or the inputs have these two."
         ),
     ] = None,
     group: Annotated[
-        list[str] | None,
+        Names,
         typer.Option(
             metavar="NAME",
             help="Only these cases: values, special, edge, hard, broadcast, invalid, reproducibility.",
         ),
     ] = None,
     case: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Only the cases with this id, in which * stands for any text."),
+        Names, typer.Option(metavar="ID", help="Only the cases with this id, in which * stands for any text.")
     ] = None,
     no_invalid: Annotated[bool, typer.Option("--no-invalid", help="No models that must be refused.")] = False,
     json: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write all that was found: a document, or a list of them. - is standard output.",
-        ),
+        typer.Option(metavar="FILE", help="Write all findings: a document, or a list. - is standard output."),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Run the rest of a check that Ctrl-C ended, and complete --json FILE."),
+    ] = False,
     html: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write one self-contained page with all of it. - is standard output."
-        ),
+        typer.Option(metavar="FILE", help="Write one self-contained page. - is standard output."),
     ] = None,
     export: Annotated[
         Path | None,
@@ -114,7 +118,7 @@ def check(
         str,
         typer.Option(
             metavar="onnx|npy|csv|c",
-            help="What --export writes: ONNX backend tests, .npy files, a table of all elements by their bits, or"
+            help="The form of --export: ONNX backend tests, .npy files, a table of all elements by their bits, or"
             " the same as arrays of C.",
         ),
     ] = "onnx",
@@ -129,12 +133,14 @@ def check(
     ] = None,
     time_limit: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.01, max=86400, help="For a case; who takes longer hangs."),
+        typer.Option(
+            metavar="SECONDS", min=0.01, max=86400, help="For a case; a target that takes longer hangs."
+        ),
     ] = 10.0,
     processes: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, max=256, help="Of a target at a time; one per processor if not given."
+            metavar="N", min=1, max=256, help="Processes of a target at a time; one per processor by default."
         ),
     ] = None,
     fail_on: Annotated[
@@ -157,42 +163,42 @@ def check(
     Example: halfulp check onnxruntime openvino --html report.html
     """
     # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
-    from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.case import GROUPS
     from halfulp.conformance.check import selection
-    from halfulp.conformance.document import dumps, faults
+    from halfulp.conformance.document import dumps, faults, load, load_allowed
     from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.export import FORMATS
-    from halfulp.conformance.grade import GRADES
-    from halfulp.conformance.report import ci, terminal
-    from halfulp.conformance.targets import find, find_command, find_library, on_device
+    from halfulp.conformance.judge import GRADES
+    from halfulp.conformance.report import terminal
+    from halfulp.conformance.targets import BUILT_IN, on_device
 
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a module in this folder can be a target
     if no_invalid:
         group = [name for name in _listed(group) or GROUPS if name != "invalid"]
     if list_:
-        print_rows(console(), ("target", "installed", "to install it"), list(_listing()), ())
+        rows = [(s.name, "yes" if has_module(s.package) else "", s.install) for s in BUILT_IN.values()]
+        print_rows(console(), ("target", "installed", "to install it"), rows, ())
         return
-    named = [*map(find, targets or []), *map(find_command, command or []), *map(find_library, library or [])]
-    specs = _distinct(named)
-    if device is not None:
-        specs = [on_device(spec, device) for spec in specs or _having(device)]
+    specs = find_all(targets, command, library)
     chosen = selection(_listed(operator), _listed(version), types or [], _listed(group), case or [])
-    if not specs and (export is None or json is not None or html is not None or junit is not None):
-        specs = _installed(chosen)
+    if not specs and (device or export is None or json is not None or html is not None or junit is not None):
+        specs = _installed(chosen, device)
+    if device is not None:
+        specs = [on_device(spec, device) for spec in specs]
     allowed = None if allow is None else load_allowed(allow)
-    check_writable(json)  # now, not after a long run
-    check_writable(html)
-    check_writable(junit)
-    if fail_on not in GRADES:
-        raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
-    if format not in FORMATS:
-        raise HalfulpError(f"--format {format[:80]}; {did_you_mean(format, FORMATS)}")
+    for file in (json, html, junit):  # now, not after a long run
+        check_writable(file)
+    for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
+        if name not in known:
+            raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
     if json is not None and html is not None and json.resolve() == html.resolve():
         raise HalfulpError(f"{json}: --json and --html can't write the same file")
+    if resume and (json is None or not json.is_file()):
+        raise HalfulpError("--resume needs the document of an interrupted check: --json FILE")
+    earlier = load(json) if resume and json is not None else []
     page = None if html is None else _page()
     mode: Mode = "full" if full else "quick"
     if export is not None:
@@ -200,155 +206,118 @@ def check(
         typer.echo(said, err=is_stdout(json) or is_stdout(html))
     if not specs:
         return
-    options = Options(ulp, time_limit, threads=processors())
-    reports = _check_all(specs, mode, chosen, options, processes, dask, allowed)
+    reports = _check_all(
+        specs,
+        earlier,
+        mode=mode,
+        selection=chosen,
+        options=Options(ulp, time_limit, threads=processors()),
+        processes=processes,
+        dask=dask,
+        allowed=allowed,
+    )
     documents = [report.document for report in reports]
     if json is not None:
         write_text(json, dumps(documents))
     if html is not None and page is not None:
         write_text(html, page.render(documents))
     if junit is not None:
-        write_text(junit, ci.junit(documents))
+        write_text(junit, terminal.junit(documents))
     terminal.show(documents, people(json, html, junit), page="the page" if is_stdout(html) else html)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(json, html, junit), *ci.github(documents))
+        say(people(json, html, junit), *terminal.github(documents))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
             typer.echo(f"{where}: nothing of this kind was found: {entry}", err=True)
     if any(report.interrupted for report in reports):
-        typer.echo("interrupted: this is what was done until then", err=True)
+        again = f"; --resume --json {json} runs the rest" if json is not None and not is_stdout(json) else ""
+        typer.echo(f"interrupted: these are the results so far{again}", err=True)
         raise typer.Exit(130)
     if any(faults(document, fail_on) for document in documents):
         raise typer.Exit(1)
 
 
-def _listing() -> Iterator[tuple[str, str, str]]:
-    from halfulp.conformance.targets import BUILT_IN
+def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSpec]:
+    """Return the named targets. The second one of a name is numbered, so that reports distinguish them."""
+    from halfulp.conformance.targets import find, find_command, find_library
 
-    for spec in BUILT_IN.values():
-        yield spec.name, "yes" if has_module(spec.package) else "", spec.install
+    finders = ((find, targets), (find_command, commands), (find_library, libraries))
+    specs = [finder(name) for finder, names in finders for name in names or []]
+    seen: Counter[str] = Counter()
+    for place, spec in enumerate(specs):
+        seen[spec.name] += 1
+        if seen[spec.name] > 1:
+            specs[place] = replace(spec, name=f"{spec.name} ({seen[spec.name]})")
+    return specs
 
 
-def _check_all(
-    specs: list[TargetSpec],
-    mode: Mode,
-    chosen: Selection,
-    options: Options,
-    processes: int | None,
-    dask: str | None,
-    allowed: Allowed | None,
-) -> list[CheckReport]:
+def _check_all(specs: list[TargetSpec], earlier: list[Document], **arguments: Any) -> list[CheckReport]:
     """Check one target after the other, and show the progress."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[found]}", markup=False),
-        TimeElapsedColumn(),
-    )
+    done = {document["target"]["name"]: document for document in earlier}
     reports = []
     for spec in specs[1:]:
         with Process(spec) as process:
             process.start()  # a target that cannot be loaded fails before the first run
-    errors = Console(stderr=True)
-    with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
+    with working() as tell:
         for spec in specs:
-            task = bars.add_task(spec.name, total=None, found="")
 
-            def show(state: Progress, task: TaskID = task) -> None:
-                found = f"{state.cases} cases, {state.faults} faults"
-                bars.update(task, completed=state.done, total=state.total, found=found)
+            def show(state: Progress, name: str = spec.name) -> None:
+                rows = f"{state.done} of {state.total} operator versions and types"
+                if tell is not None:
+                    tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
-            reports.append(
-                check_target(
-                    spec,
-                    mode=mode,
-                    selection=chosen,
-                    options=options,
-                    processes=processes,
-                    dask=dask,
-                    allowed=allowed,
-                    progress=show,
-                )
-            )
+            reports.append(check_target(spec, **arguments, resume=done.get(spec.name), progress=show))
             if reports[-1].interrupted:
                 break
     return reports
 
 
 def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit: float) -> str:
-    from rich.console import Console
-
     from halfulp.conformance.cases import cases
     from halfulp.conformance.check import narrowed
     from halfulp.conformance.export import export
 
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
-    with Console(stderr=True).status("writing cases"):
+    with working() as tell:
+        if tell is not None:
+            tell("writing cases")
         found = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
     return (
         f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
-        f" {found.left_out} that can't be said so left out"
+        f" {found.left_out} that this form cannot express left out"
     )
 
 
-def _installed(chosen: Selection) -> list[TargetSpec]:
+def _installed(chosen: Selection, device: str | None) -> list[TargetSpec]:
     """Return the installed runtimes that accept any of the chosen cases, and print their names.
 
     Raises:
-        HalfulpError: there are none.
+        HalfulpError: no such runtime is installed.
     """
     from halfulp.conformance.check import has_cases
     from halfulp.conformance.targets import installed
 
-    specs = [spec for spec in installed() if has_cases(spec, chosen)]
+    specs = [spec for spec in installed() if device is None or device in spec.devices]
+    if device is not None and not specs:
+        raise HalfulpError(f"no runtime that computes on {device} is installed")
+    specs = [spec for spec in specs if has_cases(spec, chosen)]
     if not specs:
         raise HalfulpError(
             "nothing to check: no runtime that takes this is installed; install one, such as onnxruntime, or name"
             " a target that halfulp brings, such as numpy, or give --command"
         )
-    typer.echo(
-        f"no target is named; checking what is installed: {', '.join(s.name for s in specs)}", err=True
-    )
+    names = ", ".join(spec.name for spec in specs)
+    typer.echo(f"no target is named; checking the installed runtimes: {names}", err=True)
     return specs
 
 
-def _having(device: str) -> list[TargetSpec]:
-    """Return the installed runtimes that can compute on a device.
-
-    Raises:
-        HalfulpError: there are none.
-    """
-    from halfulp.conformance.targets import installed
-
-    specs = [spec for spec in installed() if device in spec.devices]
-    if not specs:
-        raise HalfulpError(f"no runtime that computes on {device} is installed")
-    return specs
-
-
-def _listed(values: list[str] | None) -> list[str]:
+def _listed(values: Names) -> list[str]:
     """Return names that were given separately or as lists with commas."""
     return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
-
-
-def _distinct(specs: list[TargetSpec]) -> list[TargetSpec]:
-    """Number the targets that have equal names, so that reports can distinguish them."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for spec in specs:
-        seen[spec.name] += 1
-        count = seen[spec.name]
-        numbered.append(spec if count == 1 else replace(spec, name=f"{spec.name} ({count})"))
-    return numbered
 
 
 def _page() -> ModuleType:

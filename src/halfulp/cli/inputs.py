@@ -43,7 +43,7 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
             unknown = entries.keys() - declared.keys()
             if unknown:
                 raise HalfulpError(
-                    f"{argument}: entry {min(unknown)!r} is no input of {model.file}",
+                    f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
                     expected=", ".join(map(repr, declared)),
                 )
         elif not (name and equals and file):
@@ -105,7 +105,7 @@ def _read(path: Path, declared: Value) -> Array:
         return read_pb(path)
     if path.suffix == ".npy":
         return open_npy(path, _dtype(declared)).map()
-    raise HalfulpError(f"{path}: not a kind of file that is read here", expected=".npy, .npz or .pb")
+    raise HalfulpError(f"{path}: unsupported input file type", expected=".npy, .npz or .pb")
 
 
 def _dtype(declared: Value) -> np.dtype[Any] | None:

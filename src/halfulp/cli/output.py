@@ -65,7 +65,7 @@ def check_not_read(output: Path, sources: Iterable[Path], *, force: bool) -> Non
     """
     if not force and output.exists() and any(path.exists() and path.samefile(output) for path in sources):
         raise HalfulpError(
-            f"{output}: is what is read, and would be replaced; name another file, or add --force"
+            f"{output}: is an input, which would be replaced; name another file, or add --force"
         )
 
 

@@ -76,7 +76,7 @@ def run(
         ),
     ] = Engine.auto,
 ) -> None:
-    """Evaluate a model and print which engine evaluated which node, and what came out.
+    """Evaluate a model and print which engine evaluated each node, and the ranges of the outputs.
 
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """

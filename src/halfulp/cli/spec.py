@@ -18,14 +18,16 @@ _NARROWEST = 60
 def spec(
     id: Annotated[
         str | None,
-        typer.Argument(metavar="OPERATOR", help="Such as onnx.Pow-12; without it, what there is is listed."),
+        typer.Argument(
+            metavar="OPERATOR", help="For example onnx.Pow-12. Without it, all versions are listed."
+        ),
     ] = None,
     diff: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="An older version: say after the page what changed since."),
+        typer.Option(metavar="ID", help="An older version: print the changes since it after the page."),
     ] = None,
 ) -> None:
-    """Print the page of an operator version, or the list of them; with --diff, then what changed since another one.
+    """Print the page of an operator version, or the list of them; with --diff also the changes since another version.
 
     Example: halfulp spec onnx.Pow-12 --diff onnx.Pow-7
     """

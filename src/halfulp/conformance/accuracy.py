@@ -2,18 +2,21 @@
 
 Operands are drawn from three ranges: ``ordinary`` (bases from 0.01 to 10, exponents from -4 to 4), ``wide`` (bases of
 all sizes, with powers of all sizes), and ``hard`` (the hard cases of ``worst_cases``). A search then climbs from the
-worst of them: it tries their neighbours, and goes on from the worst of those.
+worst of them: it tries their neighbours, and goes on from the worst of those. Of a 16-bit type all pairs can be tried.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import platform
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,39 +24,62 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases import cases
-from halfulp.conformance.cases.operands import Pairs, Random, bases, cast, exponents, joined, result_logs
+from halfulp.conformance.cases.operands import (
+    Pairs,
+    Random,
+    bases,
+    cast,
+    exponents,
+    joined,
+    outer,
+    result_logs,
+)
 from halfulp.conformance.cases.values import hard_pairs
 from halfulp.conformance.examine import Examiner
 from halfulp.conformance.floats import codes, float_type, from_codes
-from halfulp.conformance.judge import FAULTS, Outcome, decimal, distances
+from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module
+from halfulp.models.files import read_text
 from halfulp.operators import instruction_set
 from halfulp.operators import pow as exact_pow
 from halfulp.types import FLOATS, TYPES
 
 SCHEMA = "halfulp.accuracy/1"
-RANGES = ("ordinary", "wide", "hard", "search")
+ALL_PAIRS = "all pairs"
+RANGES = ("ordinary", "wide", "hard", "search", ALL_PAIRS)
 OPERATOR = "onnx.Pow-15"
 DEFAULT = ("float64", "float32", "float16", "bfloat16")
 
 _PIECE = 7  # shorter than the vectors of float32
 _WHOLE = 1001
+_LARGEST = 1 << 24
 _KEPT = 64  # the worst pairs that the search climbs from
+_BASES = 16  # the number of bases in a part of all pairs
+_EVERY = 1 << 16
 
 
 @dataclass(frozen=True)
 class Range:
     """The results on one range of operands."""
 
-    elements: int
-    misrounded: int
-    special: int  # elements with an infinity, a NaN or a zero's sign gone wrong
-    max_ulp: float  # the error of the worst other element, in ulps of the exact power
-    worst: (
-        dict[str, str] | None
-    )  # that element, or one of ``special`` if there is none: x, y, expected, got and bits
+    elements: int = 0
+    misrounded: int = 0
+    special: int = 0  # elements with an infinity, a NaN or a zero's sign gone wrong
+    max_ulp: float = 0  # the error of the worst other element, in ulps of the exact power
+    # That element, or one of ``special`` if nothing else is wrong: x, y, expected and got, as decimal and bits.
+    worst: Mapping[str, str] | None = None
+
+    def __add__(self, other: Range) -> Range:
+        first = self.max_ulp >= other.max_ulp if self.worst and other.worst else self.worst
+        return Range(
+            self.elements + other.elements,
+            self.misrounded + other.misrounded,
+            self.special + other.special,
+            max(self.max_ulp, other.max_ulp),
+            self.worst if first else other.worst,
+        )
 
 
 @dataclass(frozen=True)
@@ -68,6 +94,11 @@ class TypeAccuracy:
     differs: list[str] = field(default_factory=list)  # the surroundings on which bits depend
     message: str | None = None  # why the type could not be measured
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether Ctrl-C did not end the measurement of all pairs."""
+        return self.ranges.get(ALL_PAIRS, Range(_EVERY**2)).elements == _EVERY**2
+
 
 def measure(
     examiner: Examiner,
@@ -75,25 +106,41 @@ def measure(
     *,
     count: int = 1 << 16,
     rounds: int = 12,
+    exhaustive: bool = False,
+    done: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[TypeAccuracy]:
-    """Measure a target's powers of each type with exponents of that type, but for types that it does not offer.
+    """Measure a target's powers of each type that it offers, with exponents of that type.
 
     Args:
         examiner: the target.
         types: floating types.
         count: the elements of a range.
         rounds: the steps of the search.
+        exhaustive: whether to try all pairs of 16-bit types, too. Ctrl-C then ends the measurement.
+        done: the document of an earlier measurement, to be continued.
         tell: a callback that is called with a line before each part.
     """
-    measured = []
+    known = {entry["type"]: entry for entry in (done or {"types": []})["types"]}
+    measured: list[TypeAccuracy] = []
     for name in types:
         if name not in FLOATS:
             raise HalfulpError(f"accuracy is measured of floating types, not of {name}")
-        if examiner.spec.takes_types(OPERATOR, (name, name)):
-            tell(f"{examiner.spec.name}: {name}")
-            found = _of_type(examiner, name, count, rounds)
-            measured += [] if found is None else [found]
+        if not examiner.spec.takes_types(OPERATOR, (name, name)):
+            continue
+        tell(f"{examiner.spec.name}: {name}")
+        if name in known:
+            ranges = {label: Range(**found) for label, found in known[name]["ranges"].items()}
+            found = TypeAccuracy(**known[name] | {"ranges": ranges})
+        elif (taken := _of_type(examiner, name, count, rounds)) is not None:
+            found = taken
+        else:
+            continue
+        if exhaustive and TYPES[name].bits == 16 and found.message is None:
+            found.ranges[ALL_PAIRS] = _all_pairs(examiner, name, found.ranges.get(ALL_PAIRS, Range()), tell)
+        measured.append(found)
+        if not found.is_complete:
+            break
     return measured
 
 
@@ -104,14 +151,11 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     wide = Pairs(x, exponents(x, result_logs(name, random, count), name, random))
     ranges: dict[str, Range] = {}
     seeds: list[Pairs] = []
-    for label, pairs in (("ordinary", ordinary), ("wide", wide), ("hard", hard_pairs(name, name))):
+    for label, pairs in zip(RANGES, (ordinary, wide, hard_pairs(name, name)), strict=False):
         found = _run(examiner, name, pairs)
         if isinstance(found, Outcome):
-            return (
-                None
-                if found.kind == "not offered"
-                else TypeAccuracy(name, message=f"{found.kind}: {found.message}")
-            )
+            message = f"{found.kind}: {found.message}"
+            return None if found.kind == "not offered" else TypeAccuracy(name, message=message)
         ranges[label], worst = _range(name, pairs, found)
         seeds.append(worst)
     ranges["search"] = _search(examiner, name, joined(*seeds), random, count, rounds)
@@ -132,41 +176,31 @@ def _range(name: str, pairs: Pairs, got: Array) -> tuple[Range, Pairs]:
     with np.errstate(all="ignore"):
         expected = np.asarray(exact_pow(*pairs))
         steps, special = distances(expected, got)
-        errors = np.where(special, -1, _errors(pairs, expected, got, steps))
+        errors = np.where(special, -1, 0).astype(np.float64)
+        errors[steps > 0] = _errors(*(array[steps > 0] for array in (*pairs, expected, got)))
     order = np.argsort(-errors, kind="stable")[:_KEPT]
-    place = int(order[0]) if len(order) else None
-    far = 0.0 if place is None else max(float(errors[place]), 0)
-    worst = None
-    if special.any() and not far:
-        place = int(special.argmax())
-    if place is not None and (far or special.any()):
-        worst = {
-            key: f"{decimal(each)} 0x{int(codes(np.asarray(each))):0{2 * each.itemsize}x}"
-            for key, each in zip(
-                ("x", "y", "expected", "got"),
-                (pairs.x[place], pairs.y[place], expected[place], got[place]),
-                strict=True,
-            )
-        }
-        far = _exact_error(pairs.x[place], pairs.y[place], got[place], name) if not special[place] else far
+    far, worst = 0.0, None
+    if special.any() or (errors > 0).any():
+        place = int(order[0]) if errors[order[0]] > 0 else int(special.argmax())
+        elements = (pairs.x[place], pairs.y[place], expected[place], got[place])
+        texts = [" ".join(shown(element).values()) for element in elements]
+        worst = dict(zip(("x", "y", "expected", "got"), texts, strict=True))
+        if not special[place]:
+            far = _exact_error(pairs.x[place], pairs.y[place], got[place], name)
     misrounded = int(((steps > 0) | special).sum())
-    return Range(got.size, misrounded, int(special.sum()), far, worst), Pairs(pairs.x[order], pairs.y[order])
+    found = Range(got.size, misrounded, int(special.sum()), far, worst)
+    return found, Pairs(pairs.x[order], pairs.y[order])
 
 
-def _errors(pairs: Pairs, expected: Array, got: Array, steps: Array) -> Array:
+def _errors(x: Array, y: Array, expected: Array, got: Array) -> Array:
     """Return approximate errors in ulps: exact enough to order elements, by longer arithmetic where NumPy has it."""
     long: Any = np.longdouble
-    x, y, near = (array.astype(np.float64).astype(long) for array in (*pairs, got))
-    power = np.power(x, y)
-    spacing = _spacing(expected)
-    errors = np.abs(near - power) / spacing
-    return np.where(np.isfinite(errors.astype(np.float64)) & (steps > 0), errors, 0).astype(np.float64)
-
-
-def _spacing(array: Array) -> Array:
-    facts = float_type(array.dtype.name)
-    _, exponent = np.frexp(array.astype(np.float64))
-    return np.asarray(np.ldexp(np.longdouble(1), np.maximum(exponent - facts.digits, facts.least_exponent)))
+    facts = float_type(expected.dtype.name)
+    _, exponent = np.frexp(expected.astype(np.float64))
+    spacing = np.ldexp(long(1), np.maximum(exponent - facts.digits, facts.least_exponent))
+    x, y, near = (array.astype(np.float64).astype(long) for array in (x, y, got))
+    errors = (np.abs(near - np.power(x, y)) / spacing).astype(np.float64)
+    return np.where(np.isfinite(errors), errors, 0)
 
 
 def _exact_error(x: Any, y: Any, got: Any, name: str) -> float:
@@ -182,20 +216,16 @@ def _exact_error(x: Any, y: Any, got: Any, name: str) -> float:
 
 def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: int, rounds: int) -> Range:
     """Climb from the worst pairs: their neighbours, near and far, are tried, and the worst of all are kept."""
-    total = misrounded = special = 0
-    best: Range | None = None
-    facts = float_type(name)
-    for number in range(rounds):
-        seeds = [random.choose(np.arange(worst.x.size), count)] if worst.x.size else []
-        if not seeds:
-            break
+    total, facts = Range(), float_type(name)
+    for number in range(rounds if worst.x.size else 0):
+        seeds = random.choose(np.arange(worst.x.size), count)
         # From a whole binade down to single ulps.
         reach = random.spread(0, max(facts.digits - number, 2), count)
         moved = []
         for array in worst:
             steps = np.rint(reach * random.uniform(-1, 1, count)).astype(np.int64)
             steps = np.where(random.choose([True, False], count), steps, random.integers(-2, 3, count))
-            bits = codes(array[seeds[0]]).astype(np.uint64) + steps.view(np.uint64)  # modulo 2^64
+            bits = codes(array[seeds]).astype(np.uint64) + steps.view(np.uint64)  # modulo 2^64
             moved.append(from_codes(bits.astype(f"u{array.itemsize}"), name))
         finite = np.isfinite(moved[0].astype(np.float64)) & np.isfinite(moved[1].astype(np.float64))
         pairs = Pairs(*(np.where(finite, each, np.array(1).astype(each.dtype)) for each in moved))
@@ -203,24 +233,36 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
         if isinstance(found, Outcome):
             break
         here, candidates = _range(name, pairs, found)
-        total, misrounded, special = (
-            total + here.elements,
-            misrounded + here.misrounded,
-            special + here.special,
-        )
-        if best is None or here.max_ulp > best.max_ulp:
-            best = here
-        again = joined(candidates, Pairs(worst.x[:_KEPT], worst.y[:_KEPT]))
-        worst = Pairs(again.x[: 2 * _KEPT], again.y[: 2 * _KEPT])
-    return Range(total, misrounded, special, best.max_ulp if best else 0, best.worst if best else None)
+        total += here
+        worst = joined(candidates, Pairs(worst.x[:_KEPT], worst.y[:_KEPT]))
+    return total
+
+
+def _all_pairs(examiner: Examiner, name: str, total: Range, tell: Callable[[str], None]) -> Range:
+    """Add the remaining pairs of a 16-bit type to ``total``, until the last pair or Ctrl-C."""
+    values = from_codes(np.arange(_EVERY), name)
+    try:
+        while total.elements < _EVERY**2:
+            tell(f"{examiner.spec.name}: {name}, {total.elements / _EVERY**2:.1%} of all pairs")
+            first = total.elements // _EVERY
+            pairs = outer(values[first : first + _BASES], values)
+            found = _run(examiner, name, pairs)
+            if isinstance(found, Outcome):
+                raise HalfulpError(f"{examiner.spec.name}, {name}: {found.kind}: {found.message}")
+            total += _range(name, pairs, found)[0]
+    except KeyboardInterrupt:
+        tell("interrupted")
+    return total
+
+
+def _quick(name: str, group: str) -> list[Case]:
+    chosen = cases(operators=[OPERATOR], types=[f"{name},{name}"])
+    return [case for case in chosen if case.group == group]
 
 
 def _special(examiner: Examiner, name: str) -> tuple[int, int, str]:
     """Return how many pairs of special values are wrong, how many there are, and an example."""
-    chosen = [
-        case for case in cases(operators=[OPERATOR], types=[f"{name},{name}"]) if case.group == "special"
-    ]
-    results = examiner.examine(chosen)
+    results = examiner.examine(_quick(name, "special"))
     example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
     found = [result.judgement for result in results]
     return sum(each.wrong for each in found), sum(each.elements for each in found), example
@@ -228,12 +270,7 @@ def _special(examiner: Examiner, name: str) -> tuple[int, int, str]:
 
 def _surroundings(examiner: Examiner, name: str, wide: Pairs) -> list[str]:
     """Return the surroundings on which bits depend, by the quick cases, and hard cases in short pieces."""
-    chosen = [
-        case
-        for case in cases(operators=[OPERATOR], types=[f"{name},{name}"])
-        if case.group == "reproducibility"
-    ]
-    differing = _differing(examiner, chosen) | surroundings(
+    differing = _differing(examiner, _quick(name, "reproducibility")) | surroundings(
         examiner, OPERATOR, name, joined(hard_pairs(name, name), wide)
     )
     return [aspect for aspect in ASPECTS if aspect in differing]
@@ -257,33 +294,28 @@ def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> 
 
 def pieces(id: str, operator: str, x: Array, y: Array) -> Iterable[Case]:
     """Yield a case, and then the same elements in many short cases. A scalar y is a constant."""
-    constants = frozenset() if y.ndim else frozenset({1})
-    yield Case(id, operator, "reproducibility", (x, y), constants=constants)
+    whole = Case(id, operator, "reproducibility", (x, y), constants=frozenset() if y.ndim else frozenset({1}))
+    yield whole
     for start in range(0, x.size, _PIECE):
         places = np.arange(start, min(start + _PIECE, x.size))
-        yield Case(
-            f"{id} {start}",
-            operator,
-            "reproducibility",
-            (x[places], y[places] if y.ndim else y),
-            constants=constants,
-            aspect="position",
-            compared_with=id,
-            positions=places,
-        )
+        inputs = (x[places], y[places] if y.ndim else y)
+        piece = replace(whole, id=f"{id} {start}", inputs=inputs, positions=places)
+        yield replace(piece, aspect="position", compared_with=id)
 
 
 def _scalars(operator: str, name: str, x: Array) -> Iterable[Case]:
     for number in (2, 3, 0.5, -1):
         y = np.array(number).astype(x.dtype)
         id = f"{operator}/{name},{name}/reproducibility/filled {number:g}"
-        yield Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
-        yield Case(
-            f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", compared_with=id
-        )
+        filled = Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
+        yield filled
+        yield replace(filled, id=f"{id} once", inputs=(x, y), aspect="scalar exponent", compared_with=id)
 
 
 # --- documents -----------------------------------------------------------------------------------
+
+_STYLE = "body{font:16px/1.5 sans-serif;margin:2em}table{border-collapse:collapse}"
+_STYLE += "td,th{border:1px solid #999;padding:.3em .6em;text-align:left}:root{color-scheme:light dark}"
 
 
 def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccuracy]) -> dict[str, Any]:
@@ -299,33 +331,51 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
     }
 
 
-HEADERS = ("target", "type", *(f"misrounded, {label}" for label in RANGES[:3]), "worst ulp")
-HEADERS += ("special values wrong", "bits depend on")
+def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
+    """Return the documents of a measurement to be continued; none unless ``resume``.
+
+    Raises:
+        HalfulpError: the file is missing, or has other content.
+    """
+    if not resume:
+        return []
+    if path is None or not path.is_file():
+        raise HalfulpError("--resume needs the file of an earlier measurement: --json FILE")
+    try:
+        found: list[dict[str, Any]] = json.loads(read_text(path, _LARGEST))
+        for each in found:
+            [Range(**ranges) for entry in each["types"] for ranges in entry["ranges"].values()]
+            [TypeAccuracy(**entry) for entry in each["types"]]
+            str(each["target"]["name"])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise HalfulpError(f"{path}: not a document of {SCHEMA}") from None
+    return found
 
 
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """Return a row of texts for each target and type, below ``HEADERS``."""
-    rows = []
-    for each in documents:
-        versions = each["target"]["versions"]
-        version = versions.get(each["target"]["name"]) or next(iter(versions.values()), "")
-        for entry in each["types"]:
-            cells = [f"{each['target']['name']} {version}".strip(), entry["type"]]
-            if entry["message"]:
-                rows.append([*cells, entry["message"][:80], *[""] * (len(HEADERS) - 3)])
-                continue
-            ranges = entry["ranges"].values()
-            shares = [
-                100 * found["misrounded"] / max(found["elements"], 1)
-                for found in list(ranges)[: len(RANGES) - 1]
-            ]
-            worst = f"{max(found['max_ulp'] for found in ranges):.4g}"
-            if any(found["special"] for found in ranges):
-                worst += ", and infinities or NaN"
-            wrong = f"{entry['special_wrong']} of {entry['special_values']}"
-            depends = ", ".join(entry["differs"]) or "nothing"
-            rows.append([*cells, *(f"{share:.3g} %" for share in shares), worst, wrong, depends])
+    """Return the headers, and a row of texts for each target and type."""
+    entries = [(each, entry) for each in documents for entry in each["types"]]
+    shares = [*RANGES[:3], *[ALL_PAIRS] * any(ALL_PAIRS in entry["ranges"] for _, entry in entries)]
+    headers = ["target", "type", *(f"misrounded, {label}" for label in shares), "worst ulp"]
+    rows = [[*headers, "special values wrong", "bits depend on"]]
+    for each, entry in entries:
+        name, versions = each["target"]["name"], each["target"]["versions"]
+        version = versions.get(name) or next(iter(versions.values()), "")
+        cells, ranges = [f"{name} {version}".strip(), entry["type"]], entry["ranges"]
+        if entry["message"]:
+            cells.append(entry["message"][:80])
+        else:
+            cells += [_share(ranges.get(label)) for label in shares]
+            special = ", and infinities or NaN" * any(found["special"] for found in ranges.values())
+            cells.append(f"{max(found['max_ulp'] for found in ranges.values()):.4g}{special}")
+            cells.append(f"{entry['special_wrong']} of {entry['special_values']}")
+            cells.append(", ".join(entry["differs"]) or "nothing")
+        rows.append(cells + [""] * (len(rows[0]) - len(cells)))
     return rows
+
+
+def _share(found: Mapping[str, Any] | None) -> str:
+    return "" if found is None else f"{100 * found['misrounded'] / max(found['elements'], 1):.3g} %"
 
 
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
@@ -333,34 +383,46 @@ def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
     lines = []
     for each in documents:
         for entry in each["types"]:
-            found = max(entry["ranges"].values(), key=lambda one: one["max_ulp"], default=None)
-            special = next(
-                (one for one in entry["ranges"].values() if one["special"] and not one["max_ulp"]), found
-            )
-            texts = [_pair(one["worst"]) for one in (found, special) if one is not None and one["worst"]]
+            ranges = entry["ranges"].values()
+            far = max(ranges, key=lambda found: found["max_ulp"], default=None)
+            special = next((found for found in ranges if found["special"] and not found["max_ulp"]), far)
+            worst = [found["worst"] for found in (far, special) if found is not None and found["worst"]]
+            texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in worst]
             texts += [entry["special_example"]] if entry["special_example"] else []
             if texts:
                 lines.append(f"{each['target']['name']}, {entry['type']}: {'; '.join(dict.fromkeys(texts))}")
     return lines
 
 
-def _pair(worst: dict[str, str]) -> str:
-    return "({x}) ^ ({y}) gives {got}, not {expected}".format(**worst)
-
-
-def as_csv(documents: Iterable[dict[str, Any]]) -> str:
+def as_csv(documents: Sequence[dict[str, Any]]) -> str:
     """Return the table as CSV, with the worst pairs of each range by their bits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*HEADERS, *(f"{label}, worst" for label in RANGES)])
-    listed = list(documents)
-    entries = [entry for each in listed for entry in each["types"]]
-    for row, entry in zip(table(listed), entries, strict=True):
-        worst = [(entry["ranges"].get(label) or {}).get("worst") or {} for label in RANGES]
+    headers, *rows = table(documents)
+    entries = [entry for each in documents for entry in each["types"]]
+    labels = [label for label in RANGES if label != ALL_PAIRS or f"misrounded, {label}" in headers]
+    writer.writerow([*headers, *(f"{label}, worst" for label in labels)])
+    for row, entry in zip(rows, entries, strict=True):
+        worst = [(entry["ranges"].get(label) or {}).get("worst") or {} for label in labels]
         writer.writerow(
             [*row, *("; ".join(f"{key} {value}" for key, value in each.items()) for each in worst)]
         )
     return text.getvalue()
+
+
+def as_html(documents: Sequence[dict[str, Any]]) -> str:
+    """Return one page with the table and the worst pairs, which loads nothing else."""
+    headers, *rows = ([escape(cell) for cell in row] for row in table(documents))
+    lines = [f"<tr><th>{'<th>'.join(headers)}", *(f"<tr><td>{'<td>'.join(row)}" for row in rows)]
+    worst = "\n".join(f"<li>{escape(line)}" for line in worst_pairs(documents))
+    runs = {f"{each['run']['machine']}, {each['run']['date']}" for each in documents}
+    return (
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
+        f"<title>How exact powers are</title><style>{_STYLE}</style>\n<h1>How exact powers are</h1>\n<table>\n"
+        + "\n".join(lines)
+        + f"\n</table>\n<h2>The worst pairs</h2>\n<ul>\n{worst}\n</ul>\n"
+        + f"<p>halfulp accuracy, {escape('; '.join(sorted(runs)))}. The errors are lower bounds.</p>\n</html>\n"
+    )
 
 
 def check_oracle() -> None:

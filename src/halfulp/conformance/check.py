@@ -15,12 +15,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
-from halfulp.conformance.allow import Allowed, Entry
-from halfulp.conformance.allow import load as load_allowed
 from halfulp.conformance.case import GROUPS, Case, Mode, parse
 from halfulp.conformance.cases import cases as cases_of
 from halfulp.conformance.cases import chosen_types, has_types, selected, type_pairs
-from halfulp.conformance.document import Document, Result, Selection, document, dumps, faults, run_entry
+from halfulp.conformance.document import (
+    Allowed,
+    Document,
+    Entry,
+    Result,
+    Selection,
+    TargetEntry,
+    document,
+    done_rows,
+    dumps,
+    faults,
+    joined,
+    load_allowed,
+    run_entry,
+)
 from halfulp.conformance.examine import Options, locally, on_dask, processors
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT, Process
@@ -103,6 +115,7 @@ def check(
     processes: int | None = None,
     dask: str | None = None,
     allow: Path | str | None = None,
+    resume: Document | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Compare a runtime with the exact result of every operator version, type pair and corner.
@@ -121,15 +134,17 @@ def check(
         ulp_limit: the distance in representable values up to which a floating result is ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
         processes: the number of processes at a time; one for each processor if not given.
-        dask: the address of a Dask scheduler, on whose workers to run instead.
+        dask: the address of a Dask scheduler; the run is distributed over its workers.
         allow: a file of findings that are known, as docs/check.md describes it.
+        resume: the document of an interrupted check with the same arguments. Its operator versions and types are not
+            run again.
         progress: a callback that is called after each operator version and types.
 
     Returns:
-        The report: print it, or take its ``document``. Ctrl-C ends the run, and returns the report of what is done.
+        The report: print it, or take its ``document``. Ctrl-C ends the run, and the report has the results so far.
 
     Raises:
-        HalfulpError: there is no such target, it can't be loaded, or nothing is left to check.
+        HalfulpError: the target is unknown or does not load, or the selection is empty.
 
     Example:
         >>> report = check("numpy", operators=["PRelu"], types=["int32"], processes=1)
@@ -154,6 +169,7 @@ def check(
         processes=processes,
         dask=dask,
         allowed=None if allow is None else load_allowed(allow),
+        resume=resume,
         progress=progress,
     )
 
@@ -172,12 +188,23 @@ def check_target(
     processes: int | None = None,
     dask: str | None = None,
     allowed: Allowed | None = None,
+    resume: Document | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Check a target as :func:`check` does, with arguments that are known to be valid."""
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
+    done = set() if resume is None else done_rows(resume)
+    if resume is not None:
+        told = resume["run"]["mode"], resume["run"]["selection"], resume["run"]["ulp_limit"]
+        if told != (mode, selection, options.ulp_limit) or resume["target"]["name"] != spec.name:
+            raise HalfulpError(
+                "the document to resume is of another target, or of a check with other options"
+            )
+        if done >= set(rows):
+            return CheckReport(resume)
+        rows = [row for row in rows if row not in done]
     kept: list[Result] = []
     state, started, allowed = Progress(0, len(rows), 0, 0), time.monotonic(), allowed or Allowed()
 
@@ -212,8 +239,18 @@ def check_target(
             f"nothing of this selection is for the target {spec.name}, or among the quick cases: try --full"
         )
     run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
-    found = document({"name": spec.name, "versions": dict(sorted(versions.items()))}, run, kept, allowed)
+    target: TargetEntry = {"name": spec.name, "versions": dict(sorted(versions.items()))}
+    found = document(target, run, kept, allowed)
     ids = [result.entry["id"] for result in kept]
+    if resume is not None:
+        if versions and resume["target"] != target:
+            raise HalfulpError(
+                "the document to resume is of other versions",
+                expected=resume["target"]["versions"],
+                got=versions,
+            )
+        found = joined(resume, found, allowed)
+        ids += [entry["id"] for entry in resume["cases"]]
     return CheckReport(found, tuple(allowed.stale(spec.name, ids)), interrupted)
 
 
@@ -224,7 +261,7 @@ def selection(
     groups: Iterable[str] = (),
     cases: Iterable[str] = (),
 ) -> Selection:
-    """Return the selection of a run; raises HalfulpError if there is no such operator, version, type or group."""
+    """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),
         "versions": sorted(set(map(str, _each(versions)))),
@@ -246,7 +283,7 @@ def selection(
 
 
 def narrowed(batch: Iterable[Case], selection: Selection) -> Iterator[Case]:
-    """Yield the cases that are chosen, and of a list also those that they are compared with."""
+    """Yield the chosen cases, and from a list also the cases that they are compared with."""
     groups, patterns = selection.get("groups", GROUPS), selection.get("cases", ["*"])
 
     def is_chosen(case: Case) -> bool:

@@ -24,7 +24,7 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle
 from halfulp.conformance.document import Cell, Repetition, Result, case_entry
 from halfulp.conformance.floats import codes, is_nan
-from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, operands_of, shown, verdicts
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
@@ -43,7 +43,7 @@ class Options:
 
     ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
     time_limit: float = TIME_LIMIT  # the seconds that a target may take for a case
-    memory: int = MEMORY  # the bytes that it may take beyond those that it has once it is loaded
+    memory: int = MEMORY  # the bytes that it may allocate once it is loaded
     threads: int = 1  # the maximum number of threads of a case
 
 
@@ -71,7 +71,7 @@ class Examiner:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions of the runtime; raises HalfulpError where it can't be loaded."""
+        """The versions of the runtime; raises HalfulpError if it does not load."""
         process = self._process(1)
         process.start()
         return process.versions
@@ -83,7 +83,7 @@ class Examiner:
         being run, and their message says so.
 
         Raises:
-            HalfulpError: the target can't be loaded, a case can't be made into a model, or this was closed.
+            HalfulpError: the target does not load, a case is not expressible as a model, or this was closed.
         """
         answers: dict[str, _Answer] = {}
         results: list[Result] = []
@@ -136,7 +136,7 @@ class Examiner:
         return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
     def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
-        """Return the output, a sentence on outputs that can't be one array, or the outcome without outputs."""
+        """Return the output, a sentence on outputs that are not one array, or the outcome without outputs."""
         answer = None if self._is_closed else self._process(threads).run(case)
         if answer is None or self._is_closed:
             self.close()  # a process may have been started since
@@ -164,11 +164,11 @@ class Examiner:
 
 def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> list[Cell]:
     found = verdicts(case, right, output, ulp_limit)
-    x, *rest = broadcast(case)
+    x, y = operands_of(case)
     return [
         {
             "x": decimal(x[index]),
-            "y": decimal(rest[0][index]) if rest else str(case.attributes.get("Exponent", "")),
+            "y": decimal(y[index]),
             "expected": decimal(right[index]),
             "got": decimal(output[index]),
             "verdict": found[index].item(),
@@ -243,7 +243,7 @@ def locally(
     """Examine batches in ``processes`` processes of the target at a time.
 
     Raises:
-        HalfulpError: the target can't be loaded, or a case is at fault.
+        HalfulpError: the target does not load, or a case is at fault.
     """
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
         examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
@@ -268,7 +268,7 @@ def locally(
 
 
 def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int, tell: Tell) -> Examined:
-    """Submit batches, at most ``most`` at a time: those of a full run don't fit into memory together."""
+    """Submit batches, at most ``most`` at a time: all batches of a full run do not fit into memory."""
     results: list[Result] = []
     versions: dict[str, str] = {}
     waiting = iter(batches)

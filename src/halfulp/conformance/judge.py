@@ -1,13 +1,14 @@
 """The verdict on a runtime's answer to a case. Elements that the document leaves open are not judged.
 
-``specs/unspecified.py`` says which open questions concern a case as a whole. The end of this file says which elements
-the other questions concern. Roundings are judged by the exact value, and special values by IEEE 754.
+Roundings are judged by the exact value, and special values by IEEE 754. A fault has a grade, by how ordinary the
+operands are that show it. ``specs/unspecified.py`` says which open questions concern a case as a whole, and the end of
+this file which elements the others concern.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -16,7 +17,6 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, operands_at
 from halfulp.conformance.floats import codes, float_type, integer_range, is_float, is_nan, ranks
-from halfulp.conformance.grade import grades_of, worst
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
@@ -57,7 +57,7 @@ class Judgement:
     """
 
     verdict: Verdict
-    elements: int = 0  # the number that were judged, without those that the document leaves open
+    elements: int = 0  # the number of judged elements; open ones are not judged
     wrong: int = 0  # the number of these that are special values gone wrong, or farther off than the limit
     max_ulp: float | None = None
     histogram: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(HISTOGRAM, 0))
@@ -75,7 +75,7 @@ def judge(
     Args:
         case: the case.
         expected: the right result, of ``expected(case)``; in an invalid case the error, or anything.
-        got: the runtime's output, a sentence on outputs that can't be one array, or the outcome without outputs.
+        got: the runtime's output, a sentence on outputs that are not one array, or the outcome without outputs.
         ulp_limit: the greatest distance, in representable values, at which a floating result is still ``within``.
     """
     open_ = unspecified(case)
@@ -212,6 +212,66 @@ def decimal(element: Any) -> str:
     return repr(number)
 
 
+# --- grades of faults, by how ordinary the operands are that show them ----------------------------
+
+GRADES = {
+    "support": "valid models are refused, or invalid ones taken",
+    "reproducibility": "only bits that depend on surroundings",
+    "zero-signs": "only signs of zeros",
+    "subnormals": "only subnormal numbers, for example flushed to zero",
+    "exponents": "only exponents beyond 2^53",
+    "nan": "only NaN operands or results",
+    "edges": "zeros, infinities, and numbers near overflow or underflow",
+    "ordinary": "ordinary values",
+}
+"""The grades of faults, the least first. A crash, a hang or an output of a wrong type has the grade ordinary."""
+
+_PLACES = {name: place for place, name in enumerate(GRADES)}
+
+
+def worst(grades: Sequence[str | None]) -> str | None:
+    """Return the worst of some grades; None if the sequence is empty."""
+    return max((grade for grade in grades if grade is not None), key=_PLACES.__getitem__, default=None)
+
+
+def at_least(grade: str | None, least: str) -> bool:
+    """Return whether a fault is as grave as a grade. One of an older document, without a grade, is."""
+    return grade is None or _PLACES[grade] >= _PLACES[least]
+
+
+def grades_of(operands: Sequence[Array], expected: Array, got: Array, *, is_power: bool) -> Array:
+    """Return the grade of each element that is wrong, as an array of str; operands have the output's shape."""
+    with np.errstate(all="ignore"):
+        numbers = [array.astype(np.float64) for array in operands]
+        right = expected.astype(np.float64)
+        found = np.full(expected.shape, "ordinary", "<U15")
+        if is_float(expected):
+            facts = float_type(element_type(expected.dtype).name)
+            big, small = 2.0 ** (facts.greatest_exponent - 1), _least_normal(expected)
+            found[(np.abs(right) >= big) | (np.abs(right) <= 2 * small)] = "edges"
+        for array, number in zip(operands, numbers, strict=True):
+            if is_float(array):
+                found[~np.isfinite(number) | (number == 0)] = "edges"
+        if is_power:
+            found[np.isfinite(numbers[-1]) & (np.abs(numbers[-1]) > 2.0**53)] = "exponents"
+        if is_float(expected):
+            # A result that rounds up to the least normal number was subnormal before.
+            found[(right != 0) & (np.abs(right) <= _least_normal(expected))] = "subnormals"
+        for number in (*numbers, right):
+            found[np.isnan(number)] = "nan"
+        for array, number in zip(operands, numbers, strict=True):
+            if is_float(array):
+                found[(number != 0) & (np.abs(number) < _least_normal(array))] = "subnormals"
+        if is_float(expected):
+            found[(right == 0) & (got.astype(np.float64) == 0)] = "zero-signs"
+    return found
+
+
+def _least_normal(array: Array) -> float:
+    facts = float_type(element_type(array.dtype).name)
+    return float(2.0 ** (facts.least_exponent + facts.digits - 1))
+
+
 # --- open questions of the documents ---------------------------------------------------------------
 
 
@@ -258,14 +318,6 @@ def unspecified(case: Case) -> UnspecifiedOutput | None:
                 mask |= found
                 first = first or (question if np.any(found) else None)
     return None if first is None else UnspecifiedOutput(elements, zero_signs, False, refusal, first)
-
-
-def _integer_overflow(case: Case, x: Array, y: Array) -> Any:
-    return not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0)
-
-
-def _integer_base(case: Case, x: Array, y: Array) -> Any:
-    return not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0))
 
 
 def _inexact(x: Array, y: Array) -> Array:
@@ -339,8 +391,10 @@ Elements = Callable[[Case, Array, Array], Any]
 
 ELEMENTS: Mapping[str, Elements] = {
     keys.ROUNDING.key: _beyond_the_range,
-    keys.INTEGER_OVERFLOW.key: _integer_overflow,
-    keys.INTEGER_BASE.key: _integer_base,
+    keys.INTEGER_OVERFLOW.key: lambda case, x, y: (
+        not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0)
+    ),
+    keys.INTEGER_BASE.key: lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
     keys.PRELU_ZERO_AND_NAN.key: lambda case, x, y: is_nan(x),
     keys.PRELU_ROUNDING.key: _beyond_the_range,
     keys.PRELU_INTEGER.key: _prelu_overflow,

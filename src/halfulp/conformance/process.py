@@ -31,12 +31,12 @@ from halfulp._interop import Array, is_masked
 from halfulp.benchmark.peers import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, death
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.installed import has_module
 from halfulp.types import TYPES, type_name
 
-MEMORY = 4 << 30  # the bytes that a target may take beyond those that it has once it is loaded
+MEMORY = 4 << 30  # the bytes that a target may allocate once it is loaded
 TIME_LIMIT = 10.0  # the seconds that a target may take for a case
 LONGEST = 86400.0  # the maximum time limit: the clocks of sockets have one
 # The exceptions that reading a malformed answer raises.
@@ -44,7 +44,7 @@ MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
 
 _PR_SET_PDEATHSIG = 1
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
-_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine only after a while
+_PATIENCE = 10.0  # a process that closed its socket is about to die; on a busy machine this takes a while
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
@@ -64,8 +64,8 @@ _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"
 class Process:
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
-    It may use ``threads`` threads, ``time_limit`` seconds for a case, and ``memory`` bytes beyond those that it has
-    once it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
+    It may use ``threads`` threads, ``time_limit`` seconds for a case, and may allocate ``memory`` bytes once
+    it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
     """
 
     spec: TargetSpec
@@ -86,8 +86,8 @@ class Process:
         """Load the target, unless that has been done.
 
         Raises:
-            HalfulpError: it can't be loaded.
-            UnsupportedError: the system, such as Windows, can't give a process a socket, limits, and a group.
+            HalfulpError: it does not load.
+            UnsupportedError: the system, such as Windows, lacks sockets, limits and groups of processes.
         """
         if self._running is not None:
             return self._running
@@ -101,7 +101,7 @@ class Process:
             answer, _ = receive(running.channel, _START_LIMIT)
             versions = answer.get("versions")
             if answer.get("kind") != "ready" or not isinstance(versions, dict):
-                raise HalfulpError(f"{name} can't be loaded: {one_line(str(answer.get('message')))}")
+                raise HalfulpError(f"{name} does not load: {one_line(str(answer.get('message')))}")
         except BaseException as error:
             is_late = isinstance(error, TimeoutError)
             died = self.close(_PATIENCE if isinstance(error, OSError) and not is_late else 0)
@@ -120,7 +120,7 @@ class Process:
             The outputs (the type's name instead of one that isn't an array of numbers), or the outcome without outputs.
 
         Raises:
-            HalfulpError: the target can't be loaded, or the case itself is at fault.
+            HalfulpError: the target does not load, or the case itself is at fault.
         """
         channel, asked = self.start().channel, pickle.dumps(case)
         self._asked += 1
@@ -133,7 +133,7 @@ class Process:
                 return unpacked(answer["outputs"], data)
             kind, message = answer["kind"], one_line(str(answer["message"]))
             if kind == "fault":
-                raise HalfulpError(f"{case.id} can't be made into a model: {message}")
+                raise HalfulpError(f"{case.id} is not expressible as a model: {message}")
             if kind == "crashed":
                 self.close()  # its state is unknown, and the next case must not suffer from it
             elif kind not in ("refused", "not offered"):
@@ -195,9 +195,7 @@ class _Running:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._folder.cleanup()
-        if code is None:
-            return "closed its socket"
-        return death(-code) if code < 0 else f"exited with status {code}"
+        return "closed its socket" if code is None else ending(code)
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -348,7 +346,7 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def limit_memory(allowance: int) -> None:
-    """Let this process and those that it starts take ``allowance`` more bytes than it has now, on Linux.
+    """Limit this process and its children to ``allowance`` more bytes than it has now, on Linux.
 
     The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
     """

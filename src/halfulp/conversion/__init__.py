@@ -1,6 +1,336 @@
-"""Converting models: between formats and opsets, and into forms that a target accepts."""
+"""Converting a model to another format, opset or target with the same meaning: ``hu.convert``."""
 
-from halfulp.conversion.api import Conversion, convert
-from halfulp.models.source import Format
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+
+from onnx import GraphProto, ModelProto
+
+from halfulp.conversion.between import dxdispatch as between_dxdispatch
+from halfulp.conversion.between import neutral
+from halfulp.conversion.between.write import OPSET, to_onnx, to_openvino
+from halfulp.conversion.editor import Change, counted
+from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
+from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
+from halfulp.conversion.norms import fuse_norms
+from halfulp.conversion.opset import inline, opset_of, to_opset
+from halfulp.conversion.output import (
+    Refusal,
+    correct_scalars,
+    dropped_metadata,
+    refusal,
+    same_version,
+    save_onnx,
+)
+from halfulp.conversion.repair import repaired
+from halfulp.conversion.spellings import How, HowPow, spelled
+from halfulp.conversion.targets import for_target
+from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_foreign, has_ours, verified
+from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.errors import HalfulpError, ModelError, Printed, check_integer
+from halfulp.models import load, openvino
+from halfulp.models import onnx as onnx_front_end
+from halfulp.models.directml import dxdispatch
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Model
+from halfulp.models.onnx import build
+from halfulp.models.onnx.checks import label
+from halfulp.models.source import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
+
+_OLDEST_READ = 13  # in older opsets, inputs of Unsqueeze and others are attributes
+
+
+@dataclass(frozen=True, repr=False)
+class Conversion(Printed):
+    """A converted model, and the changes made to it. ``print`` shows these as lines.
+
+    Attributes:
+        model: a model that ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch
+            program; of a network that has become an IR by OpenVINO's own reader its ``openvino.Model``, as
+            ``model.model``.
+        changes: the change to each node, and whether the result can still differ from the exact one;
+            also the parts of the model that could not be carried over.
+        verification: the result of running both models, if it was asked for.
+        folder: where the external data of an ONNX model lies.
+    """
+
+    model: ModelProto | Model | Program | Network
+    changes: tuple[Change, ...] = ()
+    verification: Verification | None = None
+    folder: Path | None = None
+
+    @property
+    def summary(self) -> str:
+        """How many changes there are."""
+        return counted(self.changes)
+
+    def __repr__(self) -> str:
+        return f"<Conversion to {type(self.model).__name__}: {self.summary}{verified(self.verification)}>"
+
+    def __str__(self) -> str:
+        checked = [] if self.verification is None else [self.verification]
+        return "\n".join(map(str, (*self.changes, self.summary, *checked)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and the files that belong to it, whole or not at all.
+
+        Raises:
+            HalfulpError: it can't be written, or a file of external data would replace another.
+        """
+        if isinstance(self.model, Network):
+            self.model.save(Path(path))
+        elif isinstance(self.model, Program):
+            dxdispatch.save(self.model, path)
+        elif isinstance(self.model, Model):
+            openvino.save(self.model, path)
+        else:
+            save_onnx(self.model, self.folder, Path(path))
+
+
+def convert(
+    model: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    to: Format | None = None,
+    opset: int | None = None,
+    target: str | None = None,
+    prelu: How | None = None,
+    pow: HowPow | None = None,
+    float32: str | None = None,
+    fuse: Literal["norms"] | None = None,
+    repair: bool = False,
+    verify: bool = False,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Conversion:
+    """Convert a model to another format, opset or target, with the same meaning.
+
+    Args:
+        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
+            file, or an ``onnx.ModelProto`` (which is not changed).
+        output: where to write the result; nowhere if not given. It is written before it is verified, whatever
+            that finds.
+        to: the format; that of ``output`` by its suffix, or the model's own, where not given.
+        opset: for ONNX: the version of its own operators to convert to, older or newer.
+        target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
+            it accepts each Pow and PRelu; ``basic``: so that it has neither.
+        prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has, or ``fold`` such back.
+        pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
+            such operators back into Pow, where every bit stays. ``logarithms`` expands likewise, and approximates each
+            other Pow of floats by Exp and Log.
+        float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
+            around them: ``norms`` (each from its square to its division), ``pow``, or names of nodes with
+            commas between them. Verified, the outputs before and after are compared with those of the network
+            in float32 throughout.
+        fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
+        repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
+            model is the one that the result is verified with.
+        verify: whether to run both models on seeded inputs, special values included, and to compare every bit
+            of the outputs: in ONNX Runtime with halfulp's operators, where it is installed and the model has
+            others. An IR also runs in OpenVINO, where that is installed.
+        seed: for those inputs.
+        dims: sizes of their symbolic dims; sizes that run are found for the others. A model that becomes a
+            DxDispatch file gets these sizes itself, verified or not, since its dims are numbers.
+        inputs: arrays by name, to verify with instead of inputs that are made up.
+        progress: gets a line for each run of a verification.
+
+    Returns:
+        The new model with a line for each change.
+
+    Raises:
+        UnsupportedError: a node that has no exact form there, named, and why.
+        ModelError: the model is broken, or a node breaks a clause of its operator.
+        HalfulpError: the format, opset or target does not exist, or the result can't be written.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 6]>
+        ...     g (float[N, 3, 4] x, float[3] y) => (float[N, 3, 4] z) { z = Pow<axis=1, broadcast=1>(x, y) }''')
+        >>> conversion = convert(model, opset=15, verify=True)
+        >>> print(*conversion.changes)
+        #0 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it
+        >>> print(conversion.verification)
+        the same bits: 144 elements of outputs, 4 sets of inputs
+        dims made up: N=3; --dim NAME=N changes one
+    """
+    if opset is not None:
+        check_integer("opset", opset)
+    check_integer("seed", seed, 0)
+    for name, size in (dims or {}).items():
+        check_integer(f"the size of dim {name!r}", size, 0)
+    if fuse not in (None, "norms"):
+        raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
+    if to is not None and to not in get_args(Format):
+        raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
+    work = _Work(model, repair)
+    wanted = to or (work.format if output is None else format_to_write(output))
+    if wanted != "onnx" and any(each is not None for each in (opset, target, prelu, pow, float32, fuse)):
+        raise HalfulpError(
+            "opset, target, prelu, pow, float32 and fuse are for what becomes an ONNX model", got=wanted
+        )
+    if wanted == "directml":
+        work.fix(dims or {})
+    work.become(wanted)
+    if isinstance(work.model, ModelProto):
+        work.edit(work.model, opset, target, prelu, pow, float32, fuse)
+    conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
+    if output is not None:
+        conversion.save(output)
+    if not verify:
+        return conversion
+    feed = Feed(seed, dims, inputs, progress)
+    if isinstance(work.model, Network):
+        return replace(conversion, verification=compare_network(work.before, work.model, feed))
+    after = (
+        Subject.of(work.model, work.file, work.folder)
+        if isinstance(work.model, ModelProto)
+        else Subject(work.model)
+    )
+    if float32 is not None or (fuse is not None and work.is_half):
+        return replace(conversion, verification=compare_with_float32(work.before, after, feed))
+    found = compare(work.before, after, feed, work.renamed)
+    if isinstance(work.model, Model):
+        found = also_in_openvino(found, work.before, work.model, feed)
+    return replace(conversion, verification=found)
+
+
+class _Work:
+    """A conversion under way."""
+
+    def __init__(self, source: Source, repair: bool) -> None:
+        self.changes: list[Change] = []
+        self.renamed: Mapping[str, str] = {}
+        self.folder: Path | None = None
+        self.before: Subject
+        self.model: ModelProto | Model | Program | Network
+        self._source: ModelProto | None = None
+        self._walk: Walk | None = None  # through the source model, which takes a while to prepare
+        self.format = format_of(source)
+        if self.format == "onnx":
+            sorted_: list[str] = []
+            self._source, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
+            self.changes += [Change(self.file, line) for line in sorted_]
+            if repair:
+                self._source, changes, _ = repaired(self._source, self.file, self.folder)
+                self.changes += changes
+            self.before = Subject.of(self._source, self.file, self.folder)
+            self.model = deepcopy(self._source)
+            if has_ours(self.before):
+                self._walk = check_clauses(Walk(self.model, self.file, self.folder))
+                self.changes += self._walk.told()
+        elif repair:
+            raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=self.format)
+        else:
+            self.model = loaded = load(source)
+            self.before = Subject(loaded)
+            self.file = loaded.file
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the source has tensors of float16 or bfloat16."""
+        return self._source is not None and has_halves(self._source)
+
+    def fix(self, dims: Mapping[str, int]) -> None:
+        """Set the open dims of an ONNX model to sizes, given by symbol or by INPUT[AXIS]."""
+        graph = self.model.graph if isinstance(self.model, ModelProto) else GraphProto()
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                name = dim.dim_param or f"{info.name}[{axis}]"
+                if name in dims and not dim.HasField("dim_value"):
+                    dim.dim_value = dims[name]
+
+    def become(self, wanted: Format) -> None:
+        """Convert the model to another format."""
+        if wanted == self.format:
+            return
+        if wanted == "openvino" and isinstance(self.model, ModelProto) and has_foreign(self.before):
+            network, changes = to_network(self.model, self.file, self.folder)
+            self.changes += dropped_metadata(self.model, self.file) + changes
+            self.model, self.folder = network, None
+            return
+        said: list[Change] = []
+        between = self._neutral(said)
+        self.changes += dropped_metadata(
+            self.before.model if self._source is None else self._source, self.file
+        )
+        match wanted:
+            case "onnx":
+                self.model = to_onnx(between, said)
+            case "openvino":
+                self.model = to_openvino(between, said)
+            case "directml":
+                self.model = between_dxdispatch.write(between, said)
+        self.changes += said
+        self.folder = None
+
+    def _neutral(self, said: list[Change]) -> Model:
+        if isinstance(self.model, Program):
+            model, self.renamed = between_dxdispatch.read(self.model, said)
+            return model
+        if isinstance(self.model, Model):
+            return neutral(self.model, said)
+        assert isinstance(self.model, ModelProto)
+        proto = self.model
+        self.changes += inline(proto, self.file, self.folder)
+        named = enumerate(proto.graph.node)
+        labels = {output: label(node, index, "") for index, node in named for output in node.output}
+        if opset_of(proto, self.file) < _OLDEST_READ:
+            self.changes += to_opset(Walk(proto, self.file, self.folder), OPSET)
+        return neutral(build(proto, self.file, self.folder), said, labels)
+
+    def edit(
+        self,
+        model: ModelProto,
+        opset: int | None,
+        target: str | None,
+        prelu: How | None,
+        pow: HowPow | None,
+        float32: str | None,
+        fuse: str | None,
+    ) -> None:
+        """Convert an ONNX model to an opset and a target, and check the result."""
+        if opset is not None:
+            self.changes += to_opset(self._next_walk(model), opset)
+        if target is not None:
+            self.changes += for_target(self._next_walk(model), target)
+        if prelu is not None:
+            self.changes += spelled(self._next_walk(model), "PRelu", prelu)
+        if pow is not None:
+            self.changes += spelled(self._next_walk(model), "Pow", pow)
+        if fuse is not None:
+            self.changes += fuse_norms(self._next_walk(model))
+        if float32 is not None:
+            self.changes += in_float32(self._next_walk(model), float32)
+        found = refusal(model)
+        if found is not None and (self._source is None or refusal(self._source) is None):
+            self.changes += correct_scalars(model, self.file)
+            found = refusal(model)
+            if found is not None:
+                self._refuse(found, opset)
+        elif found is not None:
+            # A checker error that the source model has, too, is only reported.
+            said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
+            self.changes.append(Change(found.node or self.file, said, is_notice=True))
+
+    def _next_walk(self, model: ModelProto) -> Walk:
+        """Return the walk that has checked the clauses for the first change, and a new one for each later change."""
+        walk, self._walk = self._walk, None
+        return walk or Walk(model, self.file, self.folder)
+
+    def _refuse(self, found: Refusal, opset: int | None) -> NoReturn:
+        shown = {}
+        if self._source is not None and opset is not None:
+            same = same_version(found.op_type, opset_of(self._source, self.file))
+            if same is not None and not same[0] <= opset <= same[1]:
+                shown["expected"] = f"--opset {same[0]} to {same[1]}, where {found.op_type} stays unchanged"
+        said = f"converted, it would not pass the onnx package's checker: {found.reason}"
+        raise ModelError(said, file=self.file, node=found.node, **shown)

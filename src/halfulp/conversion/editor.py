@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -151,7 +152,8 @@ class Editor:
     def keep(self, node: NodeProto) -> None:
         """Add a node unchanged."""
         self.nodes.append(node)
-        self.value_info.add_node(node)
+        if node is not self._replaced:
+            self.value_info.add_node(node)
 
     def add(
         self,
@@ -178,7 +180,7 @@ class Editor:
             inherit(node, like)
         if output is None and result is not None:
             self.value_info.types[name] = Value(name, result.type, result.shape)
-        self.nodes.append(node)
+        self.keep(node)
         return name
 
     def new_name(self, suffix: str) -> str:
@@ -195,8 +197,7 @@ class Editor:
     def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
         """Add a constant that is a tensor already, and return its name."""
         name = name or self.new_name(suffix)
-        held = TensorProto()
-        held.CopyFrom(tensor)
+        held = deepcopy(tensor)
         held.name = name
         if isinstance(self.owner, GraphProto):
             # An initializer, because Constant nodes hold only floats before opset 9.
@@ -222,6 +223,28 @@ class Editor:
         target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
         return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
 
+    def keep_cast(self, node: NodeProto, made: str, back: str) -> None:
+        """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
+        output, shape = node.output[0], self.value_info.value(node.output[0]).shape
+        node.output[0] = self.new_name("wide")
+        self.value_info.types[node.output[0]] = Value(node.output[0], made, shape)
+        self.keep(node)
+        self.cast(node.output[0], back, output=output)
+
+    def retype(self, node: NodeProto, kind: str, noun: str = "exponent", why: str = "") -> bool:
+        """Give a node's second operand another type, if that holds its values exactly; tell whether it does."""
+        name = node.input[1]
+        own, array = self.type_of(name), self.value_info.array(name)
+        if array is not None and (held := exactly_as(array, kind)) is not None:
+            self.note(f"the {noun}, a constant in {own}, is stored in {kind}, exactly")
+            node.input[1] = self.constant(held, noun)
+        elif array is None and holds(kind, own):
+            self.note(f"the {noun} is cast from {own} to {kind}, exactly{why and f': {why}'}")
+            node.input[1] = self.cast(name, kind)
+        else:
+            return False
+        return True
+
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
         value = self.value_info.value(name)
@@ -246,8 +269,7 @@ class Editor:
         value = Value("", self.value_info.value(name).type, shape)
         tensor = self.value_info.tensor(name)
         if tensor is not None and output is None:
-            held = TensorProto()
-            held.CopyFrom(tensor)
+            held = deepcopy(tensor)
             del held.dims[:]
             held.dims.extend(dim for dim in shape or () if isinstance(dim, int))
             return self.constant_tensor(held, "reshaped")
@@ -269,8 +291,7 @@ def remade(
     node: NodeProto, inputs: Sequence[str] | None = None, drop: Container[str] = (), **attributes: Any
 ) -> NodeProto:
     """Return a copy of a node: with these inputs, where given, without some attributes and with others."""
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = deepcopy(node)
     if inputs is not None:
         new.input[:] = inputs
     for attribute in node.attribute:

@@ -12,6 +12,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from halfulp.conversion.editor import Editor, NoExactForm, inherit
 from halfulp.errors import printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.infer import inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import declaration, declared, enum_of
 from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
@@ -104,8 +106,7 @@ def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     ]
     if not useless:
         return node
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = deepcopy(node)
     for attribute in useless:
         new.attribute.remove(attribute)
     return new
@@ -349,8 +350,7 @@ def _names(node: NodeProto) -> set[str]:
 
 def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     """Return a model of the node alone, under names that don't depend on its own."""
-    alone = NodeProto()
-    alone.CopyFrom(node)
+    alone = deepcopy(node)
     alone.ClearField("name"), alone.ClearField("doc_string"), alone.ClearField("domain")
     del alone.metadata_props[:]
     graph = GraphProto(name="alone")
@@ -404,11 +404,7 @@ def _converted(op_type: str, model: bytes, to: int) -> bytes:
 
 def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    try:
-        inferred = onnx.shape_inference.infer_shapes(model)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return {}
-    return {info.name: declared(info, "") for info in inferred.graph.value_info}
+    return {info.name: declared(info, "") for info in inferred(model).graph.value_info}
 
 
 def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:

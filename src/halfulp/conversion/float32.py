@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,16 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.editor import Change, Editor
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.subject import Run, Subject, runs
-from halfulp.conversion.verify import Verification
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Value
-from halfulp.models.onnx import build
-from halfulp.models.onnx.infer import ValueInfo
-from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.infer import ValueInfo, infer_types
+from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
-from halfulp.models.onnx.weights import tensors
 from halfulp.models.run.api import run as evaluate
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
 
 HALVES = ("float16", "bfloat16")
@@ -47,21 +44,20 @@ _SMALL = 1 << 24  # bytes of a model that is run node by node
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
 
-def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> list[Change]:
-    """Make nodes compute in float32, in place; return the changes.
+def in_float32(walk: Walk, what: str) -> list[Change]:
+    """Make nodes compute in float32; return the changes.
 
     Args:
-        model: one that the front end accepts.
+        walk: through the model.
         what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else nodes by name, or by
             number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
-        file: its name in messages.
-        folder: where its external data lies.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
     """
-    told = [] if what in ("norms", "pow") else inline(model, file, folder)
-    walk = Walk(model, file, folder)
+    told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
+    if told:
+        walk = walk.again()
     names = {name.strip() for name in what.split(",") if name.strip()}
     found: set[str] = set()
     for owner, opset in walk.owners:
@@ -69,20 +65,20 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
         _put(walk, owner, opset, region)
     if what not in ("norms", "pow") and names - found:
         raise HalfulpError(
-            f"{file}: no node is called {min(names - found)!r}",
+            f"{walk.file}: no node is called {min(names - found)!r}",
             expected="norms, pow, or names of nodes with commas between them; #3 is the node of that number",
         )
     changes = finish(walk)
     if not changes:
-        raise HalfulpError(f"{file}: none of these nodes computes in float16 or bfloat16", got=what)
+        raise HalfulpError(f"{walk.file}: none of these nodes computes in float16 or bfloat16", got=what)
     return [*told, *changes]
 
 
 def _outputs(
-    known: Iterable[tuple[Owner, ValueInfo]], what: str, names: set[str], found: set[str]
+    known: Iterable[tuple[str, Owner, ValueInfo]], what: str, names: set[str], found: set[str]
 ) -> Iterator[str]:
     """Give the first output of each node that is wanted, and of each cast between two of them."""
-    for graph, values in known:
+    for _, graph, values in known:
         wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names
@@ -97,18 +93,34 @@ def _outputs(
         yield from (node.output[0] for node in wanted)
 
 
-def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
-    """Return the norms of a graph: the nodes of each from its square to the division by its root."""
+def readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
+    """Return the nodes of a graph that read each value."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in dict.fromkeys(node.input):
             readers.setdefault(name, []).append(node)
+    return readers
+
+
+def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
+    """Return the norms of a graph: the nodes of each from its square to the division by its root."""
+    readers = readers_of(graph)
 
     def varies(name: str) -> bool:
         return known.tensor(name) is None
 
     squares = (node for node in graph.node if _is_square(node, known))
     return [found for node in squares if (found := _norm(node, readers, varies))]
+
+
+def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
+    """Return how many norms in float16 a model writes out with another square than a Pow."""
+    if not has_halves(model):
+        return 0
+    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
+    known.add_constants(model.graph)
+    squares = [nodes[0] for nodes in norms(model.graph, known)]
+    return sum(each.op_type != "Pow" and known.value(each.input[0]).type == "float16" for each in squares)
 
 
 def _is_square(node: NodeProto, known: ValueInfo) -> bool:
@@ -171,19 +183,15 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         known = edit.value_info
         types = [known.value(name).type for name in (*node.input, *node.output)]
         if not any(type in HALVES for type in types):
-            copy = NodeProto()
-            copy.CopyFrom(node)
-            copy.input[:] = [wide.get((id(known), name), name) for name in node.input]
-            return edit.keep(node if copy == node else copy)
+            inputs = [wide.get((id(known), name), name) for name in node.input]
+            return edit.keep(node if inputs == node.input else remade(node, inputs))
         back: list[tuple[str, str, str]] = []
         if node.op_type == "Cast" and set(types) <= {"float32", *HALVES}:
             made, output = widened_input(node.input[0], edit), node.output[0]
             wide[id(known), output] = made
             back.append((made, output, str(types[1])))
         else:
-            copy = NodeProto()
-            copy.CopyFrom(node)
-            copy.input[:] = [name and widened_input(name, edit) for name in node.input]
+            copy = remade(node, [name and widened_input(name, edit) for name in node.input])
             for index, name in enumerate(node.output):
                 value = known.value(name)
                 if name and value.type in HALVES:
@@ -228,8 +236,7 @@ def has_halves(proto: ModelProto) -> bool:
 
 def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
     """Return a model with float32 in the place of float16 and bfloat16 everywhere."""
-    copy = ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     reader = TensorReader(file, folder)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS:
@@ -263,26 +270,18 @@ def _infos(proto: ModelProto) -> Iterator[onnx.ValueInfoProto]:
                 yield from (*graph.input, *graph.output)
 
 
-def compare_with_float32(
-    before: Subject,
-    after: Subject,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Verification:
+def compare_with_float32(before: Subject, after: Subject, feed: Feed) -> Verification:
     """Run a network before and after a change, and in float32; report both differences from float32.
 
     Args:
         before, after: ONNX models.
-        seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+        feed: the inputs. Special values are not among them.
     """
     assert before.proto is not None
     assert isinstance(before.model, Model)
     file = before.model.file
     proto = widened(before.proto, file, before.folder)
-    twin = Subject(build(proto, file, before.folder, keep_unknown=True), proto, before.folder)
+    twin = Subject.of(proto, file, before.folder)
     assert isinstance(twin.model, Model)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
     is_small = before.proto.ByteSize() < _SMALL
@@ -292,10 +291,7 @@ def compare_with_float32(
         return partial(evaluate, subject.model) if is_small else runs(subject)[1][0]
 
     run = runner(before)
-    told = ""
-    if inputs is None:
-        made = fit(before.model, run, seed=seed, dims=dims, progress=progress)
-        inputs, told = made.inputs(before.model, seed), str(made)
+    inputs, told = feed.made(before.model, run)
     inputs = by_name(before.model.graph.inputs, inputs, file)
     exact = runner(twin)(as_declared(inputs, twin.model))
     answers = [each(inputs) for each in (run, runner(after))]

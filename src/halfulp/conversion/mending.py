@@ -10,11 +10,12 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -52,8 +53,7 @@ class Choices:
         reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
         opset: the newest opset that a node needs.
-        unchecked: the outputs of the nodes that are valid in that opset only.
-        per_channel: the nodes whose slopes were read per channel because they have no other meaning.
+        per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
         doubtful: the nodes that are valid and may be meant otherwise, with the reason.
         found: the names of ``of_node`` that the model has.
     """
@@ -63,8 +63,7 @@ class Choices:
     reads: Mapping[str, int] = field(default_factory=Counter)
     may_raise: bool = True
     opset: int = 0
-    unchecked: set[str] = field(default_factory=set)
-    per_channel: list[str] = field(default_factory=list)
+    per_channel: set[int] = field(default_factory=set)
     doubtful: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
 
@@ -95,8 +94,7 @@ class Mender:
         row, back = in_force("onnx", node.op_type, self._opset), None
         broken = _breach(node, self._opset, edit)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
-        new = NodeProto()
-        new.CopyFrom(node)
+        new = deepcopy(node)
         if broken is not None:
             if not whole:
                 raise NoExactForm(_sentence(broken))
@@ -114,12 +112,7 @@ class Mender:
             raise NoExactForm(_sentence(still))
         if back is None:
             return edit.keep(new)
-        output, shape = new.output[0], edit.value_info.value(new.output[0]).shape
-        new.output[0] = edit.new_name("wide")
-        edit.keep(new)
-        edit.value_info.types[new.output[0]] = Value("", edit.value_info.value(new.input[0]).type, shape)
-        edit.cast(new.output[0], back, output=output)
-        return None
+        return edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
 
@@ -146,12 +139,8 @@ class Mender:
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
         array = edit.value_info.array(node.input[1])
-        if x in bases and array is not None:
-            for kind in wanted:
-                if (held := exactly_as(array, kind)) is not None:
-                    edit.note(f"the {second}, a constant in {y}, is stored in {kind}, exactly")
-                    node.input[1] = edit.constant(held, second)
-                    return row, None
+        if x in bases and array is not None and any(edit.retype(node, kind, second) for kind in wanted):
+            return row, None
         base = edit.value_info.array(node.input[0])
         if one_type and y in bases and base is not None and array is None:
             held = exactly_as(base, y)
@@ -159,9 +148,7 @@ class Mender:
                 edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
                 node.input[0] = edit.constant(held, "base")
                 return row, None
-        if x in bases and one_type and array is None and holds(x, y):
-            edit.note(f"the {second} is cast from {y} to {x}, exactly")
-            node.input[1] = edit.cast(node.input[1], x)
+        if x in bases and one_type and array is None and edit.retype(node, x, second):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None
@@ -185,9 +172,10 @@ class Mender:
             row = in_force("onnx", node.op_type, opset)
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
-                edit.note(f"stays as it is in opset {opset}, the first in which {node.op_type} takes {types}")
+                edit.note(
+                    f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
+                )
                 self._choices.opset = max(self._choices.opset, opset)
-                self._choices.unchecked.update(node.output)
                 return row
         return None
 
@@ -223,6 +211,8 @@ class Mender:
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
+            if asked == "channel" and len(self._choices.per_channel) == 1:
+                return 1 - min(self._choices.per_channel)  # the rank at the model's other slopes
             name = shlex.quote(f"{node.name or edit.label}=-3")
             doubt = f"X must have {size} elements in its last dim, and its shape is not known"
             choice = (
@@ -266,8 +256,8 @@ class Mender:
         along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
         was, now = _text(slope.shape), _text(shape)
         edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
-        if is_channel and size != 1:
-            self._choices.per_channel.append(edit.label)
+        if rank is not None and is_channel and size != 1:
+            self._choices.per_channel.add(rank)
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
         """Change the shape of an input of this graph and its default; tell whether the value is an input."""
@@ -294,7 +284,7 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
     if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
-        raise NoExactForm(f"{row.id} has no attribute {names}; nothing says what it is to mean")
+        raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
     kept = [a for a in node.attribute if a.name in known]
     del node.attribute[:]
     node.attribute.extend(kept)
@@ -462,8 +452,7 @@ def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
     """Return a value in another shape; a constant is stored in it."""
     tensor = edit.value_info.tensor(name)
     if tensor is not None:
-        held = TensorProto()
-        held.CopyFrom(tensor)
+        held = deepcopy(tensor)
         held.dims[:] = shape
         return edit.constant_tensor(held, "reshaped")
     value = Value("", edit.value_info.value(name).type, shape)

@@ -14,7 +14,9 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
@@ -22,24 +24,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto
 
-from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.opset import inline, opset_of
-from halfulp.conversion.subject import Subject, runs
+from halfulp.conversion.editor import Change
+from halfulp.conversion.opset import inline
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Verification, nothing_told
+from halfulp.conversion.verify import Feed, Subject, Verification, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.tensors import declaration
-from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
-from halfulp.models.onnx.weights import external_data, link
+from halfulp.models.onnx.tensors import declaration, external_data, link
+from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
 from halfulp.models.openvino import write
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
@@ -92,7 +91,7 @@ def openvino() -> Any:
         return import_module("openvino")
     except ImportError as error:
         raise UnsupportedError(
-            f"a network with operators that are not ours becomes an IR by OpenVINO, which can't be imported: {error}",
+            f"OpenVINO converts networks with operators other than Pow and PRelu, and can't be imported: {error}",
             expected="pip install 'halfulp[openvino]'",
         ) from None
 
@@ -111,7 +110,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     """
     openvino()
     changes = inline(proto, file, folder)
-    changes += for_target(proto, "openvino", file, folder)
+    changes += for_target(Walk(proto, file, folder), "openvino")
     _declare(proto, file)
     nodes = _ours(proto, file, folder)
     network = _read(proto, file, folder)
@@ -120,7 +119,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
         why = _difference(node, by_name.get(node.output))
         if why:
             raise UnsupportedError(
-                f"{file}, node {node.label}: OpenVINO's reader does not keep what it means: {why}"
+                f"{file}, node {node.label}: OpenVINO's reader does not keep its meaning: {why}"
             )
     return network, changes
 
@@ -148,8 +147,7 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
         UnsupportedError: OpenVINO refuses the model.
     """
     if proto.functions:
-        copy = ModelProto()
-        copy.CopyFrom(proto)
+        copy = deepcopy(proto)
         inline(copy, file, folder)
         proto = copy
     return _read(proto, file, folder)
@@ -157,27 +155,15 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
     """Return the Pow and PRelu nodes, including those in subgraphs."""
-    found: list[_Node] = []
-
-    def note(node: NodeProto, edit: Editor) -> None:
-        x, y = node.input
-        found.append(
-            _Node(
-                edit.label,
-                node.op_type,
-                (x, y),
-                node.output[0],
-                (edit.value_info.value(x), edit.value_info.value(y)),
-                (edit.value_info.array(x), edit.value_info.array(y)),
-            )
-        )
-        edit.keep(node)
-
     walk = Walk(proto, file, folder)
+    found = []
     for owner, _ in walk.owners:
-        walk.rewrite(
-            owner, opset_of(proto, file), lambda node: node.op_type in SUPPORTED_OPS, note, "openvino"
-        )
+        for path, graph, known in walk.known(owner):
+            for node in filter(is_ours, graph.node):
+                x, y = node.input
+                values, constants = (known.value(x), known.value(y)), (known.array(x), known.array(y))
+                label = walk.label(path, node)
+                found.append(_Node(label, node.op_type, (x, y), node.output[0], values, constants))
     return found
 
 
@@ -249,7 +235,7 @@ def _other_operand(source: Any, name: str, value: Value, constant: Array | None)
     producer = source.get_node()
     if constant is not None:
         if producer.get_type_name() != "Constant":
-            return f"its operand {name!r} is no constant any more"
+            return f"its operand {name!r} is not a constant any more"
         held = array_of(producer)
         if (held.dtype, held.shape, held.tobytes()) != (constant.dtype, constant.shape, constant.tobytes()):
             return f"its constant {name!r} is another"
@@ -272,7 +258,7 @@ def _other_slope(found: Any, node: _Node) -> str:
     if slope.rank.get_length() != 1 or (slope.is_static and slope[0].get_length() == 1):
         return ""
     if x.rank.is_dynamic or x.rank.get_length() > 2:
-        return "its slope of rank 1 may be taken for one per channel"
+        return "OpenVINO may read its slope of rank 1 per channel"
     return ""
 
 
@@ -290,21 +276,13 @@ _TOLERANCE = 1e-2
 """A fraction of an output's greatest magnitude. Larger differences are not due to the order of summation."""
 
 
-def compare_network(
-    before: Subject,
-    network: Network,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Verification:
+def compare_network(before: Subject, network: Network, feed: Feed) -> Verification:
     """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
 
     Args:
         before: the ONNX model.
         network: its IR, which runs in f32 on the CPU: with halfulp's operators, and with OpenVINO's own.
-        seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+        feed: the inputs. Special values are not among them.
 
     Returns:
         The result: a line for each output, and a difference if it is more than a hundredth of the output's
@@ -314,21 +292,19 @@ def compare_network(
     assert isinstance(model, Model)
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
     _, (run,) = runs(before)
-    told, notes = "", list[str]()
+    notes: list[str] = []
     try:
+        trial = cache(partial(_runner, network, exact=False))
+
         # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
-        if inputs is None:
-            trial = _runner(network, exact=False)
+        def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
+            for name in turns & tried.keys():
+                if (tried[name] < 0).any():
+                    raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
+            found = trial()(tried)
+            return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
 
-            def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
-                for name in turns & tried.keys():
-                    if (tried[name] < 0).any():
-                        raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
-                found = trial(tried)
-                return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
-
-            made = fit(model, in_both, seed=seed, dims=dims, progress=progress)
-            inputs, told = made.inputs(model, seed), str(made)
+        inputs, told = feed.made(model, in_both)
         expected = run(inputs)
         # Compile again: after a failed inference, OpenVINO may give NaN.
         answers = [_runner(network, exact=exact, notes=notes)(inputs) for exact in (True, False)]
@@ -365,14 +341,14 @@ def compare_network(
     )
 
 
-def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any) -> Verification:
+def also_in_openvino(found: Verification, before: Subject, ir: Model, feed: Feed) -> Verification:
     """Add OpenVINO's results for an IR to a comparison made in halfulp, or a note that it is not installed.
 
     Args:
         found: that comparison, of all bits.
         before: the model that the IR was.
         ir: a graph of OpenVINO's operators.
-        how: as for :func:`compare_network`.
+        feed: the inputs.
     """
     if not found.same:
         return found
@@ -384,7 +360,7 @@ def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any
     xml = write(ir.graph, weights)
     try:
         network = Network(ir.file, openvino().Core().read_model(xml, weights.getvalue()))
-        there = compare_network(before, network, **how)
+        there = compare_network(before, network, feed)
     except (RuntimeError, HalfulpError) as error:  # of no class of its own
         there = replace(found, failure=str(error))
     refused = (f"OpenVINO does not run it: {there.failure}",) if there.failure else ()
@@ -406,7 +382,7 @@ def _runner(
     """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
 
     Args:
-        network: its model is left as it is.
+        network: its model is not changed.
         exact: whether halfulp's operators are put into a copy of it.
         notes: gets a sentence for each node that stays OpenVINO's own all the same.
 
@@ -436,12 +412,10 @@ def _apart(right: Any, found: Any) -> tuple[bool, str]:
         return False, "missing" if found is None else f"{show(right)} became {show(found)}"
     if right.shape != found.shape or right.dtype != found.dtype:
         return False, f"{show(right)} became {show(found)}"
-    a, b = right.astype(np.float64), found.astype(np.float64)
-    finite = np.isfinite(a)
-    if (finite != np.isfinite(b)).any() or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+    apart = distance(right, found)
+    if apart is None:
         return False, "infinities or NaN in other places"
-    if np.array_equal(a[finite], b[finite]):
+    away, greatest = apart
+    if not away:
         return True, "equal"
-    greatest = float(np.abs(a[finite]).max())
-    away = float(np.abs(a[finite] - b[finite]).max())
     return away <= _TOLERANCE * greatest, f"at most {away:.2g} away (of {greatest:.2g})"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper
+from onnx import NodeProto, helper
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import norms
+from halfulp.conversion.float32 import norms, readers_of
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
@@ -46,22 +45,16 @@ class _Norm:
     bias: str | None
 
 
-def fuse_norms(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
-    """Replace norms by exactly equivalent single operators, in place; return the changes.
-
-    Args:
-        model: one that the front end accepts.
-        file: its name in messages.
-        folder: where its external data lies.
+def fuse_norms(walk: Walk) -> list[Change]:
+    """Replace norms by exactly equivalent single operators; return the changes.
 
     Raises:
         HalfulpError: the model has no such norm, or the opset lacks the operator.
     """
-    walk = Walk(model, file, folder)
     too_old: set[str] = set()
     for owner, opset in walk.owners:
         found = {}
-        for graph, known in walk.known(owner):
+        for _, graph, known in walk.known(owner):
             for norm in _matched(graph, known):
                 if opset >= _SINCE[norm.operator]:
                     found[norm.nodes[-1].output[0]] = norm
@@ -79,7 +72,7 @@ def fuse_norms(model: ModelProto, file: str, folder: Path | None) -> list[Change
     if not changes:
         needed = max((_SINCE[name] for name in too_old), default=None)
         raise HalfulpError(
-            f"{file}: no norm in it is exactly one operator of its opset",
+            f"{walk.file}: no norm in it is exactly one operator of its opset",
             expected=None if needed is None else f"--opset {needed}, which has {', '.join(sorted(too_old))}",
         )
     return changes
@@ -108,10 +101,7 @@ def _ones(shape: Sequence[object], type: str) -> Array:
 
 def _matched(graph: Owner, known: ValueInfo) -> list[_Norm]:
     makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
+    readers = readers_of(graph)
     reads = Counter(read_names(graph))
     found = []
     for nodes in norms(graph, known):

@@ -6,7 +6,7 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -15,50 +15,33 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.conversion import fallback
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.conversion.steps import STEPS
-from halfulp.conversion.walk import Walk, check_node, drop_unreached
+from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
 from halfulp.models.onnx.inline import inlined
-from halfulp.models.onnx.walk import SUPPORTED_OPS, Owner, default_opset, every_node, graphs, plain_domain
+from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
 _OLDEST_IR = 3  # the first with opset imports
 _OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 
 
-def to_opset(
-    model: ModelProto,
-    opset: int,
-    file: str,
-    folder: Path | None,
-    walk: Walk | None = None,
-    *,
-    unchecked: Collection[str] = (),
-) -> list[Change]:
-    """Convert a model in place, and return the changes.
-
-    Args:
-        model: one that the front end accepts.
-        opset: the version of ONNX's own operators that it shall import.
-        file: its name in messages.
-        folder: where its external data lies.
-        walk: the walk to do it in, if there is one that has changed nothing yet.
-        unchecked: the outputs of nodes that are valid in the new opset and not in theirs.
+def to_opset(walk: Walk, opset: int) -> list[Change]:
+    """Convert a model to a version of ONNX's own operators, and return the changes.
 
     Raises:
         UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
-        ModelError: a node breaks a clause of the version that it is of.
         HalfulpError: the opset does not exist.
     """
+    model, file = walk.model, walk.file
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
-    walk = walk or Walk(model, file, folder)
     for owner, here in walk.owners:
         for source, target in _steps(owner, here, opset):
-            _step(walk, owner, source, target, unchecked)
+            _step(walk, owner, source, target)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     changes = finish(walk)
@@ -102,7 +85,7 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
     if opsets and default_opset(model.opset_import) is None:
         _set_opset(model, max(opsets))
     if opsets - {default_opset(model.opset_import)}:
-        changes += to_opset(model, opset_of(model, file), file, folder)
+        changes += to_opset(Walk(model, file, folder), opset_of(model, file))
     model.CopyFrom(inlined(model, file))
     return [*changes, Change(file, "its functions are inlined")]
 
@@ -121,10 +104,8 @@ def opset_of(model: ModelProto, file: str) -> int:
     return opset
 
 
-def _step(walk: Walk, owner: Owner, here: int, there: int, unchecked: Collection[str]) -> None:
+def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        if node.op_type in SUPPORTED_OPS and node.output[0] not in unchecked:
-            check_node(node, here, edit.value_info)
         node, made = fallback.trimmed(node, here, there), len(edit.nodes)
         try:
             move(edit, node)
@@ -247,7 +228,7 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
         if not isinstance(graph, GraphProto):
             continue
         if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
-            yield 4, "initializers that are no inputs"
+            yield 4, "initializers that are not inputs"
         if graph.quantization_annotation:
             yield 5, "quantization annotations"
         if graph.sparse_initializer:

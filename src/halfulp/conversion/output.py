@@ -6,24 +6,27 @@ import filecmp
 import re
 import shutil
 from contextlib import ExitStack
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
-from halfulp.models.onnx.checks import label, schema_in_force
-from halfulp.models.onnx.walk import every_node, plain_domain
-from halfulp.models.onnx.weights import external_data
+from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
+from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.tensors import external_data
+from halfulp.models.onnx.walk import default_opset, every_node, plain_domain
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
+_OWN = "halfulp.own"  # a domain that no model has
 
 
 class Refusal(NamedTuple):
@@ -36,10 +39,10 @@ class Refusal(NamedTuple):
 
 def refusal(model: ModelProto) -> Refusal | None:
     """Return why the checker refuses a model, None if it accepts it."""
-    if _message(_without_data(model)) is None:
+    checkable = _without_own(_without_data(model))
+    if _message(checkable) is None:
         return None
-    numbered = ModelProto()
-    numbered.CopyFrom(_without_data(model))
+    numbered = deepcopy(checkable)
     for index, node in enumerate(numbered.graph.node):
         node.name = f"halfulp#{index}"  # messages name few nodes that have no name
     message = _message(numbered) or ""
@@ -78,16 +81,11 @@ def correct_scalars(model: ModelProto, file: str) -> list[Change]:
     ]
     if not scalars:
         return []
-    bare = ModelProto()
-    bare.CopyFrom(_without_data(model))
+    bare = deepcopy(_without_data(model))
     for info in bare.graph.output:
         if info.name in {scalar.name for scalar in scalars}:
             info.type.tensor_type.ClearField("shape")
-    try:
-        inferred = onnx.shape_inference.infer_shapes(bare)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return []
-    shapes = {info.name: info.type.tensor_type.shape for info in inferred.graph.output}
+    shapes = {info.name: info.type.tensor_type.shape for info in inferred(bare).graph.output}
     changes = []
     for info in scalars:
         shape = shapes[info.name]
@@ -111,13 +109,36 @@ def _message(model: ModelProto) -> str | None:
     return None
 
 
+def _own(model: ModelProto) -> list[NodeProto]:
+    """Return the nodes of ONNX's own domain whose operators only a runtime knows."""
+    owners = [(model.graph, model.opset_import), *((each, each.opset_import) for each in model.functions)]
+    return [
+        node
+        for owner, imports in owners
+        for node in every_node(owner)
+        if not plain_domain(node.domain) and is_foreign(node, default_opset(imports) or 1)
+    ]
+
+
+def _without_own(model: ModelProto) -> ModelProto:
+    """Return a model with these nodes in another domain: the checker would refuse them, or print a line about them."""
+    if not _own(model):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for node in _own(copy):
+        node.domain = _OWN
+    for owner in (copy, *copy.functions):
+        owner.opset_import.append(onnx.helper.make_opsetid(_OWN, 1))
+    return copy
+
+
 def _without_data(model: ModelProto) -> ModelProto:
     """Return a model whose external tensors are inputs: the checker would look for their files here."""
     external = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
     if not external:
         return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     inputs = {info.name for info in copy.graph.input}
     names = {tensor.name for tensor in external}
     for index in reversed(range(len(copy.graph.initializer))):
@@ -183,7 +204,7 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | 
         model: refers to external data by places relative to ``folder``.
         folder: where that data lies.
         path: where to write; the data goes to the same places relative to its folder.
-        data: the bytes of the file that the model was read from, where it is to be written as it was.
+        data: the bytes of the file that the model was read from, where the file is to be copied.
 
     Raises:
         HalfulpError: a file can't be written, or the data would replace another file.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -13,26 +14,24 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, is_float
 from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
-from halfulp.conversion.subject import Subject, runs
-from halfulp.conversion.verify import Verification, verified
+from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
-from halfulp.models.graph import Model, Value, agree, describe
+from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
@@ -131,7 +130,7 @@ def repair(
     opset and nodes out of order are put right. A node that can have several meanings is left and named.
 
     Args:
-        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is left as it is).
+        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is not changed).
         output: where to write the result; nowhere if not given.
         slopes: the dim of X that slopes go along where that is open: ``"channel"`` (dim 1), ``"last"`` or a dim's
             number; or these by the names of nodes.
@@ -174,7 +173,7 @@ def repair(
     if output is not None:
         found.save(output)
     if verify and found.valid:
-        checked = _verify(source, found, file, seed=seed, dims=dims, inputs=inputs, progress=progress)
+        checked = _verify(source, found, file, Feed(seed, dims, inputs, progress))
         found = replace(found, verification=checked)
     return found
 
@@ -185,7 +184,7 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left.
 
     Args:
-        source: left as it is.
+        source: the model, which is not changed.
         file: its name in messages.
         folder: where its external data lies.
         slopes: as for :func:`repair`.
@@ -194,8 +193,10 @@ def repaired(
         ModelError, UnsupportedError, HalfulpError: as :func:`repair` does.
     """
     choices = _choices(slopes)
-    error = _check_rest(source, file, folder)
-    new, changes, left = _repaired(source, file, folder, choices)
+    readable, told = _correct_inputs(source, file)
+    error = _check_rest(readable, file, folder)
+    new, changes, left = _repaired(readable, file, folder, choices)
+    changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
     return new, changes, left
@@ -216,6 +217,46 @@ def _choices(slopes: Slopes | None) -> Choices:
     return Choices(None, slopes) if isinstance(slopes, Mapping) else Choices(slopes)
 
 
+def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoProto, TensorProto | None]]:
+    """Give the declarations with dims below 0, and with their tensors those that their weights contradict."""
+    for _, graph in graphs(model.graph):
+        assert isinstance(graph, GraphProto)
+        weights = {tensor.name: tensor for tensor in graph.initializer}
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            if isinstance(info.name, bytes):
+                continue  # a name that is not UTF-8 is refused later
+            shape, tensor = declared(info, file).shape, weights.get(info.name)
+            of_tensor = info.type.tensor_type
+            if tensor is not None and not (
+                of_tensor.elem_type == tensor.data_type and agree(shape, tuple(tensor.dims))
+            ):
+                yield info, tensor
+            elif any(dim.dim_value < 0 for dim in of_tensor.shape.dim):
+                yield info, None
+
+
+def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
+    """Declare weights as they are, and dims below 0 as not known; return the source if there are none."""
+    if not any(_misdeclared(source, file)):
+        return source, []
+    new, changes, unknown = ModelProto(), [], []
+    new.CopyFrom(source)
+    for info, tensor in _misdeclared(new, file):
+        if tensor is None:
+            unknown.append(repr(printable(info.name)))
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.dim_value < 0:
+                    dim.Clear()
+            continue
+        said = f"{printable(info.name)!r}, declared as {declared(info, file)}"
+        right = onnx.helper.make_tensor_value_info(info.name, tensor.data_type, tensor.dims)
+        info.type.CopyFrom(right.type)
+        changes.append(Change(file, f"{said}, is a weight, and is declared as {declared(info, file)}"))
+    if unknown:
+        changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
+    return new, changes
+
+
 def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
     """Refuse a model that is broken outside its Pow and PRelu nodes; return the errors of these nodes."""
     try:
@@ -229,15 +270,14 @@ def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpErr
 def _repaired(
     source: ModelProto, file: str, folder: Path | None, choices: Choices
 ) -> tuple[ModelProto, list[Change], list[Left]]:
-    new = ModelProto()
-    new.CopyFrom(source)
+    new = deepcopy(source)
     choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _store_constants(walk)
     _mend(walk, choices)
-    if choices.per_channel and choices.doubtful and choices.slopes is None:
+    if choices.per_channel and choices.doubtful and choices.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         choices.slopes = "channel"
         choices.doubtful.clear()
@@ -253,7 +293,7 @@ def _repaired(
     raised: list[Change] = []
     if choices.opset > opset_of(new, file):
         try:
-            to_opset(new, choices.opset, file, folder, unchecked=choices.unchecked)
+            to_opset(Walk(new, file, folder), choices.opset)
         except UnsupportedError:
             again = Choices(choices.slopes, choices.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
@@ -302,7 +342,11 @@ def _store_constants(walk: Walk) -> None:
                 held = array.astype(dtype_named(str(kind)))
             kept = exactly_as(array, str(kind)) is not None
             said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
-            edit.note(said, None if kept else f"a number that {kind} does not hold is rounded")
+            differs = None if kept else f"a number that {kind} does not hold is rounded"
+            lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+            if lost.any():
+                differs = f"{differs}; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
+            edit.note(said, differs)
             new.input[index] = edit.constant(held, "constant")
             made = known.value(node.output[0])
             known.types[node.output[0]] = Value(made.name, kind, made.shape)
@@ -318,8 +362,7 @@ def _store_constants(walk: Walk) -> None:
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
     """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     try:
         check_clauses(Walk(copy, file, folder))
         build(model, file, folder, keep_unknown=True)
@@ -327,9 +370,8 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or file, error.message)]
     found = refusal(model)
-    # Runtimes load a model whose inputs or outputs have no shape, and have operators of their own.
-    harmless = "Field 'shape' of 'type' is required", "No Op registered for "
-    if found is None or found.reason.startswith(harmless):
+    # Runtimes load a model whose inputs or outputs have no shape.
+    if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):
         return []
     return [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
 
@@ -409,7 +451,7 @@ def _type_read(
 
 
 def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list[Change]:
-    """Declare values as their nodes give them: the types of all, and the shapes of the outputs of Pow and PRelu."""
+    """Declare values as their nodes give them: their types, or their shapes, too."""
     powers = [] if shapes else _powers_of_constants(model)
     for node in powers:
         node.input[:] = reversed(node.input)
@@ -418,14 +460,13 @@ def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list
         node.input[:] = reversed(node.input)
     changes = []
     for path, graph in graphs(model.graph):
-        supported = {name for node in graph.node if is_ours(node) for name in node.output}
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
             was = declared(info, file)
             type_differs = None not in (right.type, was.type) and right.type != was.type
-            shape_differs = shapes and info.name in supported and not agree(was.shape, right.shape)
+            shape_differs = shapes and not agree(was.shape, right.shape)
             if type_differs:
                 tensor.elem_type = enum_of(str(right.type))
             if shape_differs:
@@ -458,23 +499,20 @@ def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
     ]
 
 
-def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verification:
+def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
-    subject = Subject(build(found.model, file, found.folder, keep_unknown=True), found.model, found.folder)
+    subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None:
         try:
             network = as_read(source, file, found.folder)
         except (ModelError, UnsupportedError):
             network = None
         if network is not None:
-            return compare_network(subject, network, **how)
+            return compare_network(subject, network, feed)
     engine, (run,) = runs(subject)
     assert isinstance(subject.model, Model)
-    inputs, told = how["inputs"], ""
     try:
-        if inputs is None:
-            made = fit(subject.model, run, seed=how["seed"], dims=how["dims"], progress=how["progress"])
-            inputs, told = made.inputs(subject.model, how["seed"]), str(made)
+        inputs, told = feed.made(subject.model, run)
         outputs = run(inputs)
     except (ModelError, UnsupportedError) as error:
         return Verification(0, 0, (), engine, failure=error.message)

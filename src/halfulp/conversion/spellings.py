@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import frexp
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from halfulp.conversion.editor import (
     Change,
@@ -23,12 +22,11 @@ from halfulp.conversion.editor import (
     recipe,
 )
 from halfulp.conversion.opset import finish, opset_of
-from halfulp.conversion.walk import Walk, check_node
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
-from halfulp.operators import pow as power
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 
@@ -36,6 +34,7 @@ How = Literal["expand", "fold"]
 HowPow = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
+_MOST_APPROXIMATELY = 1024  # by --pow logarithms
 _WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
 _FOLDED = ("Mul", "Sqrt", "Reciprocal")
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
@@ -44,23 +43,19 @@ _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softpl
 _OLDEST_WHERE = 9
 _SIGN_OF_NAN = "a product that is a NaN may have another sign bit"
 _SUMS = "a zero may have another sign"
+_UNKNOWN_RANK = 1 << 6
 _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
-def spelled(
-    model: ModelProto, operator: str, how: HowPow, file: str, folder: Path | None, walk: Walk | None = None
-) -> list[Change]:
-    """Expand a model's Pow or PRelu nodes into other operators, or fold these, in place; return the changes.
+def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
+    """Expand a model's Pow or PRelu nodes into other operators, or fold these; return the changes.
 
     Args:
-        model: one that the front end accepts.
+        walk: through the model.
         operator: ``Pow`` or ``PRelu``.
         how: ``expand``: into operators that every runtime has. ``logarithms``: and each other Pow of floats into Exp
             and Log. ``fold``: back, from the forms that converters write.
-        file: its name in messages.
-        folder: where its external data lies.
-        walk: the walk to do it in, if there is one that has changed nothing yet.
 
     Raises:
         UnsupportedError: a PRelu of a type that is not known.
@@ -69,21 +64,22 @@ def spelled(
     if how not in allowed:
         expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
         raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
-    opset_of(model, file)
-    walk = walk or Walk(model, file, folder)
+    opset_of(walk.model, walk.file)
     expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
     kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
     for owner, opset in walk.owners:
         if how != "fold":
 
-            def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-                check_node(node, opset, edit.value_info)
+            def rewrite(node: NodeProto, edit: Editor) -> None:
                 if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
                     return
+                kind = edit.value_info.value(node.input[0]).type
                 why = "no products, roots and reciprocals give this power"
-                if how == "expand" and "float" in (edit.value_info.value(node.input[0]).type or ""):
+                if kind is None:
+                    why = "the type of its base is not known"
+                elif how == "expand" and "float" in kind:
                     why += "; --pow logarithms computes it approximately"
-                edit.note("stays as it is", why, is_notice=True)
+                edit.note("stays unchanged", why, is_notice=True)
                 edit.keep(node)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
@@ -95,19 +91,20 @@ def spelled(
 # --- Pow ------------------------------------------------------------------------------------------
 
 
-def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
+def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOST) -> bool:
     """Add nodes that compute a power with a constant exponent without Pow; tell whether such a form exists.
 
     Args:
         node: the Pow.
         edit: where to add.
         why: the reason that the change gives.
+        most: the greatest exponent.
     """
     value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
     is_int = "int" in (value.type or "")
-    if exponent is None or value.type is None or not (4 * exponent).is_integer() or abs(exponent) > _MOST:
-        return False
-    if is_int and not (exponent.is_integer() and exponent >= 0):
+    least = 1 if value.type is None else 0 if is_int else -most
+    parts = 4 if least < 0 else 1  # an integer has no root
+    if exponent is None or not least <= exponent <= most or not (parts * exponent).is_integer():
         return False
     steps = recipe(exponent)
     kinds = [op_type for op_type, _ in steps]
@@ -117,11 +114,12 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
         _ones(node, value, edit)
     else:
         follow(steps, node, edit)
+        _drop_alone(node.input[1], edit)
         if len(steps) > 1 and not is_int:
             what = "products" if set(kinds) == {"Mul"} else "operations"
             differs.append(f"each of its {len(steps)} {what} is rounded")
         differs += _at_special(exponent, steps)
-    edit.note(f"x^{exponent:g} becomes {becomes}{why and f': {why}'}", "; ".join(differs) or None)
+    edit.note(f"x^{exponent or 0:g} becomes {becomes}{why and f': {why}'}", "; ".join(differs) or None)
     return True
 
 
@@ -137,7 +135,9 @@ def _at_special(exponent: float, steps: Recipe) -> list[str]:
     with np.errstate(all="ignore"):
         for op_type, operands in steps:
             values.append(compute[op_type](*(values[each] for each in operands)))
-    right = np.asarray(power(x, exponent))
+    right = np.where(np.isinf(x) == (exponent > 0), np.inf, 0.0)
+    if exponent % 2 == 1:
+        right = np.copysign(right, x)
     return [
         f"at {at:g} it gives {got:g}, the power {want:g}"
         for at, got, want in zip(x, values[-1], right, strict=True)
@@ -146,7 +146,9 @@ def _at_special(exponent: float, steps: Recipe) -> list[str]:
 
 
 def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
-    """Add ``Exp(Y * Log(X))`` for a power of floats; tell whether it has that form."""
+    """Add ``Exp(Y * Log(X))`` for a power of floats, or many products; tell whether it has such a form."""
+    if expand_pow(node, edit, most=_MOST_APPROXIMATELY):  # of a negative base, too
+        return True
     x, y = (edit.value_info.value(name) for name in node.input)
     base, exponent = map(edit.value_info.array, node.input)
     if x.type is None or y.type is None or "float" not in x.type or edit.opset < 7:
@@ -174,11 +176,31 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
 
 
 def exponent_of(node: NodeProto, edit: Editor) -> float | None:
-    """Return the constant exponent of a Pow if it has one element and leaves X's shape; None otherwise."""
-    array, x = edit.value_info.array(node.input[1]), edit.value_info.value(node.input[0])
-    if array is None or array.size != 1 or (array.ndim and array.ndim > len(x.shape or ())):
+    """Return the exponent of a Pow if one constant is that of all elements, and leaves X's shape; None otherwise."""
+    x, result = (edit.value_info.value(name).shape for name in (node.input[0], node.output[0]))
+    array, maker = edit.value_info.array(node.input[1]), edit.maker(node.input[1])
+    rank = 0 if array is None else array.ndim
+    if array is None and maker is not None and maker.op_type == "Expand":
+        array, rank = edit.value_info.array(maker.input[0]), _UNKNOWN_RANK
+    elif array is None and maker is not None and maker.op_type == "ConstantOfShape":
+        array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
+        rank = _UNKNOWN_RANK
+    if array is None or not array.size or (array != array.flat[0]).any():
         return None
-    return float(array.reshape(-1)[0])
+    keeps_shape = array.size == 1 and rank <= len(x or ())
+    is_same = x is not None and None not in x and x == result
+    return float(array.flat[0]) if keeps_shape or is_same else None
+
+
+def _drop_alone(name: str, edit: Editor) -> None:
+    """Drop the nodes that make a value which only the replaced node reads."""
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        maker = edit.maker(name)
+        if maker is not None and len(maker.output) == 1 and edit.reads[name] == 1:
+            edit.drop(maker)
+            todo += maker.input
 
 
 def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
@@ -245,10 +267,11 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
     """
     x, slope = node.input
-    value, kind = edit.value_info.value(x), edit.type_of(x)
+    value = edit.value_info.value(x)
+    kind = value.type or edit.type_of(slope)  # the two have one type
     reason = why and f": {why}"
     if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
+        edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [x], output=node.output[0], like=node)
         return True
     if edit.opset < _OLDEST_WHERE:

@@ -20,9 +20,7 @@ from halfulp.conversion.editor import (
     BROADCASTING,
     Editor,
     NoExactForm,
-    exactly_as,
     follow,
-    holds,
     inherit,
     is_one,
     recipe,
@@ -32,6 +30,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
+from halfulp.specs.tensor import format_shape
 
 Step = Callable[[NodeProto, Editor], None]
 
@@ -69,22 +68,16 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
         return _integer_pow(node, edit)
     if x == y:
         return edit.keep(node)
-    array = edit.value_info.array(node.input[1])
-    if array is not None:
-        held = exactly_as(array, x)
-        if held is None:
-            raise NoExactForm(
-                f"before opset 12 the exponent has the base's type, and {x} does not hold the constant's value"
-            )
-        edit.note(f"the exponent, a constant in {y}, is stored in {x}, exactly")
-        return edit.keep(_with_second(node, edit.constant(held, "exponent")))
-    if not holds(x, y):
-        raise NoExactForm(
-            f"before opset 12 the exponent has the base's type, and {x} does not hold every {y};"
-            " a power in a wider type would be rounded twice"
-        )
-    edit.note(f"the exponent is cast from {y} to {x}, exactly")
-    return edit.keep(_with_second(node, edit.cast(node.input[1], x)))
+    new = remade(node)
+    if edit.retype(new, x):
+        return edit.keep(new)
+    is_constant = edit.value_info.tensor(node.input[1]) is not None
+    lacks = (
+        "the constant's value"
+        if is_constant
+        else f"every {y}; a power in a wider type would be rounded twice"
+    )
+    raise NoExactForm(f"before opset 12 the exponent has the base's type, and {x} does not hold {lacks}")
 
 
 def _integer_pow(node: NodeProto, edit: Editor) -> None:
@@ -124,9 +117,8 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
             raise NoExactForm("a slope per channel needs the rank of X, which is not known")
         name = edit.unsqueeze(name, range(1, len(x.shape) - 1))
     if name != node.input[1]:
-        edit.note(
-            f"the slope, of shape {_shape(slope)}, gets the shape {_shape(edit.value_info.value(name))}"
-        )
+        shape = format_shape(edit.value_info.value(name).shape)
+        edit.note(f"the slope, of shape {format_shape(slope.shape)}, gets the shape {shape}")
     edit.keep(_with_second(node, name))
 
 
@@ -143,14 +135,14 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
     varied = [lead + axis for axis, dim in enumerate(slope.shape) if dim != 1]
     if len(varied) > 1:
         edit.note(
-            f"the slope of shape {_shape(slope)} stays",
+            f"the slope of shape {format_shape(slope.shape)} stays",
             "the document of PRelu-6 leaves slopes of rank 2 and more open; here they are broadcast as in 7",
         )
         return edit.keep(node)
     flat = edit.squeeze(node.input[1], [axis for axis in range(len(slope.shape)) if lead + axis != varied[0]])
     if varied == [1]:
         if flat != node.input[1]:
-            edit.note(f"the slope, of shape {_shape(slope)}, becomes one of rank 1: per channel")
+            edit.note(f"the slope, of shape {format_shape(slope.shape)}, becomes one of rank 1: per channel")
         return edit.keep(_with_second(node, flat))
     if len(x.shape) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
@@ -182,7 +174,7 @@ def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
         return edit.keep(node)
     x = edit.value_info.value(node.input[0])
     if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
+        edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
         return None
     edit.note(f"PRelu takes no {kind} before opset 9: x + (x < 0) * (slope * x - x), which is the same")
@@ -204,10 +196,9 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
         "PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once",
         "a NaN in X comes out as a NaN, but its payload may not",
     )
-    x, slope = (edit.cast(name, "float64") for name in node.input)
-    wide = edit.add("PRelu", [x, slope], edit.value_info.value(x), like=node)
-    edit.cast(wide, "bfloat16", output=node.output[0])
-    return None
+    return edit.keep_cast(
+        remade(node, [edit.cast(name, "float64") for name in node.input]), "float64", "bfloat16"
+    )
 
 
 # --- the others -----------------------------------------------------------------------------------
@@ -225,7 +216,7 @@ def _constant_12_11(node: NodeProto, edit: Editor) -> None:
     tensor = held_tensor(node)
     if node.attribute[0].name not in ("value", "sparse_value"):
         if tensor is None:
-            raise NoExactForm("before opset 12 a Constant holds a tensor only, and this one is no tensor")
+            raise NoExactForm("before opset 12 a Constant holds a tensor only, and this one is not a tensor")
         new = onnx.helper.make_node("Constant", [], list(node.output), value=tensor)
         inherit(new, node)
         return edit.keep(new)
@@ -266,10 +257,6 @@ def _with_second(node: NodeProto, name: str) -> NodeProto:
     return remade(node, [node.input[0], name])
 
 
-def _shape(value: Value) -> str:
-    return "?" if value.shape is None else str([dim or "?" for dim in value.shape])
-
-
 # --- others, one opset down -----------------------------------------------------------------------
 
 
@@ -296,7 +283,7 @@ def _constant(node: NodeProto, index: int, edit: Editor, default: Array | None =
     if array is None:
         raise NoExactForm(
             f"before opset {edit.opset + 1} {node.op_type} says {node.input[index]!r} in an attribute,"
-            " and it is no constant"
+            " and it is not a constant"
         )
     return array
 
@@ -385,7 +372,7 @@ def _split_18_17(node: NodeProto, edit: Editor) -> None:
 def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
     """Squeeze, Unsqueeze and reductions count all axes from the first dim."""
     axes = _attribute(node, "axes", None)
-    if axes is None:
+    if not axes:
         return edit.keep(node)
     counted = node.output[0] if node.op_type == "Unsqueeze" else node.input[0]
     new = remade(node, node.input[:1], axes=_axes(np.array(axes), counted, edit))
@@ -404,7 +391,7 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
     """An index does not count from the end before opset 11."""
     indices = edit.value_info.array(node.input[1])
     if indices is None:
-        raise NoExactForm("before opset 11 Gather takes no negative index, and these are no constant")
+        raise NoExactForm("before opset 11 Gather takes no negative index, and these are not constants")
     new = remade(node)
     if (indices < 0).any():
         (axis,) = _axes(np.array([_attribute(node, "axis", 0)]), node.input[0], edit)
@@ -598,7 +585,7 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
         dims = [dim for dim in shape or () if isinstance(dim, int) and dim]
         if len(dims) < len(sizes) or (sizes % dims).any():
             raise NoExactForm(
-                "before opset 11 Resize goes by scales, and its sizes are no multiples of X's dims"
+                "before opset 11 Resize goes by scales, and its sizes are not multiples of X's dims"
             )
         scales = edit.constant((sizes // dims).astype(np.float32), "scales")
     new = remade(node, node.input[:1], {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
@@ -609,7 +596,7 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
 def _resize_10_9(node: NodeProto, edit: Editor) -> None:
     """Upsample is equivalent for scales of at least 1."""
     if (_constant(node, 1, edit) < 1).any():
-        raise NoExactForm("before opset 10 there is no Resize, and Upsample makes nothing smaller")
+        raise NoExactForm("before opset 10 Resize does not exist, and Upsample makes nothing smaller")
     new = remade(node, node.input[:2])
     new.op_type = "Upsample"
     edit.note("becomes Upsample")

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from halfulp.conversion.editor import (
     SIGNIFICANT,
@@ -30,12 +29,12 @@ from halfulp.conversion.editor import (
 )
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
 from halfulp.conversion.spellings import expand_pow, expand_prelu
-from halfulp.conversion.walk import Walk, check_node
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
-from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, reached
+from halfulp.models.graph import Array
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, is_ours, reached
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
 
@@ -186,59 +185,48 @@ def known_targets() -> Mapping[str, Target]:
     return {target.name: target for target in rows}
 
 
-def for_target(
-    model: ModelProto, name: str, file: str, folder: Path | None, walk: Walk | None = None
-) -> list[Change]:
-    """Rewrite a model in place for a target, and return the changes.
-
-    Args:
-        model: one that the front end accepts.
-        name: one of :func:`known_targets`.
-        file: its name in messages.
-        folder: where its external data lies.
-        walk: the walk to do it in, if there is one that has changed nothing yet.
+def for_target(walk: Walk, name: str) -> list[Change]:
+    """Rewrite a model for a target, one of :func:`known_targets`, and return the changes.
 
     Raises:
         HalfulpError: the target does not exist.
-        UnsupportedError: a node can't be rewritten, or not be brought to an opset of the target's.
-        ModelError: a node breaks a clause of the version that it is of.
+        UnsupportedError: a node can't be rewritten, or has no form in the target's opsets.
     """
     known = known_targets()
     found = named(str(name), known, RUNTIME_ALIASES)
     if found is None:
         raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
     target = known[found]
-    changes = _into_range(model, target, file, folder, walk)
-    if changes or walk is None:
-        walk = Walk(model, file, folder)
+    changes = _into_range(walk, target)
+    if changes:
+        walk = walk.again()
     for owner, opset in walk.owners:
 
-        def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-            check_node(node, opset, edit.value_info)
+        def rewrite(node: NodeProto, edit: Editor) -> None:
             (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
 
-        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, rewrite, name)
+        walk.rewrite(owner, opset, is_ours, rewrite, name)
     return changes + finish(walk)
 
 
-def _into_range(
-    model: ModelProto, target: Target, file: str, folder: Path | None, walk: Walk | None
-) -> list[Change]:
+def _into_range(walk: Walk, target: Target) -> list[Change]:
     oldest, newest = target.opsets
-    own = opset_of(model, file)
+    own = opset_of(walk.model, walk.file)
     wanted = min(max(own, oldest), newest or NEWEST)
     opsets = [(f"opset {own}", own)]
-    for function in reached(model):
+    for function in reached(walk.model):
         opset = default_opset(function.opset_import)
         if opset is not None:
             opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))
     said = []
     for whose, opset in opsets:
         if opset < oldest:
-            said.append(Change(file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later"))
+            said.append(
+                Change(walk.file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later")
+            )
         elif newest is not None and opset > newest:
-            said.append(Change(file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
-    return [*said, *to_opset(model, wanted, file, folder, walk)] if said else []
+            said.append(Change(walk.file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
+    return [*said, *to_opset(walk, wanted)] if said else []
 
 
 # --- Pow ------------------------------------------------------------------------------------------
@@ -254,7 +242,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
                 f"{why}, and no products, roots and reciprocals give this power;"
                 " --pow logarithms in the place of --target approximates it"
             )
-        edit.note("stays as it is", why)
+        edit.note("stays unchanged", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
     if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
@@ -270,7 +258,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     wanted = exponents if exponents else (base,)
     new = remade(node)
     if y not in wanted:
-        new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
+        _exponent(new, y, base, wanted, edit, target)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
@@ -278,19 +266,13 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
             between,
         )
         new.input[0] = edit.cast(node.input[0], base)
-        output = new.output[0]
-        new.output[0] = edit.new_name("power")
-        edit.keep(new)
-        shape = edit.value_info.value(output).shape
-        edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
-        edit.cast(new.output[0], x, output=output)
-        return None
+        return edit.keep_cast(new, base, x)
     shape = edit.value_info.value(node.input[0]).shape
     unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
-        edit.note("stays as it is", unlike)
+        edit.note("stays unchanged", unlike)
     elif target.widens_base and x in target.unlike:
-        edit.note("the base's type stays as it is", target.unlike[x])
+        edit.note("the base's type stays unchanged", target.unlike[x])
     return edit.keep(new)
 
 
@@ -339,27 +321,21 @@ def wider(x: str, target: Target) -> tuple[str, str]:
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
 
 
-def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target) -> str:
-    """Return the exponent in a type that the target takes, exactly if there is one."""
+def _exponent(
+    node: NodeProto, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target
+) -> None:
+    """Give the exponent a type that the target takes, exactly if there is one."""
     if not is_float(base):
         # With an integer exponent it wraps around, with a float exponent it saturates.
         wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
+    why = f"{target.name} takes no {y} here"
     preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
-    array = edit.value_info.array(name)
-    if array is not None:
-        for kind in preferred:
-            held = exactly_as(array, kind)
-            if held is not None:
-                edit.note(f"the exponent, a constant in {y}, is stored in {kind}, exactly")
-                return edit.constant(held, "exponent")
-    for kind in preferred:
-        if holds(kind, y):
-            edit.note(f"the exponent is cast from {y} to {kind}, exactly: {target.name} takes no {y} here")
-            return edit.cast(name, kind)
+    if any(edit.retype(node, kind, why=why) for kind in preferred):
+        return
     floats = [kind for kind in wanted if is_float(kind)]
     kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost(kind))
-    return edit.cast(name, kind)
+    edit.note(f"the exponent is cast from {y} to {kind}: {why}", lost(kind))
+    node.input[1] = edit.cast(node.input[1], kind)
 
 
 def lost(kind: str) -> str:
@@ -383,17 +359,15 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if kind in taken:
         unlike = target.unlike.get(kind)
         if unlike is not None:
-            edit.note("stays as it is" if slope == node.input[1] else "its type stays as it is", unlike)
+            edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
         expand_prelu(new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
     edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
-    x, y = (edit.cast(name, wide) for name in new.input)
-    middle = edit.add("PRelu", [x, y], edit.value_info.value(x), like=node)
-    edit.cast(middle, kind, output=node.output[0])
-    return None
+    new.input[:] = [edit.cast(name, wide) for name in new.input]
+    return edit.keep_cast(new, wide, kind)
 
 
 def _cost(kind: str, wide: str) -> str:
@@ -427,12 +401,12 @@ def _padded(node: NodeProto, edit: Editor) -> str:
         return given
     if x.shape is None:
         edit.note(
-            "stays as it is", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
+            "stays unchanged", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
         )
         return given
     name = edit.unsqueeze(given, range(len(x.shape) - 1))
     edit.note(
         f"the slope gets the shape {list(edit.value_info.value(name).shape or ())}:"
-        " one of rank 1 would be taken for one per channel"
+        " OpenVINO reads one of rank 1 per channel"
     )
     return name

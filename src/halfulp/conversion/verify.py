@@ -1,30 +1,43 @@
 """Comparing a model with its converted form: both run on the same inputs, and their bits are compared.
 
-A runtime may compute a node differently in another opset. If outputs differ, each node of the new model is
-therefore run on the operands that the old model computes.
+Both run in one engine: ONNX Runtime with halfulp's operators, or halfulp itself. A runtime may compute a node
+differently in another opset. If outputs differ, each node of the new model is therefore run on the operands that the
+old model computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
-from halfulp.conversion.subject import Run, Subject, all_nodes, given, is_all_ours, is_ours, runs
+from halfulp.conversion.between import is_foreign
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.installed import has_module
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
+from halfulp.models.openvino.operators import foreign
+from halfulp.models.openvino.reader import Origin as IrFile
+from halfulp.models.run.api import run
 from halfulp.models.run.fitting import fit
+from halfulp.models.run.helpers import CONTROL, HELPERS
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import TYPES
+
+Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
 # fmt: off
@@ -33,6 +46,150 @@ _SPECIAL_FLOATS = (
 )
 # fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
+
+
+# --- models to be compared, and their engine ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One of the two compared models.
+
+    Attributes:
+        model: the graph or program that was read.
+        proto: the ONNX model that it was read from, if it is one.
+        folder: where that one's external data lies.
+    """
+
+    model: Model | Program
+    proto: ModelProto | None = None
+    folder: Path | None = None
+
+    @classmethod
+    def of(cls, proto: ModelProto, file: str, folder: Path | None) -> Subject:
+        """Read an ONNX model, with nodes of unknown domains."""
+        return cls(build(proto, file, folder, keep_unknown=True), proto, folder)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the graph, in the order of their evaluation; none of a DxDispatch program."""
+        return self.model.graph.nodes if isinstance(self.model, Model) else ()
+
+    def with_outputs(self, names: Sequence[str]) -> Subject:
+        """Return the model with tensors of the graph as outputs, and no others."""
+        assert isinstance(self.model, Model)
+        graph = replace(self.model.graph, outputs=tuple(Value(name, kind="undeclared") for name in names))
+        proto = None
+        if self.proto is not None:
+            proto = deepcopy(self.proto)
+            del proto.graph.output[:]
+            proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
+        return Subject(replace(self.model, graph=graph), proto, self.folder)
+
+    def with_operands(self, values: Mapping[str, Array]) -> Subject:
+        """Return an ONNX model whose nodes read these tensors of the graph, and give their own as :func:`given`."""
+        assert self.proto is not None
+        proto = deepcopy(self.proto)
+        graph = proto.graph
+        for node in graph.node:
+            node.output[:] = [given(name) if name in values else name for name in node.output]
+        known = [info for info in graph.value_info if info.name not in values]
+        del graph.value_info[:], graph.output[:]
+        graph.value_info.extend(known)
+        for name, array in values.items():
+            number = helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
+            graph.output.append(ValueInfoProto(name=given(name)))
+        return Subject.of(proto, self.model.file, self.folder)
+
+
+def given(name: str) -> str:
+    """Return the name of a tensor that is computed from given operands."""
+    return f"{name}//given"
+
+
+def runs(*subjects: Subject) -> tuple[str, list[Run]]:
+    """Return the name of an engine that takes all of these models, and a runner for each.
+
+    ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. Models with
+    only Pow, PRelu and plumbing run without it.
+    """
+    onnx_models = [subject for subject in subjects if subject.proto is not None]
+    if len(onnx_models) == len(subjects) and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
+        from halfulp.integrations.onnxruntime import engine
+
+        as_written = engine.Settings(optimized=False)
+        try:
+            return "onnxruntime", [
+                engine.runner(subject.proto, subject.model, as_written, folder=subject.folder)
+                for subject in onnx_models
+                if subject.proto is not None and isinstance(subject.model, Model)
+            ]
+        except HalfulpError:  # refused, or can't be patched because types are not declared
+            pass
+    return "halfulp", [walk(subject.model) for subject in subjects]
+
+
+def walk(model: Model | Program) -> Run:
+    """Return a runner of halfulp's own, or in OpenVINO for an IR file with layers that only OpenVINO has."""
+    if runs_in_openvino(model):
+        from halfulp.integrations.openvino.engine import Runner
+
+        assert isinstance(model, Model)
+        return Runner(model)
+    return partial(run, model)
+
+
+def runs_in_openvino(model: Model | Program) -> bool:
+    """Return whether a model is an IR file with layers that halfulp lacks, and OpenVINO is installed."""
+    return (
+        isinstance(model, Model)
+        and isinstance(model.graph.source, IrFile)
+        and bool(foreign(model.graph.nodes))
+        and Path(model.file).is_file()
+        and has_module("openvino")
+    )
+
+
+def has_foreign(subject: Subject) -> bool:
+    """Return whether a model has a node, in its functions too, that is neither Pow, PRelu nor plumbing."""
+    return any(node.function is None and is_foreign(node) for node in all_nodes(subject.nodes))
+
+
+def has_ours(subject: Subject) -> bool:
+    """Return whether a model has a Pow or PRelu of ONNX, in its functions too."""
+    return any(map(is_ours, all_nodes(subject.nodes)))
+
+
+def is_ours(node: Node) -> bool:
+    """Return whether a node is a Pow or PRelu of ONNX."""
+    return not node.domain and node.type in SUPPORTED_OPS
+
+
+def is_all_ours(subject: Subject) -> bool:
+    """Return whether no node of a model runs in another library."""
+    return not any(_is_foreign(node) for node in all_nodes(subject.nodes))
+
+
+def _is_foreign(node: Node) -> bool:
+    if node.standard != "onnx" or node.function is not None:
+        return False
+    ours = (
+        node.type in SUPPORTED_OPS or node.type in HELPERS or node.type in CONTROL or node.type == "Constant"
+    )
+    return bool(node.domain) or not ours
+
+
+def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yield nodes, and those in their subgraphs and functions."""
+    for node in nodes:
+        yield node
+        inner: list[Graph] = [*node.subgraphs, *([node.function] if node.function else [])]
+        for graph in inner:
+            yield from all_nodes(graph.nodes)
+
+
+# --- the comparison ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -79,6 +236,29 @@ class Verification:
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
 
+class Feed(NamedTuple):
+    """The inputs that two models are compared on.
+
+    Attributes:
+        seed: for made-up inputs; the same seed makes the same inputs.
+        dims: sizes of their symbolic dims. Sizes that run are found for the others.
+        inputs: arrays by name, instead of made-up inputs.
+        progress: gets a line for each run that may take long.
+    """
+
+    seed: int = 0
+    dims: Mapping[str, int] | None = None
+    inputs: Mapping[str, Any] | None = None
+    progress: Callable[[str], None] | None = None
+
+    def made(self, model: Model, run: Run) -> tuple[Mapping[str, Any], str]:
+        """Return inputs on which a model runs, and its made-up sizes as a line, which is empty without any."""
+        if self.inputs is not None:
+            return self.inputs, ""
+        made = fit(model, run, seed=self.seed, dims=self.dims, progress=self.progress)
+        return made.inputs(model, self.seed), str(made)
+
+
 def verified(found: Verification | None) -> str:
     """Return the result of a comparison as the end of a line; empty if there was none."""
     if found is None:
@@ -87,24 +267,14 @@ def verified(found: Verification | None) -> str:
 
 
 def compare(
-    before: Subject,
-    after: Subject,
-    *,
-    seed: int = 0,
-    renamed: Mapping[str, str] | None = None,
-    dims: Mapping[str, int] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
+    before: Subject, after: Subject, feed: Feed, renamed: Mapping[str, str] | None = None
 ) -> Verification:
     """Run two models on the same inputs and compare the outputs' bits.
 
     Args:
-        before, after: with inputs and outputs of the same names, but for
-        renamed: the new names of outputs, by the old.
-        seed: for inputs that are made up, special values among them; the same seed makes the same.
-        dims: sizes for their symbolic dims; the others are found by trying.
-        inputs: these instead.
-        progress: gets a line for each run that may take long.
+        before, after: with inputs and outputs of the same names.
+        feed: the inputs. Made-up ones have special values among them.
+        renamed: the new names of outputs by the old ones, where they differ.
 
     Returns:
         The result. If the first model runs on no made-up inputs, its ``failure`` says so.
@@ -115,7 +285,7 @@ def compare(
     before, after = _silent(before), _silent(after)
     engine, (first, second) = runs(before, after)
     source = _declared(before, {value.name for value in after.model.inputs})
-    made = None
+    (seed, dims, inputs, progress), made = feed, None
     if inputs is None:
         try:
             made = fit(source, first, seed=seed, dims=dims, progress=progress)
@@ -439,6 +609,15 @@ def _makers(proto: ModelProto) -> dict[str, NodeProto]:
     return {name: node for node in proto.graph.node for name in node.output if name}
 
 
+def distance(right: Array, found: Array) -> tuple[float, float] | None:
+    """Return the largest difference of two arrays and the greatest magnitude; None if only one is finite somewhere."""
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
+        return None
+    return float(np.abs(a[finite] - b[finite]).max(initial=0)), float(np.abs(a[finite]).max(initial=0))
+
+
 def _is_near(right: Array, found: Any) -> bool:
     """Return whether floats differ by no more than differences of intermediate rounding can cause."""
     if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
@@ -447,12 +626,8 @@ def _is_near(right: Array, found: Any) -> bool:
         unit = float(ml_dtypes.finfo(right.dtype).eps)  # type: ignore[no-untyped-call]
     except ValueError:  # not a type of floats
         return False
-    a, b = right.astype(np.float64), found.astype(np.float64)
-    finite = np.isfinite(a)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
-        return False
-    away: float = np.abs(a[finite] - b[finite]).max(initial=0)
-    return away <= _ROUNDINGS * unit * float(np.abs(a[finite]).max(initial=0))
+    apart = distance(right, found)
+    return apart is not None and apart[0] <= _ROUNDINGS * unit * apart[1]
 
 
 def difference(a: Any, b: Any) -> str | None:

@@ -16,12 +16,12 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
-    SUPPORTED_OPS,
     Owner,
     default_opset,
     graphs,
     identity,
     inner_path,
+    is_ours,
     plain_domain,
     reached,
     read_names,
@@ -47,13 +47,15 @@ class Walk:
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
             are collected where a rewriting asks for that.
+        changes: those that :meth:`told` has not returned yet.
     """
 
     def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
         self.model = model
         self.file = file
+        self.folder = folder
         self.refused: dict[str, tuple[str, str, str]] = {}
-        self._changes = drop_unreached(model, file)
+        self.changes = drop_unreached(model, file)
         self._names = Names(value_names(model.graph, *model.functions))
         self._types = infer_types(model, file)
         self._read: set[str] | None = None  # the names that were read before anything was changed
@@ -64,6 +66,10 @@ class Walk:
         self._held = {tensor.name for tensor in model.graph.initializer}
         self._reader = TensorReader(file, folder)
         self._value_info: dict[str, ValueInfo] = {}  # by path
+
+    def again(self) -> Walk:
+        """Return a new walk through the changed model."""
+        return Walk(self.model, self.file, self.folder)
 
     @property
     def owners(self) -> Iterator[tuple[Owner, int]]:
@@ -76,7 +82,7 @@ class Walk:
 
     def told(self) -> list[Change]:
         """Return the changes since the last call."""
-        changes, self._changes = self._changes, []
+        changes, self.changes = self.changes, []
         return changes
 
     def rewrite(
@@ -142,7 +148,8 @@ class Walk:
         note("", self.model.graph, "")
         return found
 
-    def _label(self, path: str, node: NodeProto) -> str:
+    def label(self, path: str, node: NodeProto) -> str:
+        """Return the name in messages of a node of the graph with a path."""
         labels = self._labels[path]
         return next((labels[output] for output in node.output if output in labels), node.op_type)
 
@@ -154,15 +161,15 @@ class Walk:
             known.add_constants(owner)
         return self._value_info[path]
 
-    def known(self, owner: Owner) -> Iterator[tuple[Owner, ValueInfo]]:
-        """Give one of :attr:`owners` and the graphs within it, with the known types of their values."""
+    def known(self, owner: Owner) -> Iterator[tuple[str, Owner, ValueInfo]]:
+        """Yield one of :attr:`owners` and the graphs within it: path, graph, and the known types of its values."""
         todo: list[tuple[str, Owner, ValueInfo | None]] = [
             (root(owner) if isinstance(owner, FunctionProto) else "", owner, None)
         ]
         while todo:
             path, graph, outer = todo.pop()
             known = self._known(graph, outer, path)
-            yield graph, known
+            yield path, graph, known
             for node in graph.node:
                 todo += [(inner_path(path, node, name), inner, known) for name, inner in subgraphs(node)]
 
@@ -188,11 +195,11 @@ class Walk:
                 continue
             made = len(edit.nodes)
             silent = bool(self._made) and not self._made.isdisjoint(outputs)
-            edit.start(node, None if silent else partial(self._label, path, node))
+            edit.start(node, None if silent else partial(self.label, path, node))
             try:
                 rewrite(node, edit)
             except NoExactForm as error:
-                name = self._label(path, node)
+                name = self.label(path, node)
                 if not collect:
                     with within(self.file, name):
                         raise UnsupportedError(f"no exact form in {where}: {error.why}") from None
@@ -200,13 +207,13 @@ class Walk:
                 edit.nodes.append(node)
                 self.refused.update(dict.fromkeys(filter(None, outputs), (name, where, error.why)))
             except (HalfulpError, MemoryError):
-                with within(self.file, self._label(path, node)):
+                with within(self.file, self.label(path, node)):
                     raise
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
             changed = True
-            name, labels = self._label(path, node), self._labels[path]
+            name, labels = self.label(path, node), self._labels[path]
             for each in new:
                 self._made.update(output for output in each.output if output not in labels)
                 labels.update(dict.fromkeys(each.output, name))
@@ -215,7 +222,7 @@ class Walk:
                 self._read = set(read_names(self.model.graph))
             owner.node.extend(edit.left)
             del owner.node[:before]
-        self._changes += edit.changes
+        self.changes += edit.changes
 
 
 def drop_unreached(model: ModelProto, file: str) -> list[Change]:
@@ -239,28 +246,30 @@ def _drop_constants(owner: Owner, useless: set[str]) -> None:
 # --- clauses --------------------------------------------------------------------------------------
 
 
-def check_clauses(walk: Walk) -> None:
+def check_clauses(walk: Walk) -> Walk:
     """Refuse a model if a Pow or PRelu breaks a clause of its version, also in subgraphs and functions.
+
+    Returns:
+        The walk, with a change for each slope that only fits some sizes of X.
 
     Raises:
         ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
     """
     for owner, opset in walk.owners:
-
-        def check(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-            try:
-                check_node(node, opset, edit.value_info)
-            except SpecError as error:
-                raise SpecError(
-                    error.clause, f"{error.message}; halfulp repair may mend it", **error.shown
-                ) from None
-            edit.keep(node)
-            if node.op_type == "PRelu":
-                x, slope = (edit.value_info.value(name).shape for name in node.input)
-                if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
-                    edit.note(f"the slope fits only if {needed}; halfulp repair gives it another shape")
-
-        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, check, f"opset {opset}")
+        for path, graph, known in walk.known(owner):
+            for node in filter(is_ours, graph.node):
+                try:
+                    check_node(node, opset, known)
+                except SpecError as error:
+                    message = f"{error.message}; halfulp repair may mend it"
+                    with within(walk.file, walk.label(path, node)):
+                        raise SpecError(error.clause, message, **error.shown) from None
+                if node.op_type == "PRelu":
+                    x, slope = (known.value(name).shape for name in node.input)
+                    if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
+                        doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
+                        walk.changes.append(Change(walk.label(path, node), doubt, is_notice=True))
+    return walk
 
 
 def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bool = True) -> None:
@@ -323,5 +332,5 @@ def _check(
             )
     except SpecError as error:
         shown = dict(error.shown)
-        message = f"{error.message}; halfulp spec {row.id} shows what is allowed"
+        message = f"{error.message}; halfulp spec {row.id} shows its clauses"
         raise SpecError(error.clause, message, **shown) from None

@@ -26,61 +26,64 @@ _STARTS: Mapping[bytes, Format] = {b"<": "openvino", b"{": "directml", b"/": "di
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf):/")  # a Path has one slash of two
 
+Kind = tuple[str, str]
+"""What a file of another format is, and the file that is expected instead of it."""
+
 _EXPORT = "an .onnx file: export the model "
+_TF2ONNX = "an .onnx file: python -m tf2onnx.convert"
+_UNPACK = "the file that is packed in it: unpack it, such as by"
 _TORCH = "a file of PyTorch", 'an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)'
 _KERAS = "a model of Keras", 'an .onnx file: model.export("net.onnx", format="onnx") in Keras'
-_TENSORFLOW = (
-    "a graph of TensorFlow",
-    "an .onnx file: python -m tf2onnx.convert --saved-model FOLDER --output net.onnx",
-)
-_TFLITE = (
-    "a model of TensorFlow Lite",
-    "an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx",
-)
+_TENSORFLOW = "a graph of TensorFlow", f"{_TF2ONNX} --saved-model FOLDER --output net.onnx"
+_TFLITE = "a model of TensorFlow Lite", f"{_TF2ONNX} --tflite net.tflite --output net.onnx"
 _COREML = "a model of Core ML", f"{_EXPORT}that it was converted from"
 _ORT = "a file in ONNX Runtime's own format", "the .onnx file that it was made from"
 _TENSORRT = "an engine of TensorRT", "the .onnx file that it was built from"
+_CONVERTED = "a model of another runtime", "the .onnx file that it was converted from"
+_CAFFE = "a model of Caffe", f"{_EXPORT}by a converter such as caffe2onnx"
+_PADDLE = "a model of Paddle", f"{_EXPORT}by paddle2onnx"
+_MXNET = "weights of MXNet", "an .onnx file: mxnet.onnx.export_model(symbol, params, shapes)"
+_TEXT = "an ONNX model as text", 'the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")'
 _SAFETENSORS = "weights without a graph (safetensors)", f"{_EXPORT}that they belong to"
 _GGUF = "weights without a graph (GGUF)", f"{_EXPORT}that they belong to"
 _WEIGHTS = "weights without a graph", "the .xml file beside them, or an .onnx file"
-_ARCHIVE = "an archive", "the file that is packed in it: unpack it, such as by unzip or tar -xf"
-_PACKED = "a compressed file", "the file that is packed in it: unpack it, such as by gunzip"
+_ARCHIVE = "an archive", f"{_UNPACK} unzip or tar -xf"
+_PACKED = "a compressed file", f"{_UNPACK} gunzip"
 _PAGE = "a web page (HTML)", "the file itself: download it by its raw link, which is not the link of its page"
 _POINTER = "a pointer of Git LFS", "the file itself: git lfs pull"
 _ARRAY = "an array of NumPy", "a model, of which it may be an input: --input NAME=FILE"
 _EMPTY = "an empty file", "a model: download or export it again"
 
-_MAGIC = {
+_MAGIC: Mapping[bytes, Kind] = {
     b"version https://git-lfs": _POINTER,
     b"\x89HDF\r\n\x1a\n": _KERAS,
     b"GGUF": _GGUF,
     b"ftrt": _TENSORRT,
     b"\x93NUMPY": _ARRAY,
-    b"\x1f\x8b": _PACKED,
-    b"BZh": _PACKED,
-    b"\xfd7zXZ": _PACKED,
-    b"\x28\xb5\x2f\xfd": _PACKED,
+    **dict.fromkeys((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), _PACKED),
     **{b"\x80" + bytes([protocol]): _TORCH for protocol in range(2, 6)},  # a pickle
 }
 """Files that begin like this are not ONNX: each would be an unknown field of ONNX, or not a field at all."""
 
-_BY_SUFFIX = {
-    ".bin": _WEIGHTS,
-    ".engine": _TENSORRT,
-    ".gguf": _GGUF,
-    ".h5": _KERAS,
-    ".hdf5": _KERAS,
-    ".keras": _KERAS,
-    ".mlmodel": _COREML,
-    ".mlpackage": _COREML,
-    ".ort": _ORT,
-    ".pb": _TENSORFLOW,
-    ".plan": _TENSORRT,
-    ".pt": _TORCH,
-    ".pt2": _TORCH,
-    ".pth": _TORCH,
-    ".safetensors": _SAFETENSORS,
-    ".tflite": _TFLITE,
+_BY_SUFFIX: Mapping[str, Kind] = {
+    suffix: kind
+    for kind, suffixes in (
+        (_WEIGHTS, ".bin"),
+        (_CAFFE, ".caffemodel"),
+        (_CONVERTED, ".dlc .hef .kmodel .mnn .om .param .rknn"),
+        (_TENSORRT, ".engine .plan"),
+        (_GGUF, ".gguf"),
+        (_KERAS, ".h5 .hdf5 .keras"),
+        (_COREML, ".mlmodel .mlpackage"),
+        (_ORT, ".ort"),
+        (_MXNET, ".params"),
+        (_TENSORFLOW, ".pb"),
+        (_PADDLE, ".pdiparams .pdmodel"),
+        (_TORCH, ".pt .pt2 .pth"),
+        (_SAFETENSORS, ".safetensors"),
+        (_TFLITE, ".tflite"),
+    )
+    for suffix in suffixes.split()
 }
 
 
@@ -158,16 +161,18 @@ def folder_error(folder: Path, file: str) -> ModelError | None:
     return _error(_TENSORFLOW, file) if (folder / "saved_model.pb").is_file() else None
 
 
-def _error(kind: tuple[str, str], file: str) -> ModelError:
+def _error(kind: Kind, file: str) -> ModelError:
     return ModelError(f"{kind[0]}, not a model that halfulp reads", file=file, expected=kind[1])
 
 
-def _by_content(data: bytes) -> tuple[str, str] | None:
+def _by_content(data: bytes) -> Kind | None:
     if not data:
         return _EMPTY
     start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return _PAGE
+    if start.lstrip(b"<\r\n\t ").startswith(b"ir_version"):
+        return _TEXT
     if data[1:4] == bytes(3):  # FlatBuffers: the root's offset in little endian, then the kind of the file
         return {b"ORTM": _ORT, b"TFL3": _TFLITE}.get(data[4:8]) or _safetensors(data)
     if data.startswith(b"PK\x03\x04"):
@@ -175,12 +180,12 @@ def _by_content(data: bytes) -> tuple[str, str] | None:
     return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), _safetensors(data))
 
 
-def _safetensors(data: bytes) -> tuple[str, str] | None:
+def _safetensors(data: bytes) -> Kind | None:
     length = int.from_bytes(data[:8], "little")
     return _SAFETENSORS if data[8:9] == b"{" and length <= len(data) - 8 else None
 
 
-def _zip(data: bytes) -> tuple[str, str]:
+def _zip(data: bytes) -> Kind:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [Path(name).name for name in archive.namelist()]

@@ -90,11 +90,11 @@ class FloatFormat:
     def _encode_magnitude(self, mantissa: int, exponent: int, inexact: bool) -> int:
         if mantissa == 0:  # zero, or a result below the range of MPFR and so of every type
             return 0
-        top = exponent + mantissa.bit_length()  # the magnitude lies in [2^(top-1), 2^top)
+        top = exponent + mantissa.bit_length()  # the magnitude is in [2^(top-1), 2^top)
         last = max(top - self.digits, self.quantum)  # exponent of the last place in the target
         scaled = round_half_even(mantissa, exponent - last, inexact)
         if not self.zero:
-            # Without zero the least value has code 0 and takes all that lies below it, however near
+            # Without zero the least value has code 0, and every smaller magnitude rounds to it, however near
             # to zero.
             return self._limit(max(scaled + (last - self.quantum), 1) - 1)
         return self._limit(scaled + (last - self.quantum) * (1 << (self.digits - 1)))

@@ -101,7 +101,7 @@ def _versions(standard: str, name: str) -> tuple[OpVersion, ...]:
 
 @lru_cache(maxsize=256)
 def _order(version: str) -> tuple[int, ...]:
-    """The parts of a version as numbers, so that 10 comes after 9 and 5_1 after 5_0."""
+    """Return the parts of a version as numbers, so that 10 is sorted after 9, and 5_1 after 5_0."""
     try:
         return tuple(map(int, version.split("_")))
     except ValueError:

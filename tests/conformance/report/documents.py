@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import Counter
+from functools import cache
 from typing import Any
 
+from halfulp.conformance.report import page
 from halfulp.specs import find, ids
 
 Document = dict[str, Any]
@@ -106,6 +108,26 @@ def document(name: str, *, extra_cases: int = 0, versions: dict[str, str] | None
 def documents(*names: str) -> list[Document]:
     """Return the documents of some targets, of all if none is named."""
     return [document(name) for name in names or PROFILES]
+
+
+@cache
+def whole_page() -> str:
+    """The page of all targets."""
+    return page.render(documents())
+
+
+@cache
+def large_page() -> str:
+    """A page with 3,000 findings more than two targets have."""
+    return page.render([document(name, extra_cases=1500) for name in ("onnxruntime", "openvino")])
+
+
+def narrowed(found: Document, *operators: str) -> Document:
+    """Return what a document says of some operator versions."""
+    parts = ("rows", "specials", "reproducibility", "cases")
+    return found | {
+        part: [entry for entry in found[part] if entry["operator"] in operators] for part in parts
+    }
 
 
 def value(text: str, dtype: str = "float32") -> Value:

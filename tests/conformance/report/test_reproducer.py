@@ -152,10 +152,12 @@ def target_of(name: str, **versions: str) -> Any:
 @pytest.mark.parametrize(
     "operator", ["onnx.Pow-1", "onnx.PRelu-16", "openvino.Power-1", "directml.ELEMENT_WISE_POW-3_0"]
 )
-@pytest.mark.parametrize("name", ["halfulp", "halfulp.backend"])
+@pytest.mark.parametrize("name", ["halfulp", "halfulp.backend", "onnxruntime:halfulp"])
 def test_programs_with_halfulp_itself_give_the_right_results(operator: str, name: str) -> None:
-    if name == "halfulp.backend" and not operator.startswith("onnx."):
-        pytest.skip("a backend takes ONNX models")
+    if name.startswith("onnxruntime"):
+        pytest.importorskip("onnxruntime", "1.25")
+    if name != "halfulp" and not operator.startswith("onnx."):
+        pytest.skip("it takes ONNX models")
     one_of_each: dict[tuple[str, str, int], Case] = {}
     for case in cases(
         "quick", [operator], types=["int4"] if operator.startswith("openvino.") else ["float16"]
@@ -177,12 +179,14 @@ def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     program = "".join(reproducer(target_of(name, some="1.0"), entry_of(case)))
     compile(program, name, "exec")
     code = "".join(line for line in program.splitlines() if not line.startswith("#"))
-    assert {"inductor": "torch.compile"}.get(name, name.partition("-")[0]) in code
+    known = {"inductor": "torch.compile", "mnn": "MNN.expr", "libm": "find_library"}
+    assert known.get(name, name.partition("-")[0]) in code
+    assert name == "halfulp" or "halfulp" not in code
     assert "importlib" not in program
     assert "subprocess" not in program
 
 
-@pytest.mark.parametrize("name", ["torch (cuda)", "jax (cuda)"])
+@pytest.mark.parametrize("name", ["torch (cuda)", "jax (cuda)", "onnxruntime:cuda"])
 def test_a_device_is_named(name: str) -> None:
     case = next(cases("quick", ["onnx.Pow-15"], types=["float32"]))
     program = "".join(reproducer(target_of(name, some="1.0"), entry_of(case)))
@@ -223,6 +227,43 @@ def test_a_program_for_a_command_takes_it_as_its_arguments(types: str, tmp_path:
     )
     assert done.returncode == 0, done.stderr
     assert "python reproducer.py mytool {model} {inputs} {outputs}" in program
+    assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
+
+
+@pytest.mark.parametrize("name", ["mine:pow", "folder/mine.py:pow", "mine.py:Backend", "mine:Backend"])
+def test_programs_for_objects_of_a_module(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / ("folder" if name.startswith("folder") else "")
+    folder.mkdir(exist_ok=True)
+    (folder / "mine.py").write_text(
+        "from halfulp import pow\nfrom halfulp.backend import HalfulpBackend as Backend\n"
+    )
+    entry = entry_of(next(cases("quick", ["onnx.Pow-15"], types=["float32"])))
+    (tmp_path / "reproducer.py").write_text("".join(reproducer(target_of(name, mine="1.0"), entry)))
+    command = [sys.executable, "reproducer.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
+
+
+PIPE = """
+import sys
+import numpy as np
+import halfulp as hu
+name, x_type, y_type, count, x_bytes, y_bytes = sys.stdin.buffer.readline().decode().split()
+x = np.frombuffer(sys.stdin.buffer.read(int(x_bytes)), x_type)
+y = np.frombuffer(sys.stdin.buffer.read(int(y_bytes)), y_type)
+assert name == "prelu" and x.size == int(count)
+sys.stdout.buffer.write(b"ok\\n" + hu.prelu(x, y).tobytes())
+"""
+
+
+def test_a_program_for_a_command_that_reads_elements(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text(PIPE)
+    entry = entry_of(next(cases("quick", ["onnx.PRelu-16"], types=["float32"])))
+    (tmp_path / "reproducer.py").write_text("".join(reproducer(target_of("tool"), entry)))
+    command = [sys.executable, str(tmp_path / "reproducer.py"), sys.executable, str(tmp_path / "tool.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
 
 

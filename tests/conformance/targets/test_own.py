@@ -85,6 +85,21 @@ def test_a_function_itself(here: Path) -> None:
         hu.check(lambda x, y: x)
 
 
+def test_the_test_of_the_page(here: Path) -> None:
+    """A group of cases fails, and the failure shows the table."""
+    (here / "test_powers.py").write_text(block("test_powers.py"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command.append("test_powers.py::test_powers[special]")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "1 failed" in done.stdout, done.stdout
+    assert "≠ wrong" in done.stdout
+
+
+def test_the_backend_of_the_page(here: Path) -> None:
+    (here / "my_backend.py").write_text(block("my_backend.py"))
+    assert run("my_backend", "--case", GRID, "--processes", "1").exit_code == 0
+
+
 def test_modules_and_classes() -> None:
     assert find(types.ModuleType("halfulp.backend")).argument == "halfulp.backend"
     report = hu.check("halfulp.backend:HalfulpBackend", cases=GRID, processes=1)

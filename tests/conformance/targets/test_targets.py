@@ -54,7 +54,15 @@ def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
     assert prelu.tolist() == [[-4, -9, -2]]
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "openvino-native"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # It takes arrays and constants as torch does, but compiles a program in C++ for each of them.
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name == "inductor" else [])
+        for name in BUILT_IN
+        if name != "openvino-native"
+    ],
+)
 def test_constants(name: str, process_of: ProcessOf) -> None:
     for y in (Y, np.float32(2).reshape(())):
         for constants in ({1}, {0, 1}):
@@ -63,6 +71,30 @@ def test_constants(name: str, process_of: ProcessOf) -> None:
             assert isinstance(power, np.ndarray)
             np.testing.assert_allclose(power, X**y, 1e-5)
             assert power.shape == X.shape
+
+
+@pytest.mark.parametrize("name", ["onnxruntime:cpu", "ort:CPUExecutionProvider", "onnxruntime:halfulp"])
+def test_a_provider_of_onnxruntime(name: str) -> None:
+    pytest.importorskip("onnxruntime", "1.25")
+    with Process(find(name), time_limit=LONG) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        assert process.spec.name == f"onnxruntime:{name.partition(':')[2]}"
+
+
+@pytest.mark.parametrize(
+    ("provider", "says"),
+    [("cuda", "not offered here: this ONNX Runtime has Azure, CPU, not cuda"), ("azure", "not offered")],
+)
+def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider: str, says: str) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    if ort.get_available_providers() != ["AzureExecutionProvider", "CPUExecutionProvider"]:
+        pytest.skip("another build of ONNX Runtime")
+    with Process(find(f"onnxruntime:{provider}"), time_limit=LONG) as process:
+        if provider == "cuda":
+            with pytest.raises(HalfulpError, match=says):
+                process.run(POW)
+        else:
+            assert process.run(POW) == Outcome("not offered", "AzureExecutionProvider has no kernel for it")
 
 
 def test_openvino_without_onnx() -> None:

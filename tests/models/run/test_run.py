@@ -235,7 +235,7 @@ def test_inputs_are_not_kept() -> None:
     assert gone() is None
 
 
-# --- what contradicts what the model declares ---------------------------------------------------
+# --- what contradicts the model's declaration ---------------------------------------------------
 
 POW = single("Pow", 15, {"x": ("float32", ["N", 2]), "y": ("float32", ["N", 1])})
 

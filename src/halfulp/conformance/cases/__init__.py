@@ -49,7 +49,7 @@ def cases(
         types: only where an input has one of these types, or the inputs have a pair of them, "float32,int64".
 
     Raises:
-        HalfulpError: there is no such operator, version or type.
+        HalfulpError: an operator, a version or a type is unknown.
 
     Example:
         >>> next(cases(operators=["onnx.Pow"], versions=["7"], types=["float16"])).id
@@ -75,7 +75,7 @@ def case(id: str) -> Case:
     """Return the case of an id.
 
     Raises:
-        HalfulpError: there is no such case.
+        HalfulpError: no case has this id.
 
     Example:
         >>> case("onnx.Pow-7/float16,float16/broadcast/2x3x4,4").shapes
@@ -87,7 +87,7 @@ def case(id: str) -> Case:
 
 
 def find_case(id: str) -> Case | None:
-    """Return the case of an id, or None; raises HalfulpError if it isn't an id, or there is no such operator."""
+    """Return the case of an id, or None; raises HalfulpError if it is not an id, or the operator is unknown."""
     operator, types, group, _ = parse(id)
     row = find(operator)
     if row.id != operator or types not in type_pairs(row):
@@ -120,7 +120,7 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
 
 
 def chosen_types(name: object) -> str:
-    """Return the name of a type, or of a pair of them; raises HalfulpError if there is no such type."""
+    """Return the name of a type, or of a pair of them; raises HalfulpError for an unknown type."""
     if not isinstance(name, str):
         return element_type(name).name
     return ",".join(element_type(part.strip()).name for part in name.split(","))

@@ -1,4 +1,4 @@
-"""Operands for cases: random numbers, ordinary pairs of operands, and pairs whose power is exact or a tie.
+"""Operands for cases: random numbers, ordinary pairs of operands, and pairs with an exact power or a tie.
 
 Random numbers are the same on every machine and with every NumPy. NumPy keeps the raw stream of a bit
 generator from version to version, but not the results of ``Generator``, and exp2 differs by machine. Here
@@ -124,7 +124,7 @@ def outer(x: Array, y: Array) -> Pairs:
 
 
 def pow_values(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Return bases of all ordinary sizes with exponents whose powers fill the range of the base's type."""
+    """Return bases of all ordinary sizes with exponents such that the powers fill the range of the base's type."""
     x = bases(x_name, random, count)
     moderate = cast(random.mixed(random.normal(count) * 4, np.rint(random.normal(count) * 3)), y_name)
     y = random.mixed(exponents(x, result_logs(x_name, random, count), y_name, random), moderate)
@@ -218,7 +218,7 @@ class _Draws:
 
 
 def _float_cases(facts: FloatType, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield cases whose result is normal, subnormal, or a tie in either range."""
+    """Yield cases with a normal or subnormal result, or a tie in either range."""
     while True:
         f = draws.integer(0, _MOST_ROOTS) if draws.uniform() < 0.5 else 0
         root = _odd_root(facts.digits / 2**f, draws)

@@ -1,7 +1,7 @@
 """Cases about shapes and attributes: every way to broadcast operands, and everything that a row must refuse.
 
 The same shapes and attributes are tried on every row. The row alone decides which of them are
-broadcast cases and which are invalid ones.
+broadcast cases and which are invalid.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield attributes of wrong types and values, missing ones, unknown ones."""
+    """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
     shape, fine = _valid(row)
     wrong: list[dict[str, Any]] = []
     for attribute in row.attributes:

@@ -1,4 +1,4 @@
-"""Cases whose operands are paired element by element: ordinary values, special ones, hard cases, edges."""
+"""Cases with operands paired element by element: ordinary values, special values, hard cases, edges."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def elementwise(
 ) -> Iterator[Case]:
     """Yield the cases of pairs of operands, element by element.
 
-    The elements that the document leaves open are a case of their own, whose name ends in ``-open``: a runtime may
-    refuse to compute these alone. ``with_open`` says whether that case is wanted.
+    The elements that the document leaves open are a separate case, named ``...-open``: a runtime may refuse to compute
+    these. ``with_open`` says whether that case is wanted.
     """
     for suffix, inputs, values in _with_attribute(row, pairs):
         id = case_id(row, types, group, name + suffix)
@@ -249,7 +249,7 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         if row.kernel == "prelu":
             pairs = prelu_edges(x_name, random)
         elif len(types) == 1:
-            # Bases whose powers to the exponents of the attribute are near the ends of the range.
+            # The powers of these bases are near the ends of the range.
             y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), 400)
             x = np.asarray(exact_pow(np.float64(2), end_logs(x_name, random, 400) / y))
             pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
@@ -267,7 +267,7 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def end_logs(name: str, random: Random, count: int) -> Array:
-    """Return binary logarithms near those of the largest, the least normal, and the least subnormal number."""
+    """Return binary logarithms near the ends of the range: largest, least normal, and least subnormal number."""
     if TYPES[name].kind == "float":
         facts = float_type(name)
         top, low = facts.greatest_exponent, facts.least_exponent
@@ -309,7 +309,7 @@ def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
 
 
 def parity(x_name: str, y_name: str) -> Pairs:
-    """Return negative bases with exponents near the largest odd and the largest fractional ones of every size."""
+    """Return negative bases with exponents near the largest odd and the largest fractional number of every size."""
     x = cast(np.array([-1.0, -2.0, -0.5, -0.0, 1.0]), x_name)
     if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
         near = from_codes([facts.sign_bit | (facts.one - 1), facts.sign_bit | (facts.one + 1)], x_name)

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
-from halfulp.conformance.grade import GRADES
-from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.judge import GRADES, VERDICTS
 
 
 class Shown(NamedTuple):
@@ -179,7 +178,7 @@ def gist(case: CaseEntry) -> str:
 
 
 def repetition_gist(example: Difference) -> str:
-    """Return in a line an element whose bits changed when it was computed again."""
+    """Return one line about an element that had other bits when it was computed again."""
     inputs = ", ".join(number["value"] for number in example["inputs"])
     first, again = (
         f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])

@@ -2,7 +2,7 @@
 
 ``program.py.jinja`` is the program. It consists of pieces (the finding, the inputs, the model, the call, the output),
 most of which many programs share. Where a case has few elements, the program has them all. For a large case it has the
-worst element, in an array of the case's shape, or the extreme elements where there is no result to compare.
+worst element, in an array of the case's shape, or the extreme elements if there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from keyword import iskeyword
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from halfulp.conformance.document import CaseEntry, ReproducibilityEntry
 from halfulp.conformance.floats import codes, ranks
 from halfulp.conformance.judge import decimal
 from halfulp.conformance.report import Target, gist, repetition_gist
-from halfulp.conformance.targets import BUILT_IN
+from halfulp.conformance.targets import BUILT_IN, TargetSpec
 from halfulp.conformance.targets.arrays import prepare
 from halfulp.conformance.targets.models import input_names, model, model_inputs
 from halfulp.errors import HalfulpError, printable
@@ -41,7 +42,7 @@ Program = tuple[str, ...]
 
 _LIBRARIES = ("numpy", "torch", "jax", "cupy")
 _VARIABLES = ("x", "y", "extra")  # some invalid cases have one input too many
-_WHOLE = 64  # the maximum number of elements of a case whose inputs a program has all
+_WHOLE = 64  # a program has all inputs of a case of at most this number of elements
 _COMMENTED = 8
 _LISTED = 256
 _CUT = "\f"
@@ -147,6 +148,9 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
     found = target.document["target"]
     name, versions = found["name"], found["versions"]
     library, _, device = name.removesuffix(")").partition(" (")
+    runtime, _, provider = name.partition(":")
+    torch_pow = "torch.compile(torch.pow)" if library == "inductor" else "torch.pow"
+    library = "torch" if library == "inductor" else library
     if library not in _LIBRARIES or device not in ("", "cuda"):
         library = ""
     plain = all(_is_numpys(array.dtype) for array in case.inputs)
@@ -158,9 +162,13 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         notes=comment(*notes, f"pip install {' '.join(needs)}"),
         name=name,
         library=library,
-        call=_call(name, case),
+        torch_pow=torch_pow,
+        own_code=_own_code(BUILT_IN.get(name)),
+        named_object=_named_object(name),
+        runtime=runtime if runtime in BUILT_IN else name,
+        provider=provider,
         device=device or "cpu",
-        # A command can't be asked for its version; a module has one, or a dot in its name.
+        # A command has no version; a module has a version, or a dot in its name.
         is_module="." in name or versions,
         plain=plain,
         case=case,
@@ -169,38 +177,22 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
     return tuple(piece for piece in text.split(_CUT) if piece)
 
 
-_CALLS = {
-    "tensorflow": "import tensorflow as tf\n\ngot = tf.pow(x, y).numpy()\n",
-    "paddle": "import paddle\n\ngot = paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy()\n",
-    "libm": (
-        "import ctypes\nfrom ctypes.util import find_library\n\nlibm = ctypes.CDLL(find_library('m'))\n"
-        "function, kind = (libm.powf, ctypes.c_float) if x.dtype == np.float32 else (libm.pow, ctypes.c_double)\n"
-        "function.restype, function.argtypes = kind, [kind, kind]\n"
-        "got = np.vectorize(function, otypes=[x.dtype])(x, y)\n"
-    ),
-    "inductor": "import torch\n\ngot = torch.compile(torch.pow)(torch.from_numpy(x), torch.from_numpy(y)).numpy()\n",
-    "numba": "import numba\n\ngot = np.asarray(numba.vectorize(lambda x, y: x**y)(x, y)).astype(x.dtype)\n",
-    "numexpr": 'import numexpr\n\ngot = numexpr.evaluate("x**y").astype(x.dtype)\n',
-}
+def _own_code(spec: TargetSpec | None) -> str:
+    """Return the lines of a target's own file, which stand alone; empty if it has none."""
+    if spec is None or spec.code not in ("arrays.Functions", "models.Backend"):
+        return ""
+    name = spec.argument.rpartition(".")[2]
+    text = (files("halfulp.conformance.targets") / f"{name}.py").read_text("utf-8")
+    return text.partition('"""\n\n')[2]
 
 
-def _call(name: str, case: Case) -> str:
-    """Return the lines that call a target that is no library, no model's runtime and no command; empty otherwise."""
-    module, _, function = name.partition(":")
-    if name in _CALLS:
-        return _CALLS[name]
-    if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-        got = f"got = np.asarray({function}(*map(np.copy, np.broadcast_arrays(x, y))))"
-        return f"from {module} import {function}\n\n{got}\n"
-    if name in BUILT_IN and BUILT_IN[name].pip:
-        attributes, constants = dict(case.attributes), sorted(case.constants)
-        made = f'Case("a", {case.operator!r}, "values", (x, y), {attributes!r}, frozenset({constants!r}))'
-        return (
-            "# The lines that build its model are in halfulp.\nfrom halfulp.conformance.case import Case\n"
-            f"from halfulp.conformance.targets import find\n\ntarget = find({name!r}).open(1)\n"
-            f"(got,) = target.run(target.prepare({made}))\n"
-        )
-    return ""
+def _named_object(name: str) -> tuple[str, str, str]:
+    """Return the folder, the module and the object of a target ``module:f`` or ``file.py:f``; else empty texts."""
+    place, _, found = name.partition(":")
+    file = PurePath(place)
+    folder, module = (str(file.parent), file.stem) if file.suffix == ".py" else ("", place)
+    is_object = found.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return (folder, module, found) if is_object and module not in BUILT_IN else ("", "", "")
 
 
 @cache
@@ -263,7 +255,7 @@ def _clause(entry: CaseEntry) -> str:
 
 
 def _is_numpys(dtype: Any) -> bool:
-    """Tell whether a type is one of NumPy's own, which any runtime takes as it is."""
+    """Tell whether a type is one of NumPy's own."""
     return element_type(dtype).dtype.isbuiltin == 1
 
 

@@ -1,10 +1,11 @@
-"""The findings of ``halfulp check`` as tables in a terminal."""
+"""The findings of ``halfulp check`` as tables in a terminal, and in the forms of CI systems."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from xml.etree import ElementTree
 
 from rich import box
 from rich.console import Console
@@ -13,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.document import CaseEntry, Document, faults, grades
-from halfulp.conformance.grade import GRADES, worst
-from halfulp.conformance.judge import FAULTS, VERDICTS, Verdict
+from halfulp.conformance.judge import FAULTS, GRADES, VERDICTS, Verdict, worst
 from halfulp.conformance.report import (
     SHOWN,
     Line,
@@ -24,16 +24,19 @@ from halfulp.conformance.report import (
     findings,
     gist,
     lines,
+    repetition_gist,
     targets,
     types_text,
 )
 from halfulp.errors import printable
 
+_MOST_LINES = 20
+_MOST_ANNOTATIONS = 10  # GitHub shows no more of a step
 _MOST_FINDINGS = 12
 _MOST_TYPES = 3
 _NARROW = 90
 _LONGEST = 160
-# Of invalid models it is right to reject them, and a fault to accept them.
+# To reject an invalid model is right, and to accept it is a fault.
 _LABELS = {"accepted": "invalid accepted", "rejected": "invalid rejected"}
 
 
@@ -50,10 +53,8 @@ def show(results: Sequence[Document], console: Console, *, page: object = None) 
         console.print("nothing was checked")
         return
     for target in named:
-        console.print(
-            Text(f"{printable(target.label)}: {printable(target.versions)}; {printable(target.run)}"),
-            style="dim",
-        )
+        circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
+        console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
     narrow = console.width < _NARROW
     console.print(_summary(named, narrow))
     found = lines(results)
@@ -180,7 +181,7 @@ def _worst(named: Sequence[Target]) -> Table:
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")
-    for name in ("verdict", "case", "what"):
+    for name in ("verdict", "case", "finding"):
         table.add_column(name, overflow="fold")
     for target, case in list(first.values())[:_MOST_FINDINGS]:
         whose = [_cell(target.label)] if len(named) > 1 else []
@@ -216,3 +217,52 @@ def _verdict(target: Target, page: object, *, several: bool) -> Text:
     about = "" if grade is None else f"the worst: {GRADES[grade]}; "
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
     return Text(f"{whose}{count:,} {noun}; {about}{shown}", style="bold")
+
+
+# --- CI systems -----------------------------------------------------------------------------------
+
+
+def junit(documents: Sequence[Document]) -> str:
+    """Return a JUnit report: a suite for each target, and a test for each operator version and types."""
+    root = ElementTree.Element("testsuites")
+    for target in targets(documents):
+        document = target.document
+        suite = ElementTree.SubElement(root, "testsuite", name=printable(target.label))
+        tests: dict[tuple[str, str], list[str]] = {
+            (row["operator"], ",".join(row["types"])): [] for row in document["rows"]
+        }
+        for case in document["cases"]:
+            if case["verdict"] in FAULTS and not case["allowed"]:
+                tests.setdefault((case["operator"], ",".join(case["types"])), []).append(_finding(case))
+        for entry in document["reproducibility"]:
+            if entry["verdict"] == "differs" and not entry["allowed"]:
+                example = repetition_gist(entry["example"]) if entry["example"] else ""
+                text = f"the bits depend on {entry['aspect']}: {example}"
+                tests.setdefault((entry["operator"], ",".join(entry["types"])), []).append(text)
+        for (operator, types), found in tests.items():
+            test = ElementTree.SubElement(
+                suite, "testcase", classname=printable(operator), name=printable(types)
+            )
+            if found:
+                failure = ElementTree.SubElement(test, "failure", message=printable(found[0], 300))
+                more = [f"and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
+                failure.text = "\n".join(printable(line, 300) for line in found[:_MOST_LINES] + more)
+        suite.set("tests", str(len(tests)))
+        suite.set("failures", str(sum(map(bool, tests.values()))))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def github(documents: Sequence[Document]) -> Iterator[str]:
+    """Yield GitHub's commands that show the worst finding of each operator version as an error."""
+    worst: dict[tuple[int, str], str] = {}
+    for target, case in findings(targets(documents)):
+        if case["verdict"] in FAULTS and not case["allowed"]:
+            title = printable(f"{target.label}, {case['operator']}").replace("%", "%25").replace(",", "%2C")
+            text = printable(_finding(case), 300).replace("%", "%25")
+            worst.setdefault((target.number, case["operator"]), f"::error title={title}::{text}")
+    yield from list(worst.values())[:_MOST_ANNOTATIONS]
+
+
+def _finding(case: CaseEntry) -> str:
+    return f"{case['verdict']}: {case['id']}: {gist(case)}"

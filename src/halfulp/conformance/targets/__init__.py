@@ -12,6 +12,7 @@ import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -32,7 +33,7 @@ class Target(ABC):
     """A runtime that is loaded in this process.
 
     Attributes:
-        packages: the runtime's packages and those that take part, whose versions a report shows.
+        packages: the runtime's packages and others that take part. A report shows their versions.
     """
 
     packages: tuple[str, ...] = ()
@@ -75,12 +76,13 @@ class CrashedError(Exception):
     """The program that a target started died; the text names the signal."""
 
 
-def death(number: int) -> str:
-    """Return the words for a process that died of a signal."""
-    try:
-        return f"died of {signal.Signals(number).name}"
-    except ValueError:
-        return f"died of signal {number}"
+def ending(code: int) -> str:
+    """Return the words for a process that ended with a status, or below 0 of a signal."""
+    if code >= 0:
+        return f"exited with status {code}"
+    with suppress(ValueError):
+        return f"died of {signal.Signals(-code).name}"
+    return f"died of signal {-code}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class TargetSpec:
     name: str  # as reports show it
     code: str  # the file here and the class in it: "models.Reference"
     argument: str = ""  # the class's argument: a command, the name of a module, or a device
-    package: str = "onnx"  # the package that has to be installed, as it is imported
+    package: str = "onnx"  # the package that has to be installed, by the name of its import
     extra: str = "check"  # the extra of halfulp that installs it
     pip: str = ""  # the packages of PyPI that do, where no extra does
     only: tuple[str, ...] = ()  # the types that it has, if few; all inputs then have one of them
@@ -132,14 +134,9 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
+        if self.pip:
+            target.packages = tuple(self.pip.split())
         return target
-
-
-def _library(
-    name: str, code: str, package: str, pip: str, only: tuple[str, ...], *, prelu: bool = False
-) -> TargetSpec:
-    families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
-    return replace(_arrays(name, "", ""), code=code, package=package, pip=pip, only=only, families=families)
 
 
 def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
@@ -148,9 +145,22 @@ def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
     )
 
 
+def _functions(
+    name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
+) -> TargetSpec:
+    """Return the target of a file beside this one that has ``pow`` and perhaps ``prelu``."""
+    families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
+    made = replace(_arrays(name, "Functions", ""), argument=name, package=package or name, pip=pip)
+    return replace(made, only=only, families=families)
+
+
+def _backend(name: str, pip: str) -> TargetSpec:
+    """Return the target of a file beside this one that has ``run_model``."""
+    return TargetSpec(name, "models.Backend", f"{__name__}.{name}", name, pip=pip)
+
+
 _EVERY = ("onnx.", "openvino.", "directml.")
 _FLOATS = ("float32", "float64")
-_TENSORFLOW = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
@@ -171,35 +181,22 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
-    TargetSpec("tract", "tract.Tract", package="tract", pip="tract"),
-    TargetSpec("iree", "iree.Iree", package="iree", pip="iree-base-compiler iree-base-runtime"),
-    TargetSpec("tvm", "tvm.Tvm", package="tvm", pip="apache-tvm"),
-    _library(
-        "tensorflow",
-        "tensorflow.TensorFlow",
-        "tensorflow",
-        "tensorflow-cpu",
-        ("float16", "bfloat16", *_C_NUMBERS),
+    _backend("tract", "tract"),
+    _backend("iree", "iree-base-compiler iree-base-runtime"),
+    _backend("tvm", "apache-tvm"),
+    _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS), prelu=True),
+    _functions(
+        "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
     ),
-    _library(
-        "litert",
-        "litert.LiteRt",
-        "ai_edge_litert",
-        "ai-edge-litert flatbuffers",
-        ("float32", "int32"),
-        prelu=True,
-    ),
-    _library("ncnn", "ncnn.Ncnn", "ncnn", "ncnn", ("float32",), prelu=True),
-    _library("mnn", "mnn.Mnn", "MNN", "MNN", ("float32", "int32")),
-    _library("mlx", "mlx.Mlx", "mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
-    _library("paddle", "paddle.Paddle", "paddle", "paddlepaddle", _C_NUMBERS),
-    replace(_arrays("inductor", "", "torch", "cpu", "cuda"), code="inductor.Inductor", package="torch"),
-    _library(
-        "executorch", "executorch.ExecuTorch", "executorch", "executorch torch", ("float16", *_C_NUMBERS)
-    ),
-    _library("numba", "numba.Numba", "numba", "numba", _C_NUMBERS),
-    _library("numexpr", "numexpr.NumExpr", "numexpr", "numexpr", _C_NUMBERS),
-    _library("libm", "libm.Library", "ctypes", "", _FLOATS),
+    _functions("ncnn", "ncnn", ("float32",), prelu=True),
+    _functions("mnn", "MNN", ("float32", "int32"), package="MNN"),
+    _functions("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
+    _functions("paddle", "paddlepaddle", _C_NUMBERS),
+    replace(_arrays("inductor", "Inductor", "torch", "cpu", "cuda"), package="torch"),
+    _functions("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
+    _functions("numba", "numba llvmlite", _C_NUMBERS),
+    _functions("numexpr", "numexpr", _C_NUMBERS),
+    _functions("libm", "", _FLOATS, package="ctypes"),
 )
 _DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
@@ -213,17 +210,20 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime.
 
     Raises:
-        HalfulpError: there is no such target, its package is not installed, or the command is broken.
+        HalfulpError: the target is unknown, its package is not installed, or the command is broken.
     """
     if not isinstance(target, str):
         target = _place(target)
     if "{" in target or " " in target.strip():
         return find_command(target)
+    module, _, attribute = target.partition(":")
     spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
+    if spec is None and attribute and named(module, BUILT_IN, RUNTIME_ALIASES) == "onnxruntime":
+        spec = replace(BUILT_IN["onnxruntime"], name=f"onnxruntime:{attribute}", argument=attribute)
     if spec is None:
-        module, _, attribute = target.partition(":")
         package = module.partition(".")[0]
         is_file = module.endswith(".py") and Path(module).is_file()
         if is_file or (all(part.isidentifier() for part in module.split(".")) and has_module(package)):
@@ -234,7 +234,7 @@ def find(target: object) -> TargetSpec:
             return replace(_arrays(target, "Function", ""), argument=argument, families=(operator,))
         if has_suffix_of_format(target):
             raise HalfulpError(
-                f"{target[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
+                f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models"
             )
         raise HalfulpError(f"no target {target[:80]}; {did_you_mean(target, BUILT_IN)}")
     if not has_module(spec.package):
@@ -279,7 +279,7 @@ def imported(text: str) -> Any:
 
 
 def installed() -> list[TargetSpec]:
-    """Return the runtimes that are checked where none is named: those of ``_DEFAULT`` that are installed."""
+    """Return the installed runtimes of ``_DEFAULT``, which are checked if no target is named."""
     return [BUILT_IN[name] for name in _DEFAULT if has_module(BUILT_IN[name].package)]
 
 
@@ -292,8 +292,8 @@ def find_library(text: str) -> TargetSpec:
     if "/" not in path and Path(path).exists():
         place = f"./{place}"
     only = ("float32",) if symbol.endswith("f") else ("float64",)
-    spec = _library(name or f"{Path(path).stem}:{symbol}", "libm.Library", "ctypes", "", only)
-    return replace(spec, argument=place)
+    spec = _functions(name or f"{Path(path).stem}:{symbol}", "", only, package="ctypes")
+    return replace(spec, code="arrays.Symbol", argument=place)
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
@@ -308,7 +308,7 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
-    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once, as in ``pipe.py``.
+    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
 
     Raises:
         HalfulpError: a placeholder or the program is missing.
@@ -332,7 +332,7 @@ def find_command(text: str) -> TargetSpec:
     name = named["name"] if named else Path(script).stem
     argument = shlex.join([program, *words[1:]])
     return (
-        replace(_arrays(name, "", ""), code="pipe.Pipe", argument=argument)
+        replace(_arrays(name, "", ""), code="arrays.Pipe", argument=argument)
         if missing
         else TargetSpec(name, "models.Command", argument)
     )

@@ -1,4 +1,4 @@
-"""Array libraries: they have functions with the meaning of Pow and PRelu, and no versions of them.
+"""Functions of arrays with the meaning of Pow and PRelu: of array libraries, of the user, of C libraries, of programs.
 
 Pow is x to the power y, in the type in which the library itself computes it, converted to x's type. PRelu is slope
 times x where x is below 0, and otherwise x.
@@ -6,6 +6,10 @@ times x where x is below 0, and otherwise x.
 
 from __future__ import annotations
 
+import ctypes
+import shlex
+import subprocess
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -13,9 +17,11 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import NotOfferedError, Target, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
+
+_LONGEST_LINE = 1000  # of a program's answer
 
 
 class Prepared(NamedTuple):
@@ -66,6 +72,22 @@ class NumPy(_Library):
             return [np.asarray(x**prepared.second).astype(x.dtype)]
 
 
+class Functions(_Library):
+    """Calls ``pow`` and ``prelu`` of a file of this folder, with arrays that NumPy's broadcasting fits together."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        self._module: Any = import_module(f"{__package__}.{argument}")
+        if hasattr(self._module, "set_threads"):
+            self._module.set_threads(threads)
+
+    def versions(self) -> dict[str, str]:
+        return super().versions() | getattr(self._module, "VERSIONS", {})
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        function = self._module.prelu if prepared.is_prelu else self._module.pow
+        return _called(function, prepared.x, prepared.y)
+
+
 class Function(_Library):
     """Calls a function of two arrays of one shape. It returns an array of the type and shape of the first one."""
 
@@ -75,11 +97,28 @@ class Function(_Library):
         self._function = imported(argument)
 
     def run(self, prepared: Prepared) -> list[Array]:
-        x, y = (np.array(operand) for operand in np.broadcast_arrays(prepared.x, prepared.y))
-        try:
-            return [np.asarray(self._function(x, y))]
-        except NotImplementedError as error:
-            raise NotOfferedError(str(error)) from None
+        return _called(self._function, *map(np.array, np.broadcast_arrays(prepared.x, prepared.y)))
+
+
+def _called(function: Callable[..., Any], *operands: Array) -> list[Array]:
+    try:
+        return [np.asarray(function(*operands))]
+    except NotImplementedError as error:
+        raise NotOfferedError(str(error)) from None
+
+
+class Symbol(_Library):
+    """Calls a function of a C library for each element: ``libfoo.so:powf``."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        path, _, self._name = argument.rpartition(":")
+        self._library = ctypes.CDLL(path)
+        getattr(self._library, self._name)  # raises AttributeError
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        from halfulp.conformance.targets.libm import call
+
+        return [call(self._library, self._name, prepared.x, prepared.y)]
 
 
 class CuPy(_Library):
@@ -127,10 +166,20 @@ class Torch(_Library):
         return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
 
     def _tensor(self, array: Array) -> Any:
-        # PyTorch's names of the types that both have are those of NumPy and ml_dtypes.
+        # PyTorch names its types as NumPy and ml_dtypes do.
         dtype = getattr(self._torch, element_type(array.dtype).name)
         bits = self._torch.from_numpy(np.array(array, order="C").reshape(-1).view(np.uint8))
         return bits.view(dtype).reshape(array.shape).to(self._device)
+
+
+class Inductor(Torch):
+    """Calls ``torch.pow`` compiled by torch.compile: C++ on the CPU, Triton on a CUDA device."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        super().__init__(threads, argument)
+        torch = self._torch
+        torch._dynamo.config.cache_size_limit = 1 << 20
+        self._pow: Any = torch.compile(lambda x, y: torch.pow(x, y), dynamic=True)
 
 
 class Jax(_Library):
@@ -165,3 +214,52 @@ class Jax(_Library):
         if is_prelu:
             return self._jax.numpy.where(x < 0, x * y, x)
         return self._jax.numpy.power(x, y).astype(x.dtype)
+
+
+class Pipe(_Library):
+    """Starts a program once, and asks it for each case on its standard input: a kernel in C or any other language.
+
+    A request is a line of text, then the elements of x and those of y, little-endian, in arrays of one shape::
+
+        pow float32 int64 1000 4000 8000
+
+    It names the operation (pow or prelu), the types of x and y, the number of elements, and the bytes of x and of y.
+    The answer is a line ``ok``, then the result's elements, of x's type; or a line ``no``, with a reason, if the
+    program does not offer this. NumPy's names of types are used. Types of less than 8 bits take a byte for each
+    element.
+    """
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """Start it; its argument is the command."""
+        words = shlex.split(argument)
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        x, y = (
+            operand.astype(operand.dtype.newbyteorder("<"))
+            for operand in np.broadcast_arrays(prepared.x, prepared.y)
+        )
+        name = "prelu" if prepared.is_prelu else "pow"
+        types = (element_type(operand.dtype).name for operand in (prepared.x, prepared.y))
+        line = " ".join((name, *types, *map(str, (x.size, x.nbytes, y.nbytes))))
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{line}\n".encode() + x.tobytes() + y.tobytes())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._dead() from None
+        answer = self._process.stdout.readline(_LONGEST_LINE).decode(errors="replace").split(maxsplit=1)
+        if not answer:
+            raise self._dead()
+        if answer[0] == "no":
+            raise NotOfferedError("".join(answer[1:]))
+        if answer != ["ok"]:
+            raise CrashedError(f"its answer is neither ok nor no: {' '.join(answer)}")
+        data = self._process.stdout.read(x.nbytes)
+        if len(data) < x.nbytes:
+            raise self._dead()
+        return [np.frombuffer(data, x.dtype).reshape(x.shape)]
+
+    def _dead(self) -> CrashedError:
+        return CrashedError(ending(self._process.wait()))

@@ -1,26 +1,17 @@
-"""MLX, on its CPU device."""
+"""MLX: ``mx.power`` and ``nn.prelu``, on its CPU device."""
 
-from __future__ import annotations
-
-from importlib import import_module
 from typing import Any
 
+import mlx.core as mx
+import mlx.nn
 import numpy as np
 
-from halfulp._interop import Array
-from halfulp.conformance.targets.arrays import Prepared, _Library
+mx.set_default_device(mx.cpu)
 
 
-class Mlx(_Library):
-    """Calls ``mx.power`` and ``nn.prelu``."""
+def pow(x: Any, y: Any) -> Any:
+    return np.array(mx.power(mx.array(x), mx.array(y)))
 
-    packages = ("mlx", "mlx-cpu")
 
-    def __init__(self, threads: int, argument: str) -> None:
-        self._mx: Any = import_module("mlx.core")
-        self._nn: Any = import_module("mlx.nn")
-        self._mx.set_default_device(self._mx.cpu)
-
-    def run(self, prepared: Prepared) -> list[Array]:
-        x, y = self._mx.array(prepared.x), self._mx.array(prepared.y)
-        return [np.array(self._nn.prelu(x, y) if prepared.is_prelu else self._mx.power(x, y))]
+def prelu(x: Any, slope: Any) -> Any:
+    return np.array(mlx.nn.prelu(mx.array(x), mx.array(slope)))

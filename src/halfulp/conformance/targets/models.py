@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import shlex
 import signal
 import subprocess
@@ -20,11 +21,12 @@ from onnx import helper
 from halfulp import backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, Target, death, imported
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
+from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
 from halfulp.types import TYPES, element_type
 
+_PROVIDER_ALIASES = {"directml": "Dml", "trt": "Tensorrt"}
 _LEAST_IR = 4  # before version 4 an initializer was also a graph input, which could be fed
 
 
@@ -130,26 +132,53 @@ class Converter(Reference):
 
 
 class OnnxRuntime(ModelTarget):
-    """Runs the model once in a session of ONNX Runtime on the CPU, with only the number of threads set.
+    """Runs the model once in a session of ONNX Runtime, with only the provider and the number of threads set.
 
     Inputs and outputs are passed by their bits, so that they may have types that NumPy lacks.
     """
 
     def __init__(self, threads: int, argument: str) -> None:
+        """The argument is a provider, such as ``cuda``, or a plugin's file; the CPU's provider if empty."""
         self._ort: Any = import_module("onnxruntime")
         self._options = self._ort.SessionOptions()
         self._options.intra_op_num_threads = threads
         self._options.inter_op_num_threads = 1
         self._options.log_severity_level = 4
+        self._provider = self._named(argument or "cpu")
+        if self._provider != "CPUExecutionProvider":
+            self._options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+
+    def _named(self, name: str) -> str:
+        """Return the provider of a name, or that of a plugin's file."""
+        before = self._providers()
+        if Path(name).is_file():
+            self._ort.register_execution_provider_library(Path(name).stem, name)
+            return str(min(self._providers() - before))
+        if name.lower().startswith("halfulp"):
+            import_module("halfulp.integrations.onnxruntime").provider()
+        short = {each.removesuffix("ExecutionProvider"): each for each in sorted(self._providers())}
+        found = named(re.sub("(?i)executionprovider$", "", name), short, _PROVIDER_ALIASES)
+        if found is None:
+            raise HalfulpError(f"not offered here: this ONNX Runtime has {', '.join(short)}, not {name[:80]}")
+        return short[found]
+
+    def _providers(self) -> set[str]:
+        plugins = self._ort.get_ep_devices() if hasattr(self._ort, "get_ep_devices") else ()
+        return {*self._ort.get_available_providers(), *(device.ep_name for device in plugins)}
 
     def versions(self) -> dict[str, str]:
         """Return ONNX Runtime's version, whichever of its packages is installed."""
         return {"onnxruntime": self._ort.__version__} | super().versions()
 
     def run(self, prepared: Prepared) -> list[Array]:
-        session = self._ort.InferenceSession(
-            prepared.model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
-        )
+        try:
+            session = self._ort.InferenceSession(
+                prepared.model.SerializeToString(), self._options, providers=[self._provider]
+            )
+        except Exception as error:
+            if "fallback to CPU EP has been explicitly disabled" in str(error):
+                raise NotOfferedError(f"{self._provider} has no kernel for it") from None
+            raise
         binding = session.io_binding()
         kept = {
             name: np.ascontiguousarray(array).reshape(array.shape) for name, array in prepared.inputs.items()
@@ -222,10 +251,14 @@ class OpenVinoNative(OpenVino):
 
 
 class Backend(ModelTarget):
-    """Runs the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
+    """Runs the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base.
+
+    In a file of this folder, NotImplementedError says that the runtime does not offer the operator or the types.
+    """
 
     def __init__(self, threads: int, argument: str) -> None:
         self.packages = (argument.partition(".")[0], "onnx")
+        self._is_of_halfulp = argument.startswith(f"{__package__}.")
         self._backend: Any = imported(argument)
         if not hasattr(self._backend, "prepare") and not hasattr(self._backend, "run_model"):
             hint = "" if ":" in argument else f"; name a function of it, as {argument}:pow"
@@ -233,10 +266,15 @@ class Backend(ModelTarget):
 
     def run(self, prepared: Prepared) -> list[Any]:
         inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
-        if hasattr(self._backend, "prepare"):
-            outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
-        else:
-            outputs = self._backend.run_model(prepared.model, inputs, "CPU")
+        try:
+            if hasattr(self._backend, "prepare"):
+                outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
+            else:
+                outputs = self._backend.run_model(prepared.model, inputs, "CPU")
+        except NotImplementedError as error:
+            if self._is_of_halfulp:
+                raise NotOfferedError(str(error)) from None
+            raise
         return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
 
 
@@ -263,7 +301,7 @@ class Command(ModelTarget):
 
     The inputs and outputs are .npz files, an entry for each name in the model. For types that NumPy lacks (bfloat16)
     an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``. In the outputs, unsigned
-    integers of that width are accepted too. The model has the types. A command can't be asked for its version.
+    integers of that width are accepted too. The model has the types. A command has no version.
     """
 
     packages = ()
@@ -306,10 +344,10 @@ def _check_status(code: int, errors: bytes) -> None:
         return
     number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
     if 0 < number < signal.NSIG:
-        raise CrashedError(death(number))
+        raise CrashedError(ending(-number))
     # The last line that a program writes is the reason why it failed.
     said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    raise RuntimeError(f"exited with status {code}" + (f": {said[-1]}" if said else ""))
+    raise RuntimeError(": ".join([ending(code), *said[-1:]]))
 
 
 def _typed(array: Array, number: int) -> Array:

@@ -1,28 +1,13 @@
-"""Numba: the powers that it compiles, with LLVM."""
+"""Numba: a universal function of ``x**y``, which LLVM compiles."""
 
-from __future__ import annotations
-
-from importlib import import_module
 from typing import Any
 
+import numba
 import numpy as np
 
-from halfulp._interop import Array
-from halfulp.conformance.targets.arrays import Prepared, _Library
+power: Any = numba.vectorize(lambda x, y: x**y)
 
 
-def _power(x: Any, y: Any) -> Any:
-    return x**y
-
-
-class Numba(_Library):
-    """Compiles a universal function of ``x**y``."""
-
-    packages = ("numba", "llvmlite")
-
-    def __init__(self, threads: int, argument: str) -> None:
-        self._power: Any = import_module("numba").vectorize(_power)
-
-    def run(self, prepared: Prepared) -> list[Array]:
-        with np.errstate(all="ignore"):
-            return [np.asarray(self._power(prepared.x, prepared.y)).astype(prepared.x.dtype)]
+def pow(x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(power(x, y)).astype(x.dtype)

@@ -1,31 +1,20 @@
 """TVM: Relax's importer of ONNX, compiled by LLVM for the CPU."""
 
-from __future__ import annotations
-
-from importlib import import_module
+from functools import lru_cache
 from typing import Any
 
-from halfulp.conformance.targets.models import ModelTarget, Prepared
+import onnx
+import tvm
+from tvm.relax.frontend.onnx import from_onnx
 
 
-class Tvm(ModelTarget):
-    """Imports and compiles the model, and runs it once."""
+@lru_cache(1)
+def compiled(model: bytes) -> Any:
+    module = from_onnx(onnx.load_from_string(model), keep_params_in_input=False)
+    executable = tvm.compile(tvm.relax.transform.LegalizeOps()(module), target="llvm")
+    return tvm.relax.VirtualMachine(executable, tvm.cpu())
 
-    packages = ("apache-tvm",)
 
-    def __init__(self, threads: int, argument: str) -> None:
-        self._tvm: Any = import_module("tvm")
-        self._relax: Any = import_module("tvm.relax")
-        self._from_onnx: Any = import_module("tvm.relax.frontend.onnx").from_onnx
-        self._compiled: dict[bytes, Any] = {}
-
-    def run(self, prepared: Prepared) -> list[Any]:
-        key = prepared.model.SerializeToString()
-        if key not in self._compiled:
-            module = self._relax.transform.LegalizeOps()(
-                self._from_onnx(prepared.model, keep_params_in_input=False)
-            )
-            executable = self._tvm.compile(module, target="llvm")
-            self._compiled = {key: self._relax.VirtualMachine(executable, self._tvm.cpu())}
-        output = self._compiled[key]["main"](*map(self._tvm.runtime.tensor, prepared.inputs.values()))
-        return [output.numpy() if hasattr(output, "numpy") else output[0].numpy()]
+def run_model(model: Any, inputs: list[Any], device: str = "CPU") -> list[Any]:
+    output = compiled(model.SerializeToString())["main"](*map(tvm.runtime.tensor, inputs))
+    return [output.numpy() if hasattr(output, "numpy") else output[0].numpy()]

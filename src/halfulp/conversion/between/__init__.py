@@ -75,7 +75,7 @@ class Draft:
         """Add an input, of a known type."""
         if value.kind != "tensor" or value.type is None:
             raise UnsupportedError(
-                f"{self.file}: input {value.name!r} is no tensor of a known type", got=str(value)
+                f"{self.file}: input {value.name!r} is not a tensor of a known type", got=str(value)
             )
         self.inputs.append(value)
         self.types[value.name] = _type(value)
@@ -188,7 +188,7 @@ def _add(node: Node, label: str, draft: Draft) -> None:
         case "Constant":
             array = HELPERS["Constant"](node, [])
             if not isinstance(array, np.ndarray) or array.dtype == object:
-                raise NoExactForm("it is no tensor of numbers")
+                raise NoExactForm("it is not a tensor of numbers")
             draft.add_constant(array, node.outputs[0])
             return
         case "Cast" | "CastLike":
@@ -249,7 +249,7 @@ def _shape_squeezed(node: Node, draft: Draft) -> tuple[int, ...]:
     """Return the new shape argument of Reshape. Unchanged dims are copied or given as numbers."""
     shape = draft.types[node.inputs[0]].shape
     if shape is None:
-        raise NoExactForm("the rank of what is squeezed is not known")
+        raise NoExactForm("the rank of its input is not known")
     if len(node.inputs) > 1 and node.inputs[1]:
         axes = {axis % len(shape) for axis in _numbers(node, draft, "which dims go")}
     else:

@@ -14,6 +14,7 @@ from halfulp.conversion.between import Draft, integral
 from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
+    DATA_TYPES,
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
@@ -26,7 +27,6 @@ from halfulp.models.directml import (
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
 from halfulp.models.directml.dxdispatch.program import Constant, Values
-from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast
@@ -34,7 +34,9 @@ from halfulp.models.run.dxdispatch import refuse_foreign
 from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
 
-_UNLIKE = "DirectML gives NaN for -infinity to a power that is no integer, and for a negative base to an infinite one"
+_UNLIKE = (
+    "DirectML gives NaN for a negative base to an infinite power, and for -infinity to a fractional power"
+)
 _MOST_DIMS = 8
 _FREE = ("Reshape", "Unsqueeze", "Identity")
 _NAMES = {row.name: name for name, row in DATA_TYPES.items()}
@@ -78,7 +80,7 @@ class _Reader:
             name = resource
             if resource in inputs:
                 name = draft.free(f"{resource}_out")
-                said = f"resource {resource!r} is read and written: what is written is {name!r}"
+                said = f"resource {resource!r} is read and written: the written value is {name!r}"
                 draft.note(program.file, said)
             draft.add("Identity", [self._held[resource]], f"'{printable(resource)}'", name)
             self._written[resource] = name
@@ -161,7 +163,7 @@ class _Reader:
             return power
         if array is not None and bool(integral(array).all()):
             return power
-        draft.note(label, "a negative base to a power that is no integer is made NaN, as DirectML does")
+        draft.note(label, "a negative base to a power that is not an integer is made NaN, as DirectML does")
         zero = draft.add_constant(np.zeros((), base.dtype), "zero")
         nan = np.array(np.nan if base.kind == "float" else 0, base.dtype)
         below = draft.add("Less", [x, zero], label)
@@ -302,7 +304,7 @@ class _Writer:
 
     def _desc(self, node: Node) -> OperatorDesc:
         if node.type not in SUPPORTED_OPS:
-            raise NoExactForm(f"{node.type.lower()} is none of DirectML's operators that are ours")
+            raise NoExactForm(f"{node.type.lower()} is not an operator that halfulp writes for DirectML")
         draft, sizes = self._draft, self._sizes(node.outputs[0])
         if len(sizes) > _MOST_DIMS:
             raise NoExactForm(f"DirectML has at most {_MOST_DIMS} dims")

@@ -98,12 +98,7 @@ def session(
         # If this fails, patched() below names the clause that a node breaks, if that is the reason.
         with contextlib.suppress(Exception):
             return ort.InferenceSession(data, options, **asked)
-    register(options)
-    if folder is not None:
-        find_external_data(options, proto, file, folder)
-    if keep_fusions:
-        proto = fused(proto, file, ort, options)
-    data = patched(proto, file).SerializeToString()
+    data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
 
@@ -220,14 +215,21 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
         ('halfulp', 'Pow_float16')
     """
     proto, file, folder = parse(model)
-    if keep_fusions:
-        ort = installed()
-        options = ort.SessionOptions()
-        register(options)
-        if folder is not None:
-            find_external_data(options, proto, file, folder)
-        proto = fused(proto, file, ort, options)
-    return patched(proto, file)
+    return (
+        _patched(installed().SessionOptions(), proto, file, folder, True)
+        if keep_fusions
+        else patched(proto, file)
+    )
+
+
+def _patched(
+    options: Any, proto: ModelProto, file: str, folder: Path | None, keep_fusions: bool
+) -> ModelProto:
+    """Return a patched copy, for a session with these options, which get what it needs."""
+    register(options)
+    if folder is not None:
+        find_external_data(options, proto, file, folder)
+    return patched(fused(proto, file, installed(), options) if keep_fusions else proto, file)
 
 
 def library() -> str:

@@ -58,8 +58,8 @@ def run_with_report(
     Args:
         source: the ONNX file, or the model.
         model: the same, as it was read and checked.
-        inputs: arrays by name, or what NumPy makes arrays of.
-        folder: where the external data of a model that is no file lies.
+        inputs: arrays or array-likes by name.
+        folder: the folder with the external data of a ``ModelProto``.
 
     Raises:
         ModelError: an input contradicts its declaration, or a node fails on its operands.
@@ -106,7 +106,7 @@ def runner(
 
 
 def _fed(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is fed as what onnxruntime takes, and check it; an optional input that is absent is left out."""
+    """Check inputs and return them as arrays for onnxruntime, without the optional inputs that are absent."""
     values = bind(model, inputs)
     return {name: values[name] for name in inputs if values[name] is not None}
 

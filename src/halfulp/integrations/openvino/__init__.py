@@ -19,6 +19,8 @@ import openvino as ov
 from openvino.utils import replace_node
 
 from halfulp.errors import within
+from halfulp.integrations.openvino import native
+from halfulp.integrations.openvino.native import build
 from halfulp.integrations.openvino.operators import (
     OPERATORS,
     Array,
@@ -38,7 +40,7 @@ from halfulp.integrations.openvino.operators import (
 )
 from halfulp.operators import op
 
-__all__ = ["OPERATORS", "replace"]
+__all__ = ["OPERATORS", "build", "replace"]
 
 _OURS = {"Power": HalfulpPower, "PRelu": HalfulpPReLU, "Convert": HalfulpConvert}
 _ATTRIBUTES = ("auto_broadcast", "destination_type")
@@ -136,6 +138,8 @@ def _substitute(node: Any) -> Any:
     operands = ",".join(map(type_of, node.inputs()))
     with within(None, label(node)):
         ours = _OURS[node.get_type_name()](node.input_values(), operands=operands, **attributes)
+    in_cpp = native.node(type(ours).__name__, node.input_values(), {"operands": operands, **attributes})
+    ours = ours if in_cpp is None else in_cpp
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
     return ours

@@ -51,6 +51,7 @@ class _Operator(ov.Op):
     """
 
     names: tuple[str, ...] = ("operands", "carried")
+    row = ""
 
     def __init__(self, inputs: Any = None, **attributes: str) -> None:
         super().__init__(self)
@@ -60,10 +61,13 @@ class _Operator(ov.Op):
             self.constructor_validate_and_infer_types()
 
     def result(self, *operands: TensorType) -> TensorType:
-        raise NotImplementedError
+        return op(self.row).infer(*operands, **self._of_row())
 
     def compute(self, *operands: Array) -> Array:
-        raise NotImplementedError
+        return op(self.row)(*operands, **self._of_row())
+
+    def _of_row(self) -> dict[str, Any]:
+        return {name: self.attributes[name] for name in self.names if name not in _Operator.names}
 
     # OpenVINO calls these methods.
 
@@ -153,22 +157,13 @@ class HalfulpPower(_Operator):
     """Power-1, correctly rounded."""
 
     names = (*_Operator.names, "auto_broadcast")
-
-    def result(self, *operands: TensorType) -> TensorType:
-        return op("openvino.Power-1").infer(*operands, auto_broadcast=self.attributes["auto_broadcast"])
-
-    def compute(self, *operands: Array) -> Array:
-        return op("openvino.Power-1")(*operands, auto_broadcast=self.attributes["auto_broadcast"])
+    row = "openvino.Power-1"
 
 
 class HalfulpPReLU(_Operator):
     """PReLU-1, correctly rounded."""
 
-    def result(self, *operands: TensorType) -> TensorType:
-        return op("openvino.PReLU-1").infer(*operands)
-
-    def compute(self, *operands: Array) -> Array:
-        return op("openvino.PReLU-1")(*operands)
+    row = "openvino.PReLU-1"
 
 
 class HalfulpConvert(_Operator):

@@ -489,7 +489,7 @@ def _running_ours(kind: Any) -> Any:
         )
         module = copy.copy(self)
         module.__class__ = kind
-        module._modules = dict(self._modules)  # torch replaces the parts of what it gets
+        module._modules = dict(self._modules)  # torch replaces the parts of the module that it gets
         return module
 
     def reduce(self: Any, protocol: Any) -> Any:

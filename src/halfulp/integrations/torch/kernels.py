@@ -42,6 +42,7 @@ for _schema in (
     "_power_of_float.out(Tensor x, float y, *, Tensor(a!) out) -> Tensor(a!)",
     "_power_of_float_(Tensor(a!) x, float y) -> Tensor(a!)",
     "_power_of_int(Tensor x, int y) -> Tensor",
+    "_power_of_int.out(Tensor x, int y, *, Tensor(a!) out) -> Tensor(a!)",
     "_power_of_int_(Tensor(a!) x, int y) -> Tensor(a!)",
 ):
     LIBRARY.define(_schema)
@@ -215,20 +216,17 @@ _OF_INT = torch.ops.halfulp._power_of_int.default
 def _with_number(name: str, of_float: Any, of_int: Any) -> Callable[..., Tensor]:
     """Return the kernel of an operator whose exponent is a number, by the kernels for either kind."""
 
-    def kernel(x: Tensor, y: Any) -> Tensor:
-        if type(y) is float and x.dtype in _FLOATS:
-            return of_float(x, y)
-        if type(y) is int and (x.dtype in _FLOATS or (y >= 0 and x.dtype in _INTEGERS)):
-            return of_int(x, y)
-        return _pow(name, x, y)
+    def kernel(x: Tensor, y: Any, **out: Tensor) -> Tensor:
+        try:
+            if type(y) is float and x.dtype in _FLOATS:
+                return of_float(x, y, **out)
+            if type(y) is int and (x.dtype in _FLOATS or (y >= 0 and x.dtype in _INTEGERS)):
+                return of_int(x, y, **out)
+        except RuntimeError:  # out has another type, or must be resized
+            pass
+        return _pow(name, x, y, **out)
 
     return kernel
-
-
-def _of_number_out(x: Tensor, y: Any, *, out: Tensor) -> Tensor:
-    if type(y) is float and x.dtype in _FLOATS and out.dtype == x.dtype and out.shape == x.shape:
-        return torch.ops.halfulp._power_of_float.out(x, y, out=out)
-    return _pow("aten::pow.Tensor_Scalar_out", x, y, out)
 
 
 def _of_base(x: Any, y: Tensor) -> Tensor:
@@ -239,7 +237,11 @@ def _of_base(x: Any, y: Tensor) -> Tensor:
 
 _WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
     "aten::pow.Tensor_Scalar": _with_number("aten::pow.Tensor_Scalar", _OF_FLOAT, _OF_INT),
-    "aten::pow.Tensor_Scalar_out": _of_number_out,
+    "aten::pow.Tensor_Scalar_out": _with_number(
+        "aten::pow.Tensor_Scalar_out",
+        torch.ops.halfulp._power_of_float.out,
+        torch.ops.halfulp._power_of_int.out,
+    ),
     "aten::pow_.Scalar": _with_number(
         "aten::pow_.Scalar",
         torch.ops.halfulp._power_of_float_.default,

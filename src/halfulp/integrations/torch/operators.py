@@ -32,20 +32,20 @@ DTYPES = {
 
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y, by the operator's form for the transforms or compilation around the call."""
-    if torch._C._get_tracing_state() is not None:
-        register_symbolics()
-    if torch.compiler.is_compiling():
-        return _pow(x, y)
-    return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
+    return _in_form(_pow, _Pow, x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return PReLU of x, by the same rule as ``power``."""
+    return _in_form(_prelu, _Prelu, x, slope)
+
+
+def _in_form(operator: Any, function: Any, x: Tensor, y: Tensor) -> Tensor:
     if torch._C._get_tracing_state() is not None:
         register_symbolics()
     if torch.compiler.is_compiling():
-        return _prelu(x, slope)
-    return _Prelu.apply(x, slope) if is_transformed() and not _is_functionalized() else _prelu(x, slope)
+        return operator(x, y)
+    return function.apply(x, y) if is_transformed() and not _is_functionalized() else operator(x, y)
 
 
 def home_of_numbers(device: torch.device) -> torch.device:

@@ -178,7 +178,9 @@ class _Builder:
         known |= {value.name: value for value in (*inputs, *outputs)}
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
-                message = f"initializer {name!r}{inside} contradicts its declaration"
+                message = (
+                    f"initializer {name!r}{inside} contradicts its declaration; halfulp repair may mend it"
+                )
                 got = describe(type_name(array.dtype), array.shape)
                 self._check.fail(message, expected=str(known[name]), got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)

@@ -179,6 +179,11 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
         return None
 
 
+def is_foreign(node: NodeProto, opset: int) -> bool:
+    """Tell whether the onnx package does not know a node's operator. Runtimes have some of their own, in any domain."""
+    return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
+
+
 def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str, label: str) -> Any:
     """Return an attribute as a Python value: number, text, list, or array for a tensor.
 

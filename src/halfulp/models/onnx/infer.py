@@ -12,6 +12,7 @@ import math
 import warnings
 from collections import ChainMap, defaultdict
 from collections.abc import Sequence
+from copy import deepcopy
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, cast
 
@@ -22,7 +23,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
@@ -51,6 +52,9 @@ _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
 # Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
 _SAME_AS_FIRST = {"Add", "Sub", "Mul", "Div", "Pow"}
+
+# These have the type and shape of the first input in every opset. The onnx package does not infer GroupNormalization.
+_KEEPS_FIRST = {"PRelu", "GroupNormalization"}
 
 # The output of these has the shape of the first input, or its first two dims.
 _KEEPS_SHAPE = {
@@ -223,13 +227,17 @@ def infer_types(
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
-    inferred = _inferred(light)
-    if ask != "none" and _ask_onnxruntime(inferred, ask):
-        inferred = _inferred(inferred)
-    if _declare_by_readers(inferred):
-        inferred = _inferred(inferred)
+    found = inferred(light)
+    if ask != "none" and _ask_onnxruntime(found, ask):
+        found = inferred(found)
+    types = _types(found, file)
+    return _types(inferred(found), file) if _declare_by_readers(found, types) else types
+
+
+def _types(model: ModelProto, file: str) -> dict[str, Types]:
+    """Return the types that a model declares for the values of each graph, by the graph's path."""
     found: dict[str, Types] = {}
-    for path, graph in graphs(inferred.graph):
+    for path, graph in graphs(model.graph):
         assert isinstance(graph, GraphProto)
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
@@ -245,7 +253,8 @@ def infer_types(
     return found
 
 
-def _inferred(model: ModelProto) -> ModelProto:
+def inferred(model: ModelProto) -> ModelProto:
+    """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
     with contextlib.suppress(*refusals):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -256,7 +265,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
     opset = default_opset(model.opset_import) or 1
-    asked = [node for node in graph.node if ask == "all" or _is_foreign(node, opset)]
+    asked = [node for node in graph.node if ask == "all" or is_foreign(node, opset)]
     if not asked:
         return False
     infos = (*graph.value_info, *graph.output)
@@ -264,9 +273,8 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
     if all(name in known for node in asked for name in node.output):
         return False
-    probe = ModelProto()
-    probe.CopyFrom(model)
-    shapes = _shapes(model)
+    probe = deepcopy(model)
+    shapes = _shapes(_types(model, ""))
     exact = True  # whether it is asked about the very shapes of the model
     for node in every_node(probe.graph):
         if node.op_type == "Pow" and not plain_domain(node.domain):
@@ -289,11 +297,6 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
         else:
             before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
     return found
-
-
-def _is_foreign(node: NodeProto, opset: int) -> bool:
-    """Tell whether the onnx package does not know a node's operator: ONNX Runtime has some of its own."""
-    return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
@@ -327,39 +330,34 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     return found
 
 
-def _shapes(model: ModelProto) -> dict[str, Shape]:
-    """Return the shapes that a model declares of the values of all its graphs, weights included."""
-    found: dict[str, Shape] = {}
-    for _, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
-        for info in (*graph.value_info, *graph.output, *graph.input):
-            with contextlib.suppress(ModelError):
-                found[info.name] = declared(info, "").shape
-        found.update((tensor.name, tuple(tensor.dims)) for tensor in graph.initializer)
-    return found
+def _shapes(found: dict[str, Types]) -> dict[str, Shape]:
+    return {name: value.shape for types in found.values() for name, value in types.items()}
 
 
-def _declare_by_readers(model: ModelProto) -> bool:
+def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
 
     A Conv reads a value with the rank of its kernel and as many channels; what reads the value before that may keep its
     shape, or its channels.
     """
-    owners = [graph for _, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
-    infos = (info for graph in owners for info in (*graph.value_info, *graph.output, *graph.input))
-    declared_too = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
-    if all(_made(graph) <= declared_too for graph in owners):
+    owners = [(path, graph) for path, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
+    nothing = Value("")
+    unknown = {
+        name
+        for path, graph in owners
+        for name in _made(graph)
+        if types[path].get(name, nothing).shape is None
+    }
+    if not unknown:
         return False
-    shapes = _shapes(model)
-    unknown = {name for graph in owners for name in _made(graph) if shapes.get(name) is None}
-    found: dict[str, Shape] = {}
-    for node in reversed([*every_node(model.graph)]) if unknown else ():
+    shapes, found = _shapes(types), dict[str, Shape]()
+    for node in reversed([*every_node(model.graph)]):
         if node.input and node.input[0] in unknown and not plain_domain(node.domain):
             output = node.output[0] if node.output else ""
             shape = _shape_read(node, shapes, shapes.get(output) or found.get(output))
             if shape is not None:
                 found.setdefault(node.input[0], shape)
-    for graph in owners if found else ():
+    for _, graph in owners if found else ():
         known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
         for name in _made(graph):
             if name not in found:
@@ -444,16 +442,13 @@ def _light(model: ModelProto) -> ModelProto:
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    if len(node.output) != 1 or not node.input:
-        return False
-    if node.op_type == "PRelu":
-        return True
-    if opset >= 7:
+    always = node.op_type in _KEEPS_FIRST
+    if (opset >= 7 and not always) or len(node.output) != 1 or not node.input:
         return False
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
     consumes = schema is not None and "consumed_inputs" in schema.attributes
-    return consumes or node.op_type in _SAME_AS_FIRST
+    return always or consumes or node.op_type in _SAME_AS_FIRST
 
 
 class _Call(NamedTuple):

@@ -6,6 +6,7 @@ A function's body has types only at a call, and ONNX Runtime infers no types thr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import zip_longest
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, helper
@@ -61,8 +62,7 @@ class _Inliner:
         self._goes: dict[Identity, bool] = {}
         for key in self._functions:
             self._is_inlined(key, ())
-        self.result = ModelProto()
-        self.result.CopyFrom(model)
+        self.result = deepcopy(model)
         self._opsets = opsets_of(model.opset_import)
         for key in (key for key, goes in self._goes.items() if goes):
             for domain, version in opsets_of(self._functions[key].opset_import).items():
@@ -135,8 +135,7 @@ class _Inliner:
                 passed.append(helper.make_node("Identity", [names[formal]], [actual]))
             elif actual:
                 names[formal] = actual
-        body = FunctionProto()
-        body.CopyFrom(function)
+        body = deepcopy(function)
         bind(body, function, call)
         for node in every_node(body):
             if node.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import chain
 from typing import Any
 
@@ -161,8 +162,7 @@ def bound(attribute: AttributeProto, values: Mapping[str, AttributeProto]) -> At
         return attribute
     if attribute.ref_attr_name not in values:
         return None
-    copy = AttributeProto()
-    copy.CopyFrom(values[attribute.ref_attr_name])
+    copy = deepcopy(values[attribute.ref_attr_name])
     copy.name = attribute.name
     return copy
 
@@ -179,8 +179,7 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     look = _Pass(apply=False).over(model)
     if not look.late:
         return model, False
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     _Pass(apply=True).over(copy)
     return copy, not look.cyclic
 

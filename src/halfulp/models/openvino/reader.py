@@ -267,7 +267,7 @@ class _Reader:
         return order
 
     def _on_a_cycle(self, waiting: Mapping[int, int]) -> Layer:
-        """Return a layer on a cycle: the first that comes again on a way upstream through waiting layers."""
+        """Return a layer on a cycle: the first one met twice on a path upstream through waiting layers."""
         number = next(number for number, count in waiting.items() if count)
         seen = set()
         while number not in seen:

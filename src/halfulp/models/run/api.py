@@ -29,8 +29,7 @@ from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.models.openvino.reader import Origin, allows
 from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
-from halfulp.models.run.control import CONTROL
-from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
+from halfulp.models.run.helpers import CONTROL, HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, dtype_named
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.models.source import Source
@@ -250,7 +249,7 @@ def _refuse_foreign(model: Model) -> None:
     unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
-            f"{model.file}: has layers that halfulp lacks; a file with such layers runs in OpenVINO, if it is installed",
+            f"{model.file}: has layers that halfulp lacks; openvino, if installed, runs a file with such layers",
             expected=", ".join(OPERATORS),
             got=listed(unsupported),
         )

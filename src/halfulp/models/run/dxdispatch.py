@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable, within
-from halfulp.models.directml import ELEMENT_WISE, FEATURE_LEVELS, OPERATORS, AnyDesc, execute, tensors
+from halfulp.models.directml import (
+    DATA_TYPES,
+    ELEMENT_WISE,
+    FEATURE_LEVELS,
+    OPERATORS,
+    AnyDesc,
+    execute,
+    tensors,
+)
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
 from halfulp.models.directml.dxdispatch.program import FromFile
-from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory

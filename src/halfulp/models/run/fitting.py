@@ -36,7 +36,7 @@ from halfulp.models.run.inputs import (
 from halfulp.models.run.report import finite, is_usable, vacuous
 
 SIZES = (DEFAULT_DIM, 1, 16, 48, 64, 224, 320, 512, 16000)
-"""What a dim is tried with, in this order: images' sides, tokens, windows of sound."""
+"""The sizes to try for a dim, in this order: images' sides, tokens, windows of sound."""
 
 _SECONDS = 30.0
 _MOST_SIZES = 600

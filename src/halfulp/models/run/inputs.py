@@ -19,7 +19,7 @@ from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
 
 DEFAULT_DIM = 3
-"""What a symbolic or unknown dim becomes in made-up inputs, if nothing else is known."""
+"""The size of a symbolic or unknown dim in made-up inputs, if nothing else is known."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def check(value: Any, declared: Value, what: str, file: str, node: str | None = 
         fits = True
     if not fits:
         raise ModelError(
-            f"{what} contradicts what the model declares",
+            f"{what} contradicts the model's declaration",
             file=file,
             node=node,
             expected=str(declared),

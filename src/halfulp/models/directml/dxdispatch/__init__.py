@@ -21,11 +21,13 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.directml import (
+    DATA_TYPES,
     DML_BUFFER_TENSOR_DESC,
     DML_SCALE_BIAS,
     OPERATORS,
     AnyDesc,
     check,
+    check_binding,
     tensors,
 )
 from halfulp.models.directml.dxdispatch.program import (
@@ -48,7 +50,6 @@ from halfulp.models.directml.dxdispatch.program import (
     shown,
 )
 from halfulp.models.directml.dxdispatch.serialized import SerializedNode, parse
-from halfulp.models.directml.tensor import DATA_TYPES, check_binding
 from halfulp.models.files import inside, open_npy, read_whole, replacing
 from halfulp.models.source import read_source
 
@@ -165,7 +166,7 @@ class _Reader:
             with within(self._file, f"resource '{printable(name)}'", kind=""):
                 self._resources[name] = self._resource(name, value)
         # Graphs in JSON refer to dispatchables, and follow them here.
-        for name, value in sorted(dispatchables.items(), key=lambda item: "DML_GRAPH_DESC" in str(item[1])):
+        for name, value in sorted(dispatchables.items(), key=lambda item: _is_graph(item[1])):
             with within(self._file, f"dispatchable '{printable(name)}'", kind=""):
                 self._add_dispatchable(name, value)
         found: list[Command] = []
@@ -236,7 +237,7 @@ class _Reader:
         constants = dict[str, Binding]()  # by edge
         nodes: list[_Node] = []
         for node in graph.nodes:
-            label = f"{name}/{node.name}"
+            label = _unused(f"{name}/{node.name}", self._dispatchables)
             with within(self._file, f"dispatchable '{printable(label)}'", kind=""):
                 kind, desc = node.type.removeprefix("DML_OPERATOR_"), None
                 if kind in OPERATORS:
@@ -258,7 +259,7 @@ class _Reader:
                     found = Dispatchable(label, kind, desc, bindings)
             self._dispatchables[label] = found
             nodes.append((found, edges))
-        return self._graph(name, nodes, graph.inputs, graph.outputs)
+        return self._graph(name, nodes, filter(None, graph.inputs), filter(None, graph.outputs))
 
     def _json_graph(self, name: str, given: _Fields) -> _Graph:
         """Read a DML_GRAPH_DESC. Its nodes name dispatchables, and its edges count nodes and their tensors."""
@@ -266,7 +267,7 @@ class _Reader:
         for node in given.objects("Nodes"):
             operator = node.take("Operator" if "Operator" in node else "Name", text)
             if operator not in self._dispatchables:
-                raise HalfulpError(f"there is no dispatchable {printable(operator)!r}")
+                raise HalfulpError(f"no dispatchable is called {printable(operator)!r}")
             nodes.append((self._dispatchables[operator], {}))
         ends: dict[str, dict[int, str]] = {"Input": {}, "Output": {}}
 
@@ -287,12 +288,16 @@ class _Reader:
                 join(edge, way, label)
         for index, edge in enumerate(given.objects("IntermediateEdges")):
             join(edge, "To", join(edge, "From", edge.take("Name", text, f"edge {index}")))
+        for count in ("InputCount", "OutputCount"):
+            given.take(count, uint32, 0)
+        given.end()
         return self._graph(name, nodes, ends["Input"].values(), ends["Output"].values())
 
     def _graph(self, name: str, nodes: list[_Node], inputs: Iterable[str], outputs: Iterable[str]) -> _Graph:
         """Return a graph. The values between its nodes get resources."""
         inner = dict[str, Binding]()
-        known, bound = set(inputs), (*inputs, *outputs)
+        first = tuple(inputs)
+        known, bound = set(first), (*first, *outputs)
         for node, edges in nodes:
             for point, edge in edges.items():
                 if point.startswith("Output"):
@@ -314,8 +319,7 @@ class _Reader:
         self, name: str, initial: Initial, tensor: DML_BUFFER_TENSOR_DESC, size: int | None = None
     ) -> Binding:
         """Add a resource that no command names, and return its binding."""
-        while name in self._resources:
-            name += "_"
+        name = _unused(name, self._resources)
         self._resources[name] = Resource(name, initial, tensor.DataType, size, internal=True)
         return Binding(name)
 
@@ -341,7 +345,7 @@ class _Reader:
                 if name in self._graphs:
                     return self._dispatch_graph(self._graphs[name], given.take("bindings", self._bindings))
                 if name not in self._dispatchables:
-                    raise HalfulpError(f"there is no dispatchable {printable(name)!r}")
+                    raise HalfulpError(f"no dispatchable is called {printable(name)!r}")
                 desc = self._dispatchables[name].desc
                 if desc is None:
                     return [Dispatch(name, {}, given.rest())]
@@ -374,7 +378,7 @@ class _Reader:
     def _resource_name(self, value: Any, name: str) -> str:
         resource = text(value, name)
         if resource not in self._resources:
-            raise HalfulpError(f"there is no resource {printable(resource)!r}")
+            raise HalfulpError(f"no resource is called {printable(resource)!r}")
         return resource
 
     def _bindings(self, value: Any, name: str) -> dict[str, Binding]:
@@ -401,6 +405,16 @@ class _Reader:
         for name, binding in bindings.items():
             resource = self._resources[binding.name]
             check_binding(name, tensors(desc)[name], binding.offset_in(resource), resource.size)
+
+
+def _is_graph(value: Any) -> bool:
+    return isinstance(value, dict) and "DML_GRAPH_DESC" in (value.get("Type"), value.get("type"))
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _bound(desc: AnyDesc) -> set[str]:

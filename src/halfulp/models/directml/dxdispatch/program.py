@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.directml import AnyDesc
-from halfulp.models.directml.tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
+from halfulp.models.directml import DATA_TYPES, DML_BUFFER_TENSOR_DESC, AnyDesc
 from halfulp.models.graph import Array, Value
 
 Other = Mapping[str, Any]
@@ -164,7 +163,7 @@ def shown(value: object) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value of JSON, in which words stand for floats that are not finite."""
+    """Return a value of JSON, with words for floats that are not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value

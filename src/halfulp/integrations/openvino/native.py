@@ -1,0 +1,93 @@
+"""Power and PReLU of f32 for OpenVINO in C++: nodes that do not call into Python.
+
+They are compiled on the user's machine, because OpenVINO's C++ interface changes with each release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+from openvino.utils.node_factory import NodeFactory
+
+from halfulp.errors import UnsupportedError
+from halfulp.integrations.openvino.operators import core
+from halfulp.linking import get_include, get_library
+
+_SOURCE = Path(__file__).with_name("extension.cpp")
+_FOLDER = Path(ov.__file__).parent
+_FLAGS = "-std=c++17 -O2 -shared -fPIC -fvisibility=hidden"
+
+
+def build() -> str:
+    """Compile halfulp's operators of f32 for the installed OpenVINO, and return the path of the library.
+
+    From then on ``replace`` uses them, in this and later processes. The library is kept in the user's cache folder, and
+    is compiled once for each version of OpenVINO and halfulp, by the compiler that the environment variable CXX names,
+    or by c++.
+
+    Raises:
+        UnsupportedError: there is no compiler, OpenVINO's package has no headers, or the system is not Linux.
+    """
+    target = path()
+    if not target.is_file():
+        patterns = ("libs/libopenvino.so.*", "libs/libtbb.so.*")
+        libraries = [str(file) for pattern in patterns for file in _FOLDER.glob(pattern)]
+        if sys.platform != "linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
+            raise UnsupportedError(
+                "halfulp's operators for OpenVINO in C++ need its headers and libraries",
+                expected="pip install openvino, on Linux",
+                got=f"openvino {ov.__version__} in {_FOLDER}",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = target.with_suffix(f".{os.getpid()}")
+        libraries.append(get_library())
+        compiler = os.environ.get("CXX") or "c++"
+        options = [*_FLAGS.split(), "-o", str(made), str(_SOURCE)]
+        options += [f"-I{get_include()}", f"-I{_FOLDER / 'include'}", *libraries]
+        options += [f"-Wl,-rpath,{Path(file).parent}" for file in libraries]
+        try:
+            done = subprocess.run([compiler, *options], capture_output=True, text=True)
+        except OSError as error:
+            wanted = "c++, or another one by the environment variable CXX"
+            raise UnsupportedError(
+                f"{compiler}: no compiler for C++: {error.strerror}", expected=wanted
+            ) from None
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")
+        made.replace(target)
+    _factory.cache_clear()
+    return str(target)
+
+
+def path() -> Path:
+    """Return where the library of this halfulp for this OpenVINO is, or would be."""
+    key = hashlib.sha256(_SOURCE.read_bytes())
+    for text in (ov.__version__, str(_FOLDER), get_library()):
+        key.update(text.encode())
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return folder / "halfulp" / f"openvino-{key.hexdigest()[:16]}.so"
+
+
+def node(kind: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any:
+    """Return an operator in C++; None if its operands are not of f32, or the operators are not built."""
+    factory = _factory() if attributes["operands"] == "f32,f32" else None
+    return None if factory is None else factory.create(kind, list(inputs), {**attributes, "carried": ""})
+
+
+@cache
+def _factory() -> Any:
+    if not path().is_file():
+        return None
+    factory = NodeFactory()
+    factory.add_extension(str(path()))
+    core().add_extension(str(path()))  # keeps the library, and reads files with the operators
+    return factory

@@ -1,0 +1,109 @@
+"""Power and PReLU of f32 in C++ in OpenVINO: the bits of the operators in Python, and of hu.op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.house.builds import FOLDER, locked, tool
+from tests.oracle.grids import pow_grid, prelu_grid
+
+import halfulp as hu
+
+ov: Any = pytest.importorskip("openvino")
+o: Any = pytest.importorskip("openvino.opset13")
+plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
+native: Any = pytest.importorskip("halfulp.integrations.openvino.native")
+engine: Any = pytest.importorskip("halfulp.integrations.openvino.engine")
+
+POWER, PRELU = hu.op("openvino.Power-1"), hu.op("openvino.PReLU-1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> Iterator[None]:
+    """The library is built once for all runs of the tests, and used in this module only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(FOLDER))
+        patch.setenv("CXX", str(tool("g++")))
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with locked(FOLDER / "openvino"):
+            assert native.build() == native.build()
+        yield
+    native._factory.cache_clear()
+
+
+def answer(make: Any, *feeds: np.ndarray, dynamic: bool = False) -> np.ndarray:
+    x, y = (o.parameter([-1] * feed.ndim if dynamic else list(feed.shape), np.float32) for feed in feeds)
+    x.output(0).set_names({"0"})
+    y.output(0).set_names({"1"})
+    model = plugin.replace(ov.Model([make(x, y)], [x, y]), every_node=True)
+    (node,) = (node for node in model.get_ordered_ops() if "Halfulp" in node.get_type_name())
+    assert type(node) is ov.Node, "in Python"
+    compiled = engine.Compiled(model, "net")
+    compiled.bind({str(i): feed for i, feed in enumerate(feeds)})
+    compiled.infer()
+    (found,) = compiled.outputs()
+    return found
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_powers_and_prelu(dynamic: bool) -> None:
+    for grid, make, right in (
+        (pow_grid("float32", "float32", np.random.default_rng(6)), o.power, POWER),
+        (prelu_grid("float32", np.random.default_rng(7)), o.prelu, PRELU),
+    ):
+        x, y = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
+        assert answer(make, x, y, dynamic=dynamic).tobytes() == right(x, y).tobytes()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (1,), (4,), (3, 1, 1), (2, 3, 1, 4)])
+def test_slopes(shape: tuple[int, ...], dynamic: bool) -> None:
+    rng = np.random.default_rng(8)
+    x, slope = (rng.normal(size=dims).astype(np.float32) for dims in ((2, 3, 5, 4), shape))
+    assert answer(o.prelu, x, slope, dynamic=dynamic).tobytes() == PRELU(x, slope).tobytes()
+
+
+@pytest.mark.parametrize("shapes", [((2, 1, 3), (5, 1)), ((), (3,)), ((0, 3), (1,)), ((200, 1000), ())])
+def test_shapes(shapes: tuple[tuple[int, ...], ...]) -> None:
+    rng = np.random.default_rng(9)
+    x, y = (rng.uniform(0.1, 3, size=dims).astype(np.float32) for dims in shapes)
+    assert answer(o.power, x, y, dynamic=True).tobytes() == POWER(x, y).tobytes()
+
+
+def test_shapes_that_do_not_go_together() -> None:
+    x, slope = np.zeros((2, 3), np.float32), np.zeros(5, np.float32)
+    with pytest.raises(hu.ModelError, match=r"openvino\.PReLU-1\.C"):
+        answer(o.prelu, x, slope)
+    with pytest.raises(hu.ModelError, match="halfulp: The operands are not broadcastable"):
+        answer(o.prelu, x, slope, dynamic=True)
+
+
+def test_files_are_those_of_the_operators_in_python(tmp_path: Path) -> None:
+    x = o.parameter([2], np.float32, name="x")
+    model = ov.Model([o.power(x, o.constant(np.float32([2.5]), name="y"), name="p")], [x])
+    other = model.clone()
+    plugin.replace(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "_factory", lambda: None)
+        plugin.replace(other)
+    for name, each in (("cpp", model), ("python", other)):
+        ov.save_model(each, tmp_path / f"{name}.xml", compress_to_fp16=False)
+    made = [(tmp_path / f"{name}.xml").read_text().partition("<rt_info>")[0] for name in ("cpp", "python")]
+    assert made[0] == made[1]
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(hu.UnsupportedError, match="no-such-compiler: no compiler for C"):
+        native.build()
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises(hu.UnsupportedError, match="false does not compile"):
+        native.build()
+    monkeypatch.setattr(native, "_FOLDER", tmp_path)
+    with pytest.raises(hu.UnsupportedError, match="need its headers and libraries"):
+        native.build()
