@@ -70,7 +70,8 @@ def build() -> str:
 
 def path() -> Path:
     """Return where the library of this halfulp for this OpenVINO is, or would be."""
-    key = hashlib.sha256(_SOURCE.read_bytes())
+    with _SOURCE.open("rb") as source:
+        key = hashlib.file_digest(source, "sha256")
     for text in (ov.__version__, str(_FOLDER), get_library()):
         key.update(text.encode())
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
