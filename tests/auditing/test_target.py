@@ -270,9 +270,7 @@ def test_conversions(node: Use, target: str, steps: list[str]) -> None:
 def test_a_conversion_that_is_refused() -> None:
     found = audit_target.conversion(use(("float64", (3,)), ("float64", (3,))), "basic")
     assert found is not None
-    assert str(found.refused).startswith(
-        "basic has no Pow, and no products, roots and reciprocals give this power; --pow"
-    )
+    assert (found.refused or "").startswith("basic has no Pow, and no products, roots and reciprocals give")
     assert audit_target.conversion(use(THREE, THREE, "openvino.Power-1"), "onnxruntime") is None
 
 

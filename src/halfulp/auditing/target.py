@@ -266,19 +266,21 @@ def _fits(rule: Rule, x: Shape, slope: Shape) -> bool:
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+    verdict, reason = "unknown", f"{use.operator} of {', '.join(use.types or ())} was not measured"
+    groups: tuple[str, ...] = ()
     if changed is not None and target.measured is None:
-        oldest, newest = known_targets()[target.name].opsets
+        known = known_targets()[target.name]
+        oldest, newest = known.opsets
         if not oldest <= int(use.asked) <= (newest or int(use.asked)):
             listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
-            reasons = (f"its documents list opsets {listed}, and this node is of opset {use.asked}",)
-            return Statement(target.name, "refused", reasons=reasons, conversion=changed, groups=("opset",))
-        if changed.needed:
-            why = known_targets()[target.name].spelled.get(use.row.name)
-            reasons = (why or "its documents do not list this node's types",)
-            return Statement(target.name, "refused", reasons=reasons, conversion=changed)
-        return Statement(target.name, "unknown", reasons=("not measured",), conversion=changed)
-    what = f"{use.operator} of {', '.join(use.types or ())} was not measured"
-    return Statement(target.name, "unknown", reasons=(what,), conversion=changed)
+            reason = f"its documents list opsets {listed}, and this node is of opset {use.asked}"
+            verdict, groups = "refused", ("opset",)
+        elif changed.needed:
+            verdict = "refused"
+            reason = known.spelled.get(use.row.name) or "its documents do not list this node's types"
+        else:
+            reason = "not measured"
+    return Statement(target.name, verdict, reasons=(reason,), conversion=changed, groups=groups)
 
 
 def _measured(use: Use, target: Asked) -> Measured | None:
