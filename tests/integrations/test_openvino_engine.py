@@ -84,7 +84,7 @@ def test_without_openvino_its_layers_are_named(path: Path, monkeypatch: pytest.M
     ):
         hu.run(path, "random", engine="halfulp")
     monkeypatch.setattr(halfulp.conversion.subject, "has_module", lambda name: False)
-    with pytest.raises(hu.UnsupportedError, match="'product' .MatMul., 'FakeQuantize"):
+    with pytest.raises(hu.UnsupportedError, match=r"'product' .MatMul., 'FakeQuantize"):
         hu.run(path, "random")
 
 

@@ -241,7 +241,8 @@ def _refuse_foreign(model: Model) -> None:
     unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
-            f"{model.file}: has layers that halfulp lacks; a file with such layers runs in OpenVINO, if it is installed",
+            f"{model.file}: has layers that halfulp lacks;"
+            " a file with such layers runs in OpenVINO, if it is installed",
             expected=", ".join(OPERATORS),
             got=listed(unsupported),
         )
