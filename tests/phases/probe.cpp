@@ -39,9 +39,8 @@ struct Tile {
 };
 
 void fast(Tile& tile) {
-    FloatLanes<Element::float32> lanes;
     alignas(64) uint32_t rounded[tile_size];
-    lanes.lanes = rounded;
+    FloatLanes<FloatKind::float32> lanes({}, rounded);
     OperandFlags operand_flags{};
     const Prefetch nothing_ahead(tile.x, tile.y, rounded, 0, 0);
     lanes.fill_by_fast_phase(tile.x_float, tile.y, false, operand_flags, tile.n, nothing_ahead);

@@ -211,7 +211,7 @@ template <Element type, typename Y>
     phase.round(out, undecided, n);
     for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop: avx2
     const OperandFlags operand_flags = {any_bit >> 31 != 0, special != 0, false};
-    finish<type>(options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
+    finish(KnownType<type>(), options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
     for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop: avx2
     if (subnormals != 0) list_too(left_out, undecided, n);
 }
