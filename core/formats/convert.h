@@ -54,7 +54,7 @@ HALFULP_INLINE double decode(Storage<element> stored) {
     }
 }
 
-// The same as a float, in 32-bit lanes, for the types whose values are floats.
+// The exact value as a float, in 32-bit lanes, for the types whose values are floats.
 template <Element element>
 HALFULP_INLINE float decode_float(Storage<element> stored) {
     if constexpr (element == Element::float32) {
@@ -148,7 +148,7 @@ HALFULP_INLINE Storage<element> encode(double value) {
                               : __builtin_bit_cast(uint32_t, static_cast<float>(value));
     } else {
         uint64_t negative = bits_of(value) >> 63;
-        uint64_t encoding = round_magnitude(type, value < 0 ? -value : value).encoding;
+        uint64_t encoding = round_magnitude(row(element), value < 0 ? -value : value).encoding;
         encoding = encoding > type.largest ? type.overflow : encoding;
         encoding = value != value ? type.nan : encoding;
         if constexpr (!type.has_zero()) {

@@ -25,7 +25,7 @@ struct Operands {
     double x, y, y_low;
 };
 
-// A tile, whose phases take operands in arrays; and what they write.
+// A tile's operands in arrays, and the numbers that its phase writes.
 struct Tile {
     alignas(64) double x[tile_size], y[tile_size], y_low[tile_size];
     alignas(64) float x_float[tile_size];

@@ -194,7 +194,7 @@ private:
     static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
 };
 
-// The same powers, rounded to the type. The phases are the same for bfloat16 and shorter types.
+// The powers, rounded to the type. bfloat16 and shorter types share the phases.
 static constexpr FloatKind kind_of_powers(FloatKind kind) {
     return kind == FloatKind::bfloat16 ? FloatKind::shorter : kind;
 }

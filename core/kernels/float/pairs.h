@@ -286,7 +286,7 @@ private:
 };
 inline PairTrials pair_trials;
 
-// Computes a tile. Returns false if it is none for this phase. by_doubles computes a tile by the fast phase and the
+// Computes a tile. Returns false if the phase does not take it. by_doubles computes a tile by the fast phase and the
 // later ones.
 template <typename F>
 static bool pow_by_pairs(const PowOptions& options, const float* x, const float* y, uint32_t* out, int n,

@@ -37,36 +37,36 @@ struct ListedOperands {
 [[gnu::noinline]] static void resolve(const ElementRow& type, const OperandFlags& operand_flags,
                                       const ListedOperands& some, uint32_t* lanes, int n, const int* listed,
                                       int count) {
-    alignas(64) double x_left[tile_size], y_left[tile_size], least[tile_size], greatest[tile_size];
+    alignas(64) double x_left[td_tile], y_left[td_tile], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], undecided[tile_size];
-    int listed_undecided[listed_size], left[tile_size], left_count = 0;
+    int left[listed_size], left_count = 0;
     double_double_phase<false>(some.x, Exponents<double>{some.y}, Target::of(type), least, greatest, count);
     if (type.precision == 24) {
         for (int j = 0; j < count; ++j) magnitudes[j] = word_of(static_cast<float>(least[j]));  // vector loop
     } else {
-        for (int j = 0; j < count; ++j) magnitudes[j] = round_short(type, least[j]);  // vector loop: avx512 avx2 neon
+        const ElementRow to = type;
+        for (int j = 0; j < count; ++j) magnitudes[j] = round_short(to, least[j]);  // vector loop: avx512 avx2 neon
     }
     uint32_t any_undecided = 0;
     for (int j = 0; j < count; ++j) {  // vector loop
         undecided[j] = least[j] != greatest[j] ? 1 : 0;
         any_undecided |= undecided[j];
     }
-    for (int k = 0, number = any_undecided != 0 ? compress_indices(undecided, count, listed_undecided) : 0; k < number;
-         ++k) {
-        const int j = listed_undecided[k];
-        if (!has_ties(some.y[j])) {
-            x_left[left_count] = some.x[j];
-            y_left[left_count] = some.y[j];
-            left[left_count++] = j;
-        } else if (magnitudes[j] & 1) {
-            magnitudes[j] = round_once(type, greatest[j]);  // a tie: the even neighbour
-        }
+    for (int k = 0, number = any_undecided != 0 ? compress_indices(undecided, count, left) : 0; k < number; ++k) {
+        const int j = left[k];
+        if (!has_ties(some.y[j])) left[left_count++] = j;
+        else if (magnitudes[j] & 1) magnitudes[j] = round_once(type, greatest[j]);  // a tie: the even neighbour
     }
-    if (left_count > 0) {
-        triple_double_phase(x_left, Exponents<double>{y_left}, least, greatest, left_count, round_to_odd);
-        for (int k = 0; k < left_count; ++k) {
-            const int j = left[k];
-            const double x = some.x[j], y = some.y[j];
+    for (int from = 0; from < left_count; from += td_tile) {
+        const int some_count = left_count - from < td_tile ? left_count - from : td_tile;
+        for (int k = 0; k < some_count; ++k) {
+            x_left[k] = some.x[left[from + k]];
+            y_left[k] = some.y[left[from + k]];
+        }
+        triple_double_phase(x_left, Exponents<double>{y_left}, least, greatest, some_count, round_to_odd);
+        for (int k = 0; k < some_count; ++k) {
+            const int j = left[from + k];
+            const double x = x_left[k], y = y_left[k];
             const uint32_t magnitude = round_once(type, least[k]);
             if (greatest[k] > 0 && magnitude == round_once(type, greatest[k])) magnitudes[j] = magnitude;
             else if (!is_special(x, classify(y)) && fabs(x) != 1 && y != 0)
@@ -74,7 +74,7 @@ struct ListedOperands {
         }
     }
     if (count == n && !operand_flags.special && !operand_flags.negative) {
-        for (int i = 0; i < n; ++i) lanes[i] = magnitudes[i];  // vector loop
+        for (int i = 0; i < n; ++i) lanes[i] = magnitudes[i];
         return;
     }
     for (int j = 0; j < count; ++j) {
