@@ -3,6 +3,7 @@
     python benchmarks/floors.py [--seconds S]
 
 Both take turns on one thread. A row whose ratio is near 1 cannot become faster by other arithmetic.
+(Powers of 16 bits by a table are such loads and stores themselves.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 import halfulp as hu
 from halfulp.benchmark.peers import bases, constant_power, exponents, prepare
 from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
-from halfulp.types import TYPES
 from side_by_side import memory
 from side_by_side.worker import BUILD
 
@@ -36,14 +36,6 @@ def rows(library: Any) -> Iterator[tuple[str, int, Runs]]:
         case = constant_power("float32", exponent, SIZE)
         floors = memory.calls(library, case, 1)
         yield f"float32 ** {exponent}", SIZE, {"halfulp": prepare("halfulp", case, 1).call, **floors}
-    for name in ("float16", "bfloat16"):
-        case = constant_power(name, 1 / 3, SIZE)
-        every = np.arange(1 << 16, dtype=np.uint16).view(TYPES[name].dtype)
-        table, out = hu.pow(every, case.y), np.empty_like(case.x)
-        floor = partial(
-            ctypes.CDLL(str(library)).look_up, *map(address, (table, case.x, out)), ctypes.c_ssize_t(SIZE)
-        )
-        yield f"{name} ** 1/3", SIZE, {"halfulp": prepare("halfulp", case, 1).call, "look-ups": floor}
     x, y = (of("float32", SIDE * SIDE).reshape(SIDE, SIDE) for of in (bases, exponents))
     out = np.empty_like(x)
     floor = partial(

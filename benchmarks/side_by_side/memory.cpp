@@ -95,11 +95,6 @@ extern "C" int move_bytes(const char* x, int x_bytes, const char* y, int y_bytes
     return 0;
 }
 
-// out[i] = table[x[i]] for elements of 16 bits: the loads and stores of powers with one exponent, and nothing else.
-extern "C" void look_up(const unsigned short* table, const unsigned short* x, unsigned short* out, ptrdiff_t n) {
-    for (ptrdiff_t i = 0; i < n; ++i) out[i] = table[x[i]];
-}
-
 // The loads and stores of an operation on x, transposed, and y, square matrices of 4 bytes an element: panels of 16
 // rows and 256 columns, in each of which a cache line of every column of x is read. The side is a multiple of 256.
 extern "C" void pass_transposed(const char* x, const char* y, char* out, ptrdiff_t side) {
