@@ -72,8 +72,8 @@ def _train(module: nn.Module, x: Tensor) -> None:
 
 def measure(runs: list[Callable[[], object]], seconds: float) -> tuple[float, float, float, int]:
     """Return the median times of both, the median ratio, and the number of turns."""
-    times = InterleavedRuns(dict(zip(("plain", "ours"), runs, strict=True))).take(seconds, least=20)
-    plain, ours = times["plain"], times["ours"]
+    times = InterleavedRuns(dict(zip(("plain", "replaced"), runs, strict=True))).take(seconds, least=20)
+    plain, ours = times["plain"], times["replaced"]
     return summary(plain).median, summary(ours).median, ratio(ours, plain), len(plain)
 
 

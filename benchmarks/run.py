@@ -1,4 +1,4 @@
-"""Measure halfulp side by side with other libraries: NumPy, and of the rest what is installed.
+"""Measure halfulp side by side with NumPy and with the other libraries that are installed.
 
 All take turns in one run, with the same operands in memory, the same number of threads and results written, where
 a library can, into memory that is there already. A time is the median of its turns, with half the distance of the

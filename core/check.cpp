@@ -179,7 +179,7 @@ unsigned long long digest(const Bytes& data, int size) {
     return sum;
 }
 
-// The same operands with the first y for all.
+// The operands with the first y for all.
 Operands with_one_y(Operands operands) {
     const size_t size = static_cast<size_t>(row(operands.y_type).size);
     const Bytes y(operands.y.begin(), operands.y.begin() + static_cast<ptrdiff_t>(size));

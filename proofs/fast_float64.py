@@ -21,7 +21,6 @@ Before they are rounded to doubles, the ends of float64_ends(float64_exp(t)) are
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,18 +29,14 @@ from proofs.compiled import output, program
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, PartsOfABinade, binades, part, parts_without_zero
+from proofs.logarithm_tables import Case, NaturalLogarithms, part
 from proofs.phase import both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
 
 PARTS, STEPS = 256, 128
-WHOLE_GRANULARITY = -42
-# From this |e ln 2 - log r| on, one range of f is used for all parts.
-FAR_FROM_ONE, GREATEST_WHOLE = Fraction(1, 32), Fraction(1024)
 GREATEST_T = 690
-ZERO = Input(Interval.of(0, 0), -61, Polynomial.constant(0))
 GREATEST_S = Fraction(274, 100000)
 E_TO_S = 1 + 2 * GREATEST_S  # more than e^s
 SUBNORMAL = Fraction(1, 1 << 1075) * (1 << 997)  # what a subnormal product loses, of the least power
@@ -70,10 +65,13 @@ def steps_of(phase: Float64, name: str) -> list[Step]:
     ]
 
 
-class Float64(PartsOfABinade):
+class Float64(NaturalLogarithms):
     """The phase, compiled for an instruction set."""
 
-    parts = PARTS
+    parts, whole_granularity = PARTS, -42
+    far_from_one, greatest_whole = Fraction(1, 32), Fraction(1024)
+    # ln 2 less its high part, and - log r less its: below 2^-43, times 1075.
+    greatest_low = Fraction(1, 1 << 32)
 
     def outputs(self, j: int) -> tuple[int, int, int]:
         found = self.function(f"begin_float64_log.{j}").outputs
@@ -89,7 +87,6 @@ class Float64(PartsOfABinade):
 
     @once
     def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
-        """Return the table's r, and - log r in two parts."""
         errors, _, m = self.begin(j, part(j, PARTS)[0])
         (of_m,) = m.terms
         r = errors.value(self.outputs(j)[0]).terms.get(of_m, Fraction(0))
@@ -105,7 +102,6 @@ class Float64(PartsOfABinade):
 
     @once
     def ln2(self) -> tuple[Fraction, Fraction]:
-        """Return ln 2, by which e is multiplied, in two parts."""
         errors, e, _ = self.begin(1, part(1, PARTS)[0])
         biased = next(m for m in e.terms if m)
         high = errors.value(self.outputs(1)[1]).terms[biased]
@@ -158,48 +154,11 @@ class Float64(PartsOfABinade):
             found.append(Input(errors.value(f).range(errors.symbols), -61))
         return found
 
-    def cases(self) -> Iterator[Case]:
-        """Yield the ranges of f and of the parts of e ln 2 - log r."""
-        ln2, ln2_low = self.ln2()
-        for j in range(PARTS):
-            _, high, low = self.entry(j)
-            for e in (0, -1):
-                whole, whole_low = high + e * ln2, low + e * ln2_low
-                for f in self.fs(j) if abs(whole) < FAR_FROM_ONE else ():
-                    if whole:
-                        yield (
-                            f,
-                            [
-                                Input(Interval(whole, whole), WHOLE_GRANULARITY, Polynomial.constant(whole)),
-                                Input(Interval.within(abs(whole_low) * (1 + ULP))),
-                            ],
-                        )
-                        continue
-                    demand(whole_low == 0, "e ln 2 - log r is zero in its high part only")
-                    for some in parts_without_zero(f.range):
-                        yield Input(some, f.granularity), [ZERO, ZERO]
-        # ln 2 less its high part, and - log r less its: below 2^-43, times 1075.
-        greatest_low = Interval.within(Fraction(1, 1 << 32))
-        for whole_range in binades(FAR_FROM_ONE, GREATEST_WHOLE):
-            yield Input(self.all_f(), -61), [Input(whole_range, WHOLE_GRANULARITY), Input(greatest_low)]
-
-    @once
-    def log(self) -> tuple[Fraction, Fraction]:
-        """Return the relative error of log x, and the maximum ratio of its low to its high part."""
-        errors, ratios = zip(*each(self.log_of, self.cases()), strict=True)
-        return max(errors), max(ratios)
-
     def log_of(self, case: Case) -> tuple[Fraction, Fraction]:
         _, (_, whole_low) = case
         # whole_low is rounded twice, and ln 2 and the entry are what their tables lack off.
         lost = whole_low.range.magnitude * 4 * ULP + 1076 * Fraction(1, 1 << 96) + self.logarithms()
         return self.logarithm_of("float64_log", "log(1+x)", case, lost)
-
-    @once
-    def t(self) -> tuple[Fraction, Fraction]:
-        of_log, ratio = self.log()
-        of_product, t_ratio = self.times("times", ratio)
-        return together(of_log, of_product), t_ratio
 
     @once
     def remainder(self) -> Fraction:

@@ -8,9 +8,9 @@ not below x^y 2^-k. Real vectors compute each lane as doubles are computed.
                 programs/splits.cpp tests both ends of each
     tables      - log(r)/2, ln(2)/2 and 2^(i/16), each entry against the function
     v           (m r - 1)/2, exact, and so is the high part of e ln(2)/2 - log(r)/2: for each part
-    log(x)/2    whole + whole_low + v - v^2 + v^3 P(v). What v^3 P loses is proportional to v^3; what the other
-                operations lose, to log x: where it is v, for each binade of v; where it is near zero, for each part;
-                elsewhere for each binade of whole
+    log(x)/2    whole + whole_low + v - v^2 + v^3 P(v). The error of v^3 P is proportional to v^3, and that of
+                the other operations to log x: where it is v, for each binade of v; where it is near zero, for
+                each part; elsewhere for each binade of whole
     t           y times that
     s           t - k ln(2)/32: `steps`, a cut, is the integer k. The high part is exact, for each binade of t.high
     x^y 2^-k    2^(i/16) (1 + 2 (s + s^2 + s^3 Q(s))), for each i
@@ -19,7 +19,6 @@ not below x^y 2^-k. Real vectors compute each lane as doubles are computed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,15 +28,13 @@ from proofs.compiled import output, program
 from proofs.errors import Input, RoundingErrors, rounding_bound
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import binades, parts_without_zero
-from proofs.phase import Phase, both_signs, symbol
+from proofs.logarithm_tables import Case, NaturalLogarithms, sum_of
+from proofs.phase import both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant
 
 PARTS = 16
-WHOLE_GRANULARITY = -44
-FAR_FROM_ONE, GREATEST_WHOLE = Fraction(1, 16), Fraction(512)
 GREATEST_T = 353
 GREATEST_POWER = Fraction(1958, 1000)  # more than 2^(31/32)
 GREATEST_S = Fraction(1084, 100000)
@@ -51,7 +48,7 @@ def steps(core: Path) -> list[Step]:
         Step("x = m 2^e in sixteenths", lambda: output(program("splits.cpp", core), "sixteenths").strip()),
         Step("the table of half logarithms", lambda: log2_text(phase.logarithms())),
         Step("the table of sixteenths' powers", lambda: log2_text(phase.powers())),
-        Step("v = (m r - 1)/2 is exact", phase.range_of_v),
+        Step("v = (m r - 1)/2 is exact", phase.range_of_f),
         Step("what v^3 P loses", lambda: f"{log2_text(phase.of_cube())} |v^3|"),
         Step("log(x)/2 without that", lambda: log2_text(phase.log()[0])),
         Step("s = t - k ln(2)/32", lambda: log2_text(phase.remainder())),
@@ -60,15 +57,22 @@ def steps(core: Path) -> list[Step]:
     ]
 
 
-class Sixteenths(Phase):
-    """The phase; its operations are those of doubles with fused operations."""
+class Sixteenths(NaturalLogarithms):
+    """The phase, whose logarithms are halved; its operations are those of doubles with fused operations.
+
+    The errors of logarithms and of t do not include that of v^3 P.
+    """
+
+    parts, whole_granularity = PARTS, -44
+    far_from_one, greatest_whole = Fraction(1, 16), Fraction(512)
+    # ln(2)/2 less its high part, and - log(r)/2 less its: below 2^-45, times 1024.
+    greatest_low = Fraction(1, 1 << 35)
 
     def __init__(self, core: Path):
         super().__init__(core, "avx2")
 
     @once
     def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
-        """Return r/2 and - log(r)/2 in two parts, of the table."""
         function = self.function(f"begin_half_log.{j}")
         v, *wholes = (function.nodes[node(function.outputs[name])] for name in ("v", "whole", "whole_low"))
         is_known = all(found.operation == "fma" for found in (v, *wholes))
@@ -79,8 +83,7 @@ class Sixteenths(Phase):
         return r, high, low
 
     @once
-    def half_ln2(self) -> tuple[Fraction, Fraction]:
-        """Return ln(2)/2 in two parts, by which e is multiplied."""
+    def ln2(self) -> tuple[Fraction, Fraction]:
         function = self.function("begin_half_log.1")
         wholes = (function.nodes[node(function.outputs[name])] for name in ("whole", "whole_low"))
         high, low = (o.value * (1 << 52) for w in wholes for o in w.operands[1:2] if isinstance(o, Constant))
@@ -110,8 +113,8 @@ class Sixteenths(Phase):
         )
 
     @once
-    def vs(self, j: int) -> list[Input]:
-        """Return v of part j. It is exact, and so is the high part of e ln(2)/2 - log(r)/2."""
+    def fs(self, j: int) -> list[Input]:
+        """Return v, which is f/2, of part j. It is exact, and so is the high part of e ln(2)/2 - log(r)/2."""
         low, high = 1 + Fraction(32 * j - 11, 512), 1 + Fraction(32 * j + 21, 512) - 2 * ULP
         ms = [Input(Interval(low, high), -52)]
         if j == 0:
@@ -128,20 +131,12 @@ class Sixteenths(Phase):
             )
             ideal = symbol("m") * Polynomial.constant(r) - Polynomial.constant(Fraction(1, 2))
             demand(errors.value(v) == ideal, f"v is rounded in part {j}")
-            sum_ = symbol("scale") * Polynomial.constant(
-                self.half_ln2()[0] / (1 << 52)
-            ) + Polynomial.constant(part)
+            sum_ = symbol("scale") * Polynomial.constant(self.ln2()[0] / (1 << 52)) + Polynomial.constant(
+                part
+            )
             demand(errors.value(whole) == sum_, f"e ln(2)/2 - log(r)/2 is rounded in part {j}")
             found.append(Input(errors.range(v), errors.granularity(v)))
         return found
-
-    @once
-    def all_v(self) -> Interval:
-        ranges = [v.range for j in range(PARTS) for v in self.vs(j)]
-        return Interval(min(v.least for v in ranges), max(v.greatest for v in ranges))
-
-    def range_of_v(self) -> str:
-        return f"{float(self.all_v().least):.5f} <= v <= {float(self.all_v().greatest):.5f}"
 
     def series(self) -> tuple[int, int, int]:
         """Return the nodes of v^3, P and the sum of the other low parts, of which v^3 P + the sum is the low part."""
@@ -160,56 +155,23 @@ class Sixteenths(Phase):
     def of_cube(self) -> Fraction:
         """Return what v^3 P loses, with the addition of its product, by |v^3|."""
         _, p, _ = self.series()
-        given = {"v": Input(self.all_v()), "whole": Input.constant(0), "whole_low": Input.constant(0)}
+        given = {"v": Input(self.all_f()), "whole": Input.constant(0), "whole_low": Input.constant(0)}
         errors = RoundingErrors(self.function("half_log"), given, until=p)
         series = errors.value(p).only("v")
         cubed = series * symbol("v") * symbol("v") * symbol("v")
-        of_series = relative_error(cubed, "v", "log(1+2*x)/2-x+x^2", self.all_v())
+        of_series = relative_error(cubed, "v", "log(1+2*x)/2-x+x^2", self.all_f())
         lost = together(gappa.proved_relative(errors, p), of_series, ULP, ULP, ULP)
-        return series.range({"v": self.all_v()}).magnitude * (1 + of_series) * lost
+        return series.range({"v": self.all_f()}).magnitude * (1 + of_series) * lost
 
-    def cases(self) -> Iterator[tuple[Input, Input, Input]]:
-        """Yield the ranges of v and of the parts of e ln(2)/2 - log(r)/2."""
-        ln2, ln2_low = self.half_ln2()
-        for j in range(PARTS):
-            _, high, low = self.entry(j)
-            for e in (0, -1):
-                whole, whole_low = high + e * ln2, low + e * ln2_low
-                for v in self.vs(j) if abs(whole) < FAR_FROM_ONE else ():
-                    if whole:
-                        lows = Input(Interval.within(abs(whole_low) * (1 + ULP)))
-                        yield (
-                            v,
-                            Input(Interval(whole, whole), WHOLE_GRANULARITY, Polynomial.constant(whole)),
-                            lows,
-                        )
-                        continue
-                    demand(whole_low == 0, "e ln(2)/2 - log(r)/2 is zero in its high part only")
-                    for some in parts_without_zero(v.range):
-                        zero = Input(Interval.of(0, 0), WHOLE_GRANULARITY, Polynomial.constant(0))
-                        yield Input(some, v.granularity), zero, zero
-        granularity = min(v.granularity or 0 for j in range(PARTS) for v in self.vs(j))
-        for some in binades(FAR_FROM_ONE, GREATEST_WHOLE):
-            # ln(2)/2 less its high part, and - log(r)/2 less its: below 2^-45, times 1024.
-            lows = Input(Interval.within(Fraction(1, 1 << 35)))
-            yield Input(self.all_v(), granularity), Input(some, WHOLE_GRANULARITY), lows
-
-    @once
-    def log(self) -> tuple[Fraction, Fraction]:
-        """Return the error of log(x)/2 but for that of v^3 P, relative to it, and the maximum ratio of its low to its
-        high part."""
-        errors, ratios = zip(*each(self.log_of, self.cases()), strict=True)
-        return max(errors), max(ratios)
-
-    def log_of(self, case: tuple[Input, Input, Input]) -> tuple[Fraction, Fraction]:
-        v, whole, whole_low = case
+    def log_of(self, case: Case) -> tuple[Fraction, Fraction]:
+        v, (whole, whole_low) = case
         function, (_, _, others) = self.function("half_log"), self.series()
         given = {"v": v, "whole": whole, "whole_low": whole_low}
         errors = RoundingErrors(function, given)
         sum_ = function.nodes[node(function.outputs["high"])].operands[0]
-        whole_value = symbol("whole") if whole.value is None else whole.value
-        low_value = symbol("whole_low") if whole_low.value is None else whole_low.value
-        ideal = whole_value + symbol("v") - symbol("v") * symbol("v") + low_value
+        ideal = (
+            sum_of(whole, "whole") + symbol("v") - symbol("v") * symbol("v") + sum_of(whole_low, "whole_low")
+        )
         bound = proved_bound(
             errors, errors.value(sum_) + errors.value(others), f"(n{sum_} + n{others})", ideal
         )
@@ -220,15 +182,8 @@ class Sixteenths(Phase):
         demand(low in errors.exact, "the last sum is not exact")
         log = errors.range(high)
         demand(log.mignitude > 0, "log x may be zero")
-        # High and low part together; what is left out is less than 2^-40 of it.
+        # High and low part together; the terms left out are less than 2^-40 of it.
         return bound / log.mignitude * (1 + Fraction(1, 1 << 40)), errors.range(low).magnitude / log.mignitude
-
-    @once
-    def t(self) -> tuple[Fraction, Fraction]:
-        """Return the error of t but for that of v^3 P, relative to t, and the maximum ratio of its low part."""
-        of_log, ratio = self.log()
-        of_product, t_ratio = self.times("times", ratio)
-        return together(of_log, of_product), t_ratio
 
     @once
     def remainder(self) -> Fraction:

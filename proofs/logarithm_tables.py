@@ -20,7 +20,7 @@ from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.phase import Phase, both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
-from proofs.step import once
+from proofs.step import each, once
 from proofs.trace import Constant, Function
 
 PARTS = 32
@@ -80,7 +80,64 @@ class PartsOfABinade(Phase):
         return (bound + lost_of_whole + of_series * size * (1 + ULP)) / least, low / high.mignitude
 
     def range_of_f(self) -> str:
-        return f"{float(self.all_f().least):.5f} <= f <= {float(self.all_f().greatest):.5f}"
+        return f"from {float(self.all_f().least):.5f} to {float(self.all_f().greatest):.5f}"
+
+
+class NaturalLogarithms(PartsOfABinade):
+    """A phase with log x = e ln 2 - log r + log(1 + f), or with halves of these. The first two are in two parts."""
+
+    whole_granularity: int
+    far_from_one: Fraction  # from this |e ln 2 - log r| on, one range of f is used for all parts
+    greatest_whole: Fraction
+    greatest_low: Fraction  # of e ln 2 - log r
+
+    def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
+        """Return the table's r, and - log r in two parts."""
+        raise NotImplementedError
+
+    def ln2(self) -> tuple[Fraction, Fraction]:
+        """Return ln 2, by which e is multiplied, in two parts."""
+        raise NotImplementedError
+
+    def log_of(self, case: Case) -> tuple[Fraction, Fraction]:
+        """Return what `log` does, for a case."""
+        raise NotImplementedError
+
+    def cases(self) -> Iterator[Case]:
+        """Yield the ranges of f and of the parts of e ln 2 - log r."""
+        ln2, ln2_low = self.ln2()
+        for j in range(self.parts):
+            _, high, low = self.entry(j)
+            for e in (0, -1):
+                whole, whole_low = high + e * ln2, low + e * ln2_low
+                for f in self.fs(j) if abs(whole) < self.far_from_one else ():
+                    if whole:
+                        exact = Input(
+                            Interval(whole, whole), self.whole_granularity, Polynomial.constant(whole)
+                        )
+                        yield f, [exact, Input(Interval.within(abs(whole_low) * (1 + ULP)))]
+                        continue
+                    demand(whole_low == 0, "e ln 2 - log r is zero in its high part only")
+                    zero = Input(Interval.of(0, 0), f.granularity, Polynomial.constant(0))
+                    for some in parts_without_zero(f.range):
+                        yield Input(some, f.granularity), [zero, zero]
+        granularity = min(f.granularity or 0 for j in range(self.parts) for f in self.fs(j))
+        lows = Input(Interval.within(self.greatest_low))
+        for whole_range in binades(self.far_from_one, self.greatest_whole):
+            yield Input(self.all_f(), granularity), [Input(whole_range, self.whole_granularity), lows]
+
+    @once
+    def log(self) -> tuple[Fraction, Fraction]:
+        """Return the relative error of the logarithm, and the maximum ratio of its low to its high part."""
+        errors, ratios = zip(*each(self.log_of, self.cases()), strict=True)
+        return max(errors), max(ratios)
+
+    @once
+    def t(self) -> tuple[Fraction, Fraction]:
+        """Return the same for y times the logarithm."""
+        of_log, ratio = self.log()
+        of_product, t_ratio = self.times("times", ratio)
+        return together(of_log, of_product), t_ratio
 
 
 class LogarithmTables(PartsOfABinade):

@@ -50,7 +50,7 @@ class Phase:
 
     @once
     def lines(self) -> list[list[Fraction]]:
-        """Return what the program prints."""
+        """Return the numbers of the program's output, a list for each line."""
         told = output(program("singles.cpp", self.core)).splitlines()
         return [[Fraction(float.fromhex(number)) for number in line.split()] for line in told]
 

@@ -97,7 +97,7 @@ LIST: list[Row] = [
         lambda o: o.signed(INFINITY),
     ),
     (
-        "a NaN for a finite x < 0 and a finite y that is no integer",
+        "a NaN for a finite x < 0 and a finite y that is not an integer",
         lambda o: o.x < 0 and not o.integral,
         lambda o: NAN,
     ),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +108,16 @@ def rounded(c: mpfr, doubles: int) -> list[float]:
         parts.append(part)
         c = c - mpfr(part)
     return parts
+
+
+def split_at(value: mpfr, bits: int) -> tuple[mpfr, mpfr]:
+    """Return a number as the nearest multiple of 2^-bits and the remainder."""
+    high = gmpy2.rint(gmpy2.mul_2exp(value, bits)) / 2**bits
+    return high, value - high
+
+
+def pair(name: str, parts: Iterable[float]) -> str:
+    return f"inline constexpr DoubleDouble {name} = {{{', '.join(part.hex() for part in parts)}}};"
 
 
 @dataclass(frozen=True)
@@ -254,8 +264,8 @@ def halved_polynomial(
     )
 
 
-def table(name: str, values: list[float], kind: str = "double") -> list[str]:
-    lines = [f"inline constexpr {kind} {name}[{len(values)}] = {{"]
+def table(name: str, values: Sequence[float], kind: str = "double", aligned: bool = False) -> list[str]:
+    lines = [f"{'alignas(64) ' if aligned else ''}inline constexpr {kind} {name}[{len(values)}] = {{"]
     lines += [f"    {(value + 0.0).hex()}{'f' if kind == 'float' else ''}," for value in values]
     return [*lines, "};"]
 
@@ -328,8 +338,7 @@ def pair_tables() -> str:
     of_log2 = [power_of_two(max(part.of_logarithm(size) for part in parts)) for size in sizes]
     reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
     logarithms = [-gmpy2.log2(part.r) for part in parts]
-    highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
-    lows = [rounded(log2 - high, 2) for log2, high in zip(logarithms, highs, strict=True)]
+    splits = [split_at(log2, 42) for log2 in logarithms]
     lines = [
         "// r, about 1/m, for m in [1 + (2i-1)/64, 1 + (2i+1)/64), and -log2 r in three parts: a multiple of 2^-42,",
         "// the remainder, and the remainder of that for triples.",
@@ -341,7 +350,10 @@ def pair_tables() -> str:
         *records(
             "dd_log_entries",
             "PairLogEntry",
-            [[float(p.r), float(high), *low] for p, high, low in zip(parts, highs, lows, strict=True)],
+            [
+                [float(p.r), float(high), *rounded(low, 2)]
+                for p, (high, low) in zip(parts, splits, strict=True)
+            ],
         ),
         polynomial(
             "log2_dd",
@@ -401,17 +413,10 @@ def float64_tables() -> str:
     parts = [float64_part(i) for i in range(FLOAT64_LOG_PARTS)]
     greatest_f = max(greatest for _, greatest in parts)
     # Multiples of 2^-42, so that e times ln 2's high part plus a logarithm's high part is exact.
-    logarithms = [-gmpy2.log(r) for r, _ in parts]
-    highs = [gmpy2.rint(gmpy2.mul_2exp(log, 42)) / 2**42 for log in logarithms]
-    lows = [log - high for log, high in zip(logarithms, highs, strict=True)]
-    entries = [
-        [float(r), float(high), float(low)] for (r, _), high, low in zip(parts, highs, lows, strict=True)
-    ]
+    entries = [[float(r), *map(float, split_at(-gmpy2.log(r), 42))] for r, _ in parts]
     ln2 = gmpy2.const_log2()
-    ln2_high = gmpy2.rint(gmpy2.mul_2exp(ln2, 42)) / 2**42
     # It has 35 bits, so that products with integers up to 2^18 are exact.
     step = ln2 / FLOAT64_EXP_PARTS
-    step_high = gmpy2.rint(gmpy2.mul_2exp(step, 42)) / 2**42
     greatest_r = step / 2 + mpfr(2) ** -15
     powers = [gmpy2.exp2(mpfr(i) / FLOAT64_EXP_PARTS) for i in range(FLOAT64_EXP_PARTS)]
     f_reach, r_reach = rounded_up(greatest_f, 5), rounded_up(greatest_r, 5)
@@ -424,11 +429,8 @@ def float64_tables() -> str:
             "};",
             *records("float64_log_entries", "LogEntry", entries),
             "// ln 2 and ln 2 / 128, in the same two parts.",
-            f"inline constexpr DoubleDouble float64_ln2 = {{{float(ln2_high).hex()}, {float(ln2 - ln2_high).hex()}}};",
-            (
-                "inline constexpr DoubleDouble float64_step ="
-                f" {{{float(step_high).hex()}, {float(step - step_high).hex()}}};"
-            ),
+            pair("float64_ln2", map(float, split_at(ln2, 42))),
+            pair("float64_step", map(float, split_at(step, 42))),
             f"inline constexpr double float64_steps = {float(1 / step).hex()};  // per unit of the logarithm",
             polynomial(
                 "float64_log",
@@ -461,13 +463,9 @@ def float64_tables() -> str:
     )
 
 
-def to_float(value: mpfr) -> float:
-    return float(gmpy2.mpfr(value, 24))
-
-
 def single_polynomial(name: str, comment: str, f: Function, low: mpfr, high: mpfr, terms: int) -> list[str]:
     """Return the coefficients, the constant first, as floats."""
-    coefficients = [to_float(c) for c in interpolate(f.value, low, high, terms)]
+    coefficients = [as_float(c) for c in interpolate(f.value, low, high, terms)]
     bound = power_of_two(error_bound(f, low, high, [mpfr(c) for c in coefficients]))
     return [
         f"// {comment}, of degree {terms - 1}: relative error at most {bound}.",
@@ -484,8 +482,8 @@ def single_part(i: int) -> tuple[mpfr, mpfr]:
         return mpfr(1), mpfr(0)
     middle = gmpy2.rint(gmpy2.mul_2exp(gmpy2.log2(1 + mpfr(i) / SINGLE_PARTS), 16))
     near = [(middle + k) / 2**16 for k in range(-400, 401)]
-    log2 = min(near, key=lambda log2: abs(to_float(gmpy2.exp2(-log2)) * gmpy2.exp2(log2) - 1))
-    return mpfr(to_float(gmpy2.exp2(-log2))), log2
+    log2 = min(near, key=lambda log2: abs(as_float(gmpy2.exp2(-log2)) * gmpy2.exp2(log2) - 1))
+    return mpfr(as_float(gmpy2.exp2(-log2))), log2
 
 
 def single_tables() -> str:
@@ -503,7 +501,7 @@ def single_tables() -> str:
     least, greatest = min(reaches), max(reaches)
     of_parts = max(abs(r * gmpy2.exp2(log2) - 1) for r, log2 in parts)
     powers = [gmpy2.exp2(mpfr(i) / SINGLE_PARTS) for i in range(SINGLE_PARTS)]
-    of_powers = max(abs(to_float(power) / power - 1) for power in powers)
+    of_powers = max(abs(as_float(power) / power - 1) for power in powers)
     half_a_part = mpfr(1) / (2 * SINGLE_PARTS)
     reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
     return "\n".join(
@@ -514,7 +512,7 @@ def single_tables() -> str:
             *table("single_logarithms", [float(log2 - 125) for _, log2 in parts], "float"),
             *single_polynomial("single_log2", f"log2(1+f)/f, {reach}", LOG2_OF_ONE_AND, least, greatest, 5),
             f"// 2^(i/{SINGLE_PARTS}): relative error at most {power_of_two(of_powers)}.",
-            *table("single_powers", [to_float(power) for power in powers], "float"),
+            *table("single_powers", [as_float(power) for power in powers], "float"),
             *single_polynomial("single_exp2", "2^r, |r| <= 1/16", EXP2, -half_a_part, half_a_part, 4),
         ]
     )
@@ -551,14 +549,6 @@ def half_log_tables() -> str:
     parts = [half_log_part(i) for i in range(HALF_LOG_PARTS)]
     least, greatest = min(f for _, f, _ in parts), max(f for _, _, f in parts)
 
-    def in_two(value: mpfr) -> list[float]:
-        """Return a multiple of 2^-44 and the remainder."""
-        high = gmpy2.rint(gmpy2.mul_2exp(value, 44)) / 2**44
-        return [float(high), float(value - high)]
-
-    def pair(name: str, parts: list[float]) -> str:
-        return f"inline constexpr DoubleDouble {name} = {{{', '.join(part.hex() for part in parts)}}};"
-
     ln2 = gmpy2.const_log2()
     step = ln2 / (2 * EXP2_PARTS)
     greatest_r = step + mpfr(2) ** -20
@@ -573,10 +563,10 @@ def half_log_tables() -> str:
             *records(
                 "half_log_entries",
                 "HalfLogEntry",
-                [[float(r / 2), *in_two(-gmpy2.log(r) / 2)] for r, _, _ in parts],
+                [[float(r / 2), *map(float, split_at(-gmpy2.log(r) / 2, 44))] for r, _, _ in parts],
             ),
             "// Half of ln 2, in the same two parts, and of ln 2 / 16, a double and the remainder.",
-            pair("half_ln2", in_two(ln2 / 2)),
+            pair("half_ln2", map(float, split_at(ln2 / 2, 44))),
             pair("half_exp_step", rounded(step, 2)),
             f"inline constexpr double half_exp_steps = {float(1 / step).hex()};  // per unit of the half logarithm",
             halved_polynomial(
@@ -601,9 +591,7 @@ def half_log_tables() -> str:
 
 
 def float_table(name: str, values: Sequence[float]) -> list[str]:
-    lines = [f"alignas(64) inline constexpr float {name}[{len(values)}] = {{"]
-    lines += [f"    {(value + 0.0).hex()}f," for value in values]
-    return [*lines, "};"]
+    return table(name, values, "float", aligned=True)
 
 
 def float_pair_part(i: int) -> tuple[mpfr, mpfr, mpfr]:
@@ -629,15 +617,15 @@ def float_pair_tables() -> str:
     parts = [float_pair_part(i) for i in range(FLOAT_PAIR_PARTS)]
     least, greatest = min(part[1] for part in parts), max(part[2] for part in parts)
     # Multiples of 2^-18, so that e times ln 2's high part plus a logarithm's high part is a float.
-    split = [split_at(-gmpy2.log(r) / 2, 18) for r, _, _ in parts]
-    ln2_high, ln2_low = split_at(gmpy2.const_log2() / 2, 18)
-    split[-1] = (ln2_high, ln2_low)
+    split = [[*map(as_float, split_at(-gmpy2.log(r) / 2, 18))] for r, _, _ in parts]
+    ln2_high, ln2_low = map(as_float, split_at(gmpy2.const_log2() / 2, 18))
+    split[-1] = [ln2_high, ln2_low]
     step = gmpy2.const_log2() / (2 * FLOAT_PAIR_POWERS)
     step_high = as_float(step)
     reach = step / 2 * mpfr("1.001")
     powers = [as_float(gmpy2.exp2(mpfr(i) / FLOAT_PAIR_POWERS)) for i in range(FLOAT_PAIR_POWERS)]
     lows = [as_float(step * i - gmpy2.log(mpfr(power)) / 2) if i else 0.0 for i, power in enumerate(powers)]
-    # Of log(1 + 2v)/2 = v - v^2 + v^3 P(v), and of e^2r = 1 + 2 (r + r^2 Q(r)).
+    # P in log(1 + 2v)/2 = v - v^2 + v^3 P(v), and Q in e^2r = 1 + 2 (r + r^2 Q(r)).
     cubic = fit(lambda v: 4 * log_less_two_terms(2 * v), least / 2, greatest / 2, 3, 3)
     square = fit(lambda r: 2 * exp_less_two_terms(2 * r), -reach, reach, 3, 2)
     return "\n".join(
@@ -664,12 +652,6 @@ def float_pair_tables() -> str:
             *float_table("float_pair_exp", [as_float(c) for c in square]),
         ]
     )
-
-
-def split_at(value: mpfr, bits: int) -> tuple[float, float]:
-    """Return a number as the nearest multiple of 2^-bits and a float, the remainder."""
-    high = gmpy2.rint(gmpy2.mul_2exp(value, bits)) / 2**bits
-    return float(high), as_float(value - high)
 
 
 def limbs(name: str, comment: str, value: mpfr) -> str:

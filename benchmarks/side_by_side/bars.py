@@ -89,6 +89,8 @@ BARS = (
     Bar("float64 arrays", "arrays", _F64, "numpy", 2.0, 1.2),
     Bar("float64 arrays", "arrays", _F64, "torch", 0.9, None),
     Bar("float64 arrays", "arrays", _F64, "onnxruntime", 0.5, None),
+    Bar("growth, float32", "arrays", ("float32 ** float32, growth",), "numpy", 2.0, 1.5),
+    Bar("growth, float64", "arrays", ("float64 ** float64, growth",), "numpy", 2.0, 1.2),
     Bar("float16 and bfloat16 arrays", "arrays", _ARRAYS[2:], BESIDE, 1.2, 1.0, "our float32"),
     Bar("float16 and bfloat16 arrays", "arrays", _ARRAYS[2:], "torch", 0.6, None),
     Bar("constants 2, 0.5, -1", "constants", _constants("2", "0.5", "-1"), MEMORY, 1.3, 1.2, places=_OUT),

@@ -94,3 +94,18 @@ extern "C" int move_bytes(const char* x, int x_bytes, const char* y, int y_bytes
     for (std::thread& other : others) other.join();
     return 0;
 }
+
+// The loads and stores of an operation on x, transposed, and y, square matrices of 4 bytes an element: panels of 16
+// rows and 256 columns, in each of which a cache line of every column of x is read. The side is a multiple of 256.
+extern "C" void pass_transposed(const char* x, const char* y, char* out, ptrdiff_t side) {
+    const ptrdiff_t row = 4 * side;
+    for (ptrdiff_t column = 0; column < side; column += 256) {
+        for (ptrdiff_t i = 0; i < side; i += 16) {
+            Line seen{};
+            for (ptrdiff_t j = column; j < column + 256; ++j) seen ^= load(x + j * row + 4 * i);
+            for (ptrdiff_t k = i; k < i + 16; ++k)
+                for (ptrdiff_t j = 4 * column; j < 4 * (column + 256); j += 64)
+                    store<false>(out + k * row + j, seen ^ load(y + k * row + j));
+        }
+    }
+}

@@ -103,6 +103,14 @@ def _arrays(place: str, size: int) -> Iterator[Row]:
         beside = partial(power, "float32", "float32", size) if element_type(name).bits == 16 else None
         make = partial(power, name, name, size)
         yield Row("arrays", f"{name} ** {name}", place, make, (ONE, TWO), beside=beside, memory=True)
+    for name in FLOATS[:2]:
+        yield Row("arrays", f"{name} ** {name}, growth", place, partial(growth, name, size))
+
+
+def growth(type_name: str, size: int) -> Case:
+    """Return compound growth: 1 to 1.1 to the power of 1 to 500, of which the first phases decide fewer powers."""
+    random, dtype = np.random.default_rng(7), element_type(type_name).dtype
+    return Case("pow", random.uniform(1, 1.1, size).astype(dtype), random.uniform(1, 500, size).astype(dtype))
 
 
 def _instruction_sets(size: int) -> Iterator[Row]:

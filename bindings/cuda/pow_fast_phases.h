@@ -35,8 +35,8 @@ struct FastPower {
 // Rounds a positive double to a type of at most 24 bits. It is decided if [power, power * up] rounds to one encoding.
 template <Element type>
 HALFULP_INLINE FastPower<type> round_interval(double power, double up) {
-    const uint32_t encoding = round_once<type>(power);
-    return {static_cast<Storage<type>>(encoding), encoding == round_once<type>(power * up)};
+    const uint32_t encoding = round_once(row(type), power);
+    return {static_cast<Storage<type>>(encoding), encoding == round_once(row(type), power * up)};
 }
 
 // The same for a power of the fast phase that is a normal float or overflows to infinity. For float32 it tests the
@@ -79,7 +79,7 @@ HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Operand& y) {
         power.special = is_special(__builtin_bit_cast(float, bits), classify(y.high));
         power.decided &= magnitude >= 0x00800000;
         const uint32_t parity = static_cast<uint32_t>(y.parity());
-        power.encoding = static_cast<Storage<type>>(with_sign<type, uint32_t>(power.encoding, bits, parity));
+        power.encoding = static_cast<Storage<type>>(with_sign<uint32_t>(row(type), power.encoding, bits, parity));
     }
     return power;
 }
@@ -100,7 +100,7 @@ HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Oper
         }
         power.special = is_special(double_of(x), classify(y.high));
         power.decided &= magnitude >= least_normal;
-        power.encoding = with_sign<Element::float64, uint64_t>(power.encoding, x, y.parity());
+        power.encoding = with_sign<uint64_t>(row(Element::float64), power.encoding, x, y.parity());
     }
     return power;
 }
@@ -147,7 +147,7 @@ HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Operand& y
         const float base = float_of<type>(x);
         const uint32_t bits = word_of(base), parity = static_cast<uint32_t>(parity_of(y.high));
         FastPower<type> power = round_interval<type>(power_of_any<shortcut>(fabs(base)), 1 + 2 * shortcut_error);
-        power.encoding = static_cast<Storage<type>>(with_sign<type, uint32_t>(power.encoding, bits, parity));
+        power.encoding = static_cast<Storage<type>>(with_sign<uint32_t>(row(type), power.encoding, bits, parity));
         power.special = is_special(base, uint32_t{0});
         return power;
     }

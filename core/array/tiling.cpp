@@ -19,8 +19,8 @@ constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
 // In elements. For shorter rows, packing several rows and calling the kernel once is faster.
 constexpr ptrdiff_t worth_a_call = 128, worth_a_call_beyond_caches = 64;
 
-// In bytes. In shorter rows, vectors would be filled only in part. If one copy of the y of all rows serves all tiles,
-// short rows are faster with it.
+// In bytes. In shorter rows, vectors would be filled only in part. Rows of a few vectors are faster with copies of their
+// y, if one copy serves all tiles or if the type needs only a few operations.
 constexpr ptrdiff_t worth_a_vector = 64, worth_more_than_a_copy = 128;
 // In elements. Rows are not copied, so that their tiles need not fit beside others in the nearest cache.
 constexpr ptrdiff_t rows_of_a_tile = 1 << 13;
@@ -107,7 +107,8 @@ bool is_in_rows(const Tiling& tiling, BoundBy bound_by) {
     const ptrdiff_t length = shape.extent[last];
     if (bound_by != BoundBy::memory) return length >= tile_size;
     const bool one_copy = shape.dims > 2 && length * shape.extent[last - 1] <= block_size;
-    return length * tiling.views[role_x].item_size >= (one_copy ? worth_more_than_a_copy : worth_a_vector);
+    const int size = tiling.views[role_x].item_size;
+    return length * size >= (one_copy || size >= 4 ? worth_more_than_a_copy : worth_a_vector);
 }
 
 // The axis along which a view's elements are closest in memory, or -1.

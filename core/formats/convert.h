@@ -54,7 +54,7 @@ HALFULP_INLINE double decode(Storage<element> stored) {
     }
 }
 
-// The same as a float, in 32-bit lanes, for the types whose values are floats.
+// The exact value as a float, in 32-bit lanes, for the types whose values are floats.
 template <Element element>
 HALFULP_INLINE float decode_float(Storage<element> stored) {
     if constexpr (element == Element::float32) {
@@ -81,12 +81,9 @@ struct Rounded {
 // Rounds a magnitude >= 0 to nearest, ties to even, for any type but float64. The magnitude is scaled so that
 // the last bit of the result counts one; adding 2^52 then rounds it, once, at the right place for
 // subnormals too.
-template <Element element>
-HALFULP_INLINE Rounded round_magnitude(double magnitude) {
-    constexpr ElementRow type = row(element);
-    double clamp =
-        magnitude < power_of_two(type.greatest_exponent() + 2) ? magnitude : power_of_two(type.greatest_exponent() + 2);
-    double floor = power_of_two(type.least_exponent());
+HALFULP_INLINE Rounded round_magnitude(const ElementRow& type, double magnitude) {
+    const double beyond = power_of_two(type.greatest_exponent() + 2), floor = power_of_two(type.least_exponent());
+    double clamp = magnitude < beyond ? magnitude : beyond;
     uint64_t exponent = bits_of(clamp > floor ? clamp : floor) >> 52;
     double scale = double_of((static_cast<uint64_t>(type.fraction_bits() + 2046) - exponent) << 52);
     double scaled = clamp * scale;
@@ -95,19 +92,19 @@ HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     uint64_t binade = exponent - static_cast<uint64_t>(type.least_exponent() + 1023);
     double residual = scaled - (shifted - 0x1p52);
     uint64_t encoding = (binade << type.fraction_bits()) + integer;
-    if constexpr (!type.has_zero()) encoding = encoding == 0 ? 0 : encoding - 1;
+    const uint64_t first = type.has_zero() ? 0 : 1;
+    encoding -= encoding == 0 ? 0 : first;
     return {encoding, residual < 0 ? -residual : residual};
 }
 
-// A magnitude's encoding, rounded from a double.
-template <Element type>
-HALFULP_INLINE uint32_t round_once(double magnitude) {
-    if constexpr (type == Element::float32) {
-        return __builtin_bit_cast(uint32_t, static_cast<float>(magnitude));
-    } else {
-        uint64_t encoding = round_magnitude<type>(magnitude).encoding;
-        return static_cast<uint32_t>(encoding > row(type).largest ? row(type).overflow : encoding);
-    }
+// A magnitude's encoding, rounded from a double, for any type but float64; and for those shorter than float32.
+HALFULP_INLINE uint32_t round_short(const ElementRow& type, double magnitude) {
+    uint64_t encoding = round_magnitude(type, magnitude).encoding;
+    return static_cast<uint32_t>(encoding > type.largest ? type.overflow : encoding);
+}
+HALFULP_INLINE uint32_t round_once(const ElementRow& type, double magnitude) {
+    if (type.precision == 24) return __builtin_bit_cast(uint32_t, static_cast<float>(magnitude));
+    return round_short(type, magnitude);
 }
 
 // Rounds a float to float16 or bfloat16 in 32-bit lanes: the same as round_magnitude, with the final encoding.
@@ -151,7 +148,7 @@ HALFULP_INLINE Storage<element> encode(double value) {
                               : __builtin_bit_cast(uint32_t, static_cast<float>(value));
     } else {
         uint64_t negative = bits_of(value) >> 63;
-        uint64_t encoding = round_magnitude<element>(value < 0 ? -value : value).encoding;
+        uint64_t encoding = round_magnitude(row(element), value < 0 ? -value : value).encoding;
         encoding = encoding > type.largest ? type.overflow : encoding;
         encoding = value != value ? type.nan : encoding;
         if constexpr (!type.has_zero()) {
@@ -191,16 +188,9 @@ HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint
     return encoding;
 }
 
-// Rounds a magnitude or an infinity once, as round_once does, but for a type that is known only at run time. Zero means
-// a magnitude that is too small for a double.
-static inline uint64_t encode_magnitude(const ElementRow& type, double magnitude) {
-    const uint64_t bits = bits_of(magnitude), fraction = bits << 12 >> 1;
-    const int exponent = static_cast<int>(bits >> 52) - 1023;
-    if (magnitude == 0) return 0;
-    if (exponent == 1024) return type.overflow;
-    if (exponent > -1023) return encode_exact(type, false, fraction | uint64_t{1} << 63, exponent, false);
-    const int zeros = std::countl_zero(fraction);
-    return encode_exact(type, false, fraction << zeros, -1022 - zeros, false);
+// Rounds a magnitude or an infinity once, for any type. Zero means a magnitude that is too small for a double.
+HALFULP_INLINE uint64_t encode_magnitude(const ElementRow& type, double magnitude) {
+    return type.precision > 24 ? bits_of(magnitude) : round_once(type, magnitude);
 }
 
 }  // namespace halfulp::HALFULP_ISA

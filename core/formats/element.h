@@ -86,4 +86,11 @@ template <Element> struct StorageOf;
 #undef HALFULP_INT
 template <Element element> using Storage = typename StorageOf<element>::type;
 
+// A type that is known when a function is compiled, where the same function may also be compiled once for several types
+// and then takes an ElementRow.
+template <Element element>
+struct KnownType {
+    constexpr operator const ElementRow&() const { return row(element); }
+};
+
 }  // namespace halfulp

@@ -25,6 +25,6 @@ bool pow_by_singles(const PowOptions& options, Element type, Element y_type, con
 
 // The number of powers that even the last phase did not decide (numerics/pow_exact.h). No input is known that
 // increments it.
-inline std::atomic<uint64_t> undecided{0};
+extern std::atomic<uint64_t> undecided;
 
 }  // namespace halfulp::HALFULP_ISA

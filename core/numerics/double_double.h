@@ -32,7 +32,7 @@ HALFULP_INLINE double multiply_add(double a, double b, double c) {
 #endif
 }
 
-// The same of floats, always fused: for processors that have it.
+// a * b + c of floats, always fused: for processors that have it.
 HALFULP_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // a + b, exactly. Needs |a| >= |b| or a = 0.

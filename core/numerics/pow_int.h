@@ -124,8 +124,10 @@ static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, 
         return true;
     }
     if ((fabs(x.high) > 1) == y.negative()) return true;  // |x|^y < 1
+    // An exact power has an exponent of at most 6 bits, as 3^42 has 67, or its base is a power of two.
+    const bool may_be_exact = bits_of(y.high) << 17 == 0 || bits_of(x.high) << 12 == 0;
     Magnitude exact;
-    if (!exact_power(x.magnitude(), y.negative(), y.magnitude(), exact)) return false;
+    if (!may_be_exact || !exact_power(x.magnitude(), y.negative(), y.magnitude(), exact)) return false;
     power = range.saturate(negative, floor_of(exact));
     return true;
 }

@@ -18,10 +18,10 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Of half a logarithm: this, and the second times the half logarithm itself.
+// The error of half a logarithm: the first, and the second times the half logarithm itself.
 static constexpr float half_log_error = 0x1.ep-39f, half_log_error_of_log = 0x1.ap-41f;
-// Of the power: this, and the others times |y| and |t|, t = y ln|x| / 2. A power is below 2, so that an error of t has
-// 4 times the effect. The product of y and the logarithm rounds by 2^-45.9 |t|.
+// That of the power: the first, and the others times |y| and |t|, t = y ln|x|/2. A power is below 2, so that an error of
+// t has 4 times the effect. The product of y and the logarithm rounds by 2^-45.9 |t|.
 static constexpr float pair_error = 0x1.5p-33f, pair_error_of_y = 4 * half_log_error,
                        pair_error_of_t = 4.25f * half_log_error_of_log;
 // Below 125 ln(2)/2.
@@ -44,7 +44,7 @@ HALFULP_INLINE Pair<Real> half_log(Real m, Real e, const HalfLogEntry<Real>& ent
     // s, in two rounded steps. Both inner sums of what s lacks are exact, since |v| is less than |whole| or whole is 0.
     const Real sum = (whole + v) - square;
     const Real lost = fused(-v, v, (whole - sum) + v);
-    // P has degree 2.
+    // P has degree 2 on -0.01026 <= v <= 0.01563 (constants.h).
     const Real cubic = fused(fused(Real(c[2]), v, Real(c[1])), v, Real(c[0]));
     const Real low = fused(square * v, cubic, whole_low + lost);
     // So that the low part is at most half a unit of the high one, and y low is small, whatever y is. Exact.
@@ -81,9 +81,10 @@ HALFULP_INLINE Pair<Real> pair_power(const Pair<Real>& t, Real place, const Pair
     const Real r_high = fused(n, Real(-constants::float_pair_step[0]), t.high);
     const Real r_low = fused(n, Real(-constants::float_pair_step[1]), t.low + entry.correction);
     const Real r = r_high + r_low, twice = entry.power + entry.power;
-    // The power's high part, T (1 + 2 r_high), and what it lacks, where T minus it is exact.
+    // The power's high part, T (1 + 2 r_high), and its error; T minus the high part is exact.
     const Real high = fused(twice, r_high, entry.power);
     const Real lost = fused(twice, r_high, entry.power - high);
+    // Q has degree 2 on |r| <= 0.01085, half a step (constants.h).
     const Real polynomial = fused(fused(Real(c[2]), r, Real(c[1])), r, Real(c[0]));
     const Real rest = fused(r * r, polynomial, r_low);
     return {high, fused(twice, rest, lost)};

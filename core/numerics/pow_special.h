@@ -52,12 +52,6 @@ HALFULP_INLINE Lane with_sign(const ElementRow& to, Lane magnitude, Lane x_bits,
     return (negative & (parity >> 1)) != 0 ? nan : magnitude | minus;
 }
 
-template <Element type, typename Lane>
-HALFULP_INLINE Lane with_sign(Lane magnitude, Lane x_bits, Lane parity) {
-    constexpr ElementRow to = row(type);
-    return with_sign(to, magnitude, x_bits, parity);
-}
-
 // A special value's magnitude.
 static constexpr uint32_t zero_power = 0, one_power = 1, infinite_power = 2, nan_power = 3;
 

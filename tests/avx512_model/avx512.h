@@ -310,14 +310,8 @@ inline __m512 _mm512_rsqrt14_ps(__m512 a) { return model::map<__m512, float>(mod
 inline __m512d _mm512_cvtps_pd(__m256 a) {
     return model::map<__m512d, float>([](float x) { return static_cast<double>(x); }, a);
 }
-inline __m512d _mm512_cvtepi32_pd(__m256i a) {
-    return model::map<__m512d, int32_t>([](int32_t x) { return static_cast<double>(x); }, a);
-}
 inline __m512d _mm512_cvtepi64_pd(__m512i a) {
     return model::map<__m512d, int64_t>([](int64_t x) { return static_cast<double>(x); }, a);
-}
-inline __m512d _mm512_cvtepu64_pd(__m512i a) {
-    return model::map<__m512d, uint64_t>([](uint64_t x) { return static_cast<double>(x); }, a);
 }
 inline __m512 _mm512_cvtepi32_ps(__m512i a) {
     return model::map<__m512, int32_t>([](int32_t x) { return static_cast<float>(x); }, a);

@@ -211,9 +211,7 @@ void check_arithmetic() {
 
 void check_conversions() {
     CHECK(_mm512_cvtps_pd, __m256);
-    CHECK(_mm512_cvtepi32_pd, __m256i);
     CHECK(_mm512_cvtepi64_pd, __m512i);
-    CHECK(_mm512_cvtepu64_pd, __m512i);
     CHECK(_mm512_cvtepi32_ps, __m512i);
     CHECK(_mm512_cvtph_ps, __m256i);
     CHECK_WITH(_MM_FROUND_TO_NEAREST_INT, _mm512_cvtps_ph, __m512);

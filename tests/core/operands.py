@@ -21,7 +21,7 @@ def values(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array
 
 
 def laid_out(array: Array, rng: np.random.Generator) -> Array:
-    """The same values in other memory: permuted, strided, reversed, byte-swapped, unaligned, read-only."""
+    """Values in other memory: permuted, strided, reversed, byte-swapped, unaligned, read-only."""
     order = rng.permutation(array.ndim)
     steps = rng.integers(1, 3, array.ndim)
     memory = np.zeros([array.shape[axis] * steps[axis] for axis in order], array.dtype)
@@ -39,12 +39,12 @@ def laid_out(array: Array, rng: np.random.Generator) -> Array:
 
 
 def swapped(array: Array) -> Array:
-    """The same values in the other byte order, where the type has two."""
+    """Values in the other byte order, where the type has two."""
     return array.astype(array.dtype.newbyteorder()) if array.dtype.isbuiltin == 1 else array
 
 
 def unaligned(array: Array) -> Array:
-    """The same values, packed, one byte off their alignment."""
+    """Values, packed, one byte off their alignment."""
     view = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
     view[...] = array
     return view

@@ -170,7 +170,7 @@ def test_rows_with_one_slope_each(name: str, rng: np.random.Generator) -> None:
 
 
 def test_one_exponent_anywhere_in_memory(rng: np.random.Generator) -> None:
-    """For so many elements of a 16-bit type, a table of all powers is made."""
+    """A table of all powers is made for this number of elements of a 16-bit type."""
     x = values("float16", (1 << 18,), rng)
     exponent = np.frombuffer(b"." + np.float64(2.5).tobytes(), np.uint8)[1:].view(np.float64)
     assert not exponent.flags.aligned

@@ -1,4 +1,4 @@
-"""Calls that the core answers at once: they look like functions of Python, and accept what the general way accepts."""
+"""Calls that the core answers at once look like functions of Python, and accept the same operands."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Every type, layout and phase: all that a thread with a small stack is asked for, beside what the main thread finds.
+# Every type, layout and phase: a thread with a small stack finds the same results as the main thread.
 CALLS = """
 import os, resource, sys, threading
 from pathlib import Path

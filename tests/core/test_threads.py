@@ -1,4 +1,4 @@
-"""Threads, processes, instruction sets: the same bits, and nobody waits who need not."""
+"""Threads, processes and instruction sets give the same bits, and no call waits without need."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The inputs on which the core is held against the oracle: for each pair of types a list of named parts.
 
-Every part is a pair of 1-d arrays of one length. What is random comes from the caller's generator.
+Every part is a pair of 1-d arrays of one length. Random numbers come from the caller's generator.
 """
 
 import functools
@@ -151,7 +151,7 @@ def near_one(x_name: str, y_name: str, rng: np.random.Generator, count: int) -> 
     one = int(cast(np.array([1.0]), x_name).view(row.storage)[0])
     steps = np.rint(rng.normal(size=count) * 4).astype(int)
     codes = np.clip(one + steps, 0, row.largest).astype(row.storage)
-    if row.zero:  # else there is no sign
+    if row.zero:  # otherwise the type has no sign
         codes |= np.where(rng.random(count) < 0.2, row.storage.type(row.sign_bit), row.storage.type(0))
     x = codes.view(TYPES[x_name].dtype)
     return x, exponents_for(x, result_logs(row, rng, count), y_name, rng)

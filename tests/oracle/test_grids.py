@@ -1,4 +1,4 @@
-"""The grids hold what they say: right types, results at every edge, cases that are exact or ties."""
+"""The grids hold their promise: right types, results at every edge, cases that are exact or ties."""
 
 import numpy as np
 import pytest

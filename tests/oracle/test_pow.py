@@ -163,7 +163,7 @@ def test_integers_whose_powers_are_small_or_not(x_name, y_name, seed):
 
 
 def random_words(width: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of so many bits, of all sizes, with all numbers of zeros at their end."""
+    """Numbers of this many bits, of all sizes, with all numbers of zeros at their end."""
     words = rng.integers(0, 1 << width, count, np.uint64, endpoint=width < 64) & np.uint64((1 << width) - 1)
     zeros = rng.integers(0, width, count).astype(np.uint64)
     return np.where(rng.random(count) < 0.5, words >> zeros, words >> zeros << zeros)
@@ -335,7 +335,7 @@ def test_every_significand_of_a_product(exponent, scale):
 @pytest.mark.parametrize("exponent", [*(n / 2 for n in range(-9, 10)), 0.25, 1 / 3])
 @pytest.mark.parametrize("x_name", ["float16", "bfloat16"])
 def test_every_base_of_16_bits(x_name, exponent):
-    """By an array of exponents, by formulas whole block by whole block, and looked up, as large arrays are."""
+    """Arrays of exponents, formulas block by block, and the look-ups of large arrays give the same powers."""
     dtype = TYPES[x_name].dtype
     x = np.arange(1 << 16).astype(np.uint16).view(dtype)
     y = dtype.type(exponent)
@@ -353,7 +353,7 @@ def test_reciprocal_roots_are_far_from_boundaries(x_name):
     for significand, parity in itertools.product(range(2 ** (precision - 1), 2**precision), (1, 2)):
         power = gmpy2.rec_sqrt(gmpy2.mpfr(significand * parity))
         power *= 2 ** (precision - 1 - gmpy2.floor(gmpy2.log2(power)))
-        # Of numbers of so many bits, the boundaries are integers and a half.
+        # The boundaries of numbers of this many bits are integers and a half.
         distance = abs(power - gmpy2.floor(power) - 0.5)
         assert distance > power * 2.0**-22
 

@@ -1,4 +1,4 @@
-"""The greatest error of a phase, as a part of what the phase claims, found by a search that climbs.
+"""The greatest error of a phase, divided by its claim, found by a search that climbs.
 
 probe.cpp, compiled for one instruction set, computes a phase's values before they are rounded; MPFR tells how far they
 are from the exact powers. Errors are greatest in few places, which random operands hardly ever meet: where a reduced
@@ -32,7 +32,7 @@ SIXTEENTHS = 16
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase of the kernels: what it takes, how many parts its values have, and how many bits tell its errors."""
+    """A phase of the kernels: its operands, the parts of its values, and the bits with which errors are computed."""
 
     name: str
     parts: int

@@ -25,7 +25,7 @@ struct Operands {
     double x, y, y_low;
 };
 
-// A tile, whose phases take operands in arrays; and what they write.
+// A tile's operands in arrays, and the numbers that its phase writes.
 struct Tile {
     alignas(64) double x[tile_size], y[tile_size], y_low[tile_size];
     alignas(64) float x_float[tile_size];
@@ -39,9 +39,8 @@ struct Tile {
 };
 
 void fast(Tile& tile) {
-    FloatLanes<Element::float32> lanes;
     alignas(64) uint32_t rounded[tile_size];
-    lanes.lanes = rounded;
+    FloatLanes<FloatKind::float32> lanes({}, rounded);
     OperandFlags operand_flags{};
     const Prefetch nothing_ahead(tile.x, tile.y, rounded, 0, 0);
     lanes.fill_by_fast_phase(tile.x_float, tile.y, false, operand_flags, tile.n, nothing_ahead);

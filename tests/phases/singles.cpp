@@ -1,4 +1,4 @@
-// Prints a digest of what the phase in single floats (kernels/float/single.h) makes of many operands: results, and which
+// Prints a digest of the phase in single floats (kernels/float/single.h) for many operands: its results, and which
 // lanes are undecided. It must be the same for AVX2 and AVX-512.
 #include <cstdio>
 

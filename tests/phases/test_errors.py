@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.house.builds import AVX512_MODEL, ROOT, program, tool
-from tests.phases.errors import PHASES, Operands, Worst, climb, ratios
+from tests.phases.errors import PHASES, Operands, Worst, climb, ratios, taken_by
 
 CORE = ROOT / "core"
 ENOUGH = 0.95  # of a claim: a search that found more might, had it climbed on, have found more than all
@@ -67,23 +67,30 @@ def test_errors_stay_below_the_claims(instruction_set: str, phase: str) -> None:
 
 
 @pytest.mark.parametrize("trap", range(4))
-def test_errors_by_sixteenths_stay_below_the_claims_at_traps(trap: int) -> None:
-    """Where other forms of the phase were wrong.
+@pytest.mark.parametrize(
+    ("name", "least", "ends"),
+    [
+        ("fast, sixteenths", 1017.9, 1 + (32 * np.arange(16) + 21) / 512),
+        ("pairs of floats", 123.9, 1 + np.arange(1, 33) / 32),
+    ],
+)
+def test_errors_stay_below_the_claims_at_traps(name: str, least: float, ends: np.ndarray, trap: int) -> None:
+    """Where other forms of the phases were wrong.
 
     These are powers next to the least normal number (a scaled entry of the table of powers loses its correction),
     growth (y times a low part that is not small), great exponents (an error that does not grow with y), and the ends of
     the tables' parts (an r for which f is greater than log x there).
     """
     rng, n = np.random.default_rng(trap), 4096
-    wide = rng.uniform(500, 1000, n)
-    ends = np.resize(1 + (32 * np.arange(16) + 21) / 512, n)
+    phase, wide = PHASES[name], rng.uniform(least / 2, least, n)
+    ends = np.resize(ends, n)
     x, y = (
-        (2.0**wide, -1017.9 / wide),
+        (2.0**wide, -least / wide),
         (1 + rng.uniform(0, 0.1, n), rng.integers(1, 500, n).astype(np.float64)),
         (rng.uniform(0.5, 2, n), rng.uniform(-64, 64, n)),
         (ends * (1 + rng.choice([-1.0, 1.0], n) * 2.0 ** rng.uniform(-50, -9, n)), rng.uniform(1, 4, n)),
     )[trap]
-    found = ratios(probe("avx512"), PHASES["fast, sixteenths"], Operands(x, y, np.zeros(n)))
+    found = ratios(probe("avx512"), phase, taken_by(phase, Operands(x, y, np.zeros(n))))
     assert found.max() <= ENOUGH
 
 

@@ -18,23 +18,41 @@ namespace halfulp::HALFULP_ISA {
 // Rounds a power, already rounded to float32, again to a shorter type. Double rounding is harmless unless the float32
 // value is a tie of the shorter type: any rounding boundary between x^y and its float32 rounding would itself be a
 // float32, and nearer to x^y. (simd/float16.h rounds to float16.)
-template <Element type>
-HALFULP_INLINE RoundedFloat round_again(float power) {
-    if constexpr (type == Element::bfloat16) {
-        return round_to_bfloat16(power);
-    } else {
-        Rounded rounded = round_magnitude<type>(power);
-        uint64_t encoding = rounded.encoding > row(type).largest ? row(type).overflow : rounded.encoding;
-        return {static_cast<uint32_t>(encoding), rounded.residual == 0.5 ? uint32_t{0} : 1};
-    }
+HALFULP_INLINE RoundedFloat round_again(KnownType<Element::bfloat16>, float power) { return round_to_bfloat16(power); }
+HALFULP_INLINE RoundedFloat round_again(const ElementRow& type, float power) {
+    Rounded rounded = round_magnitude(type, power);
+    uint64_t encoding = rounded.encoding > type.largest ? type.overflow : rounded.encoding;
+    return {static_cast<uint32_t>(encoding), rounded.residual == 0.5 ? uint32_t{0} : 1};
 }
 
-// The kinds of types that the phases distinguish. (They are instantiated once for all short types.)
-enum class FloatKind { float32, float16, other };
+// The types that have code of their own. Those of 8 bits and fewer share it, and their rows are known at run time.
+enum class FloatKind { float32, float16, bfloat16, shorter };
 
-static constexpr FloatKind kind_of(Element type) {
-    if (type == Element::float32) return FloatKind::float32;
-    return type == Element::float16 ? FloatKind::float16 : FloatKind::other;
+template <FloatKind kind>
+struct FloatType;
+template <>
+struct FloatType<FloatKind::float32> : KnownType<Element::float32> {
+    using Stored = uint32_t;
+};
+template <>
+struct FloatType<FloatKind::float16> : KnownType<Element::float16> {
+    using Stored = uint16_t;
+};
+template <>
+struct FloatType<FloatKind::bfloat16> : KnownType<Element::bfloat16> {
+    using Stored = uint16_t;
+};
+template <>
+struct FloatType<FloatKind::shorter> : ElementRow {
+    using Stored = uint8_t;
+};
+
+template <Element type>
+constexpr auto float_type() {
+    if constexpr (type == Element::float32) return FloatType<FloatKind::float32>{};
+    else if constexpr (type == Element::float16) return FloatType<FloatKind::float16>{};
+    else if constexpr (type == Element::bfloat16) return FloatType<FloatKind::bfloat16>{};
+    else return FloatType<FloatKind::shorter>{row(type)};
 }
 
 // The powers of a tile so far: magnitudes in lanes, and flags that are not zero if the lane is undecided.
@@ -176,20 +194,30 @@ private:
     static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
 };
 
-// The same powers, rounded to the type.
-template <Element type>
-struct FloatLanes : FloatPowers<kind_of(type)> {
-    using Powers = FloatPowers<kind_of(type)>;
+// The powers, rounded to the type. bfloat16 and shorter types share the phases.
+static constexpr FloatKind kind_of_powers(FloatKind kind) {
+    return kind == FloatKind::bfloat16 ? FloatKind::shorter : kind;
+}
+
+template <FloatKind kind>
+struct FloatLanes : FloatPowers<kind_of_powers(kind)> {
+    using Powers = FloatPowers<kind_of_powers(kind)>;
     using Powers::any_flag, Powers::below_normal, Powers::error, Powers::flags, Powers::lanes, Powers::powers;
+    using Type = FloatType<kind>;
+
+    Type type;
+
+    FloatLanes(const Type& its_type, uint32_t* its_lanes) : type(its_type) { lanes = its_lanes; }
 
     // Rounds from float32 to the type. From here on a lane is undecided if its float lies on a boundary between two
     // elements of the type. float16 results are written to `out` at once, and to the lanes only if these are still
     // needed, for signs or undecided lanes. Returns whether the lanes are needed.
-    bool round(Storage<type>* out, bool signs_follow, int n) {
-        if constexpr (type != Element::float16) {
+    bool round(typename Type::Stored* out, bool signs_follow, int n) {
+        if constexpr (kind != FloatKind::float16) {
+            const Type to = type;  // a copy, which no store to lanes changes
             uint32_t borrows = 0;
             for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-                RoundedFloat rounded = round_again<type>(__builtin_bit_cast(float, lanes[i]));
+                RoundedFloat rounded = round_again(to, __builtin_bit_cast(float, lanes[i]));
                 lanes[i] = rounded.encoding;
                 flags[i] = (rounded.from_tie - 1) >> 31;
                 borrows |= rounded.from_tie - 1;
@@ -209,16 +237,21 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
     // are inline, since compilers do not vectorise a loop with a call.)
     template <typename Y>
     int resolve(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
-        constexpr int precision = row(type).precision;
+        const Type to = type;  // a copy, which no store to lanes changes
+        const auto encoding_of = [to](double power) __attribute__((always_inline)) {
+            if constexpr (kind == FloatKind::float32) return word_of(static_cast<float>(power));
+            else return round_short(to, power);
+        };
         // Squares and cubes that are themselves floats, since the base has few enough bits and the power is above the
         // subnormal floats. They were rounded only once.
-        if constexpr (2 * precision <= 24) {
-            constexpr uint32_t subnormal =
-                row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
-            const auto from_float = [&](int i) __attribute__((always_inline)) {
+        if constexpr (kind != FloatKind::float32) {
+            const ElementRow& known = to;
+            const uint32_t subnormal = known.least_exponent() <= -126 ? uint32_t{1} << known.fraction_bits() : 0;
+            const bool takes_cubes = 3 * known.precision <= 24;
+            const auto from_float = [this, y, subnormal, takes_cubes](int i) __attribute__((always_inline)) {
                 const double exponent = static_cast<double>(y[i]);
                 uint32_t is_float = exponent == 2 ? 1 : 0;
-                if (3 * precision <= 24) is_float |= exponent == 3 ? 1 : 0;
+                if (takes_cubes) is_float |= exponent == 3 ? 1 : 0;
                 is_float &= lanes[i] > subnormal ? 1 : 0;
                 return Resolved{lanes[i], is_float ^ 1};
             };
@@ -226,25 +259,26 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
         }
         // Types shorter than float32: if a float is a tie between two elements, the double tells which side the power
         // is on, unless the interval around the double contains the tie too.
-        if (type != Element::float32 && error != 0) {
+        if (kind != FloatKind::float32 && error != 0) {
             const double up = 1 + 2 * error;
-            const auto from_double = [&](int i) __attribute__((always_inline)) {
-                const uint32_t encoding = round_once<type>(powers[i]);
-                return Resolved{encoding, encoding ^ round_once<type>(powers[i] * up)};
+            const auto from_double = [this, up, encoding_of](int i) __attribute__((always_inline)) {
+                const uint32_t encoding = encoding_of(powers[i]);
+                return Resolved{encoding, encoding ^ encoding_of(powers[i] * up)};
             };
             count = resolve_by(from_double, n, listed, count);
         }
         // Powers of a power of two: exact ones, and ties at half the least subnormal number.
-        const auto from_power_of_two = [&](int i) __attribute__((always_inline)) {
+        const auto from_power_of_two = [x, y, encoding_of](int i) __attribute__((always_inline)) {
             const ExactPower power = power_of_power_of_two(fabs(x[i]), static_cast<double>(y[i]));
-            return Resolved{round_once<type>(power.value), power.inexact == 0 ? uint32_t{0} : 1};
+            return Resolved{encoding_of(power.value), power.inexact == 0 ? uint32_t{0} : 1};
         };
         if (has_power_of_two(x, n, listed, count)) count = resolve_by(from_power_of_two, n, listed, count);
         // Powers with small integral exponents that doubles represent exactly. Most of them are ties.
         alignas(64) double whole[tile_size];
-        const auto from_product = [&](int i) __attribute__((always_inline)) {
-            const ExactPower power = power_by_products(fabs(x[i]), whole[i]);
-            return Resolved{round_once<type>(power.value), power.inexact == 0 ? uint32_t{0} : 1};
+        const double* exponents = whole;
+        const auto from_product = [x, exponents, encoding_of](int i) __attribute__((always_inline)) {
+            const ExactPower power = power_by_products(fabs(x[i]), exponents[i]);
+            return Resolved{encoding_of(power.value), power.inexact == 0 ? uint32_t{0} : 1};
         };
         return find_products(y, n, listed, count, whole) ? resolve_by(from_product, n, listed, count) : count;
     }

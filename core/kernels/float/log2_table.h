@@ -78,11 +78,6 @@ private:
 
     static __m512d load(const float* from) { return _mm512_cvtps_pd(_mm256_loadu_ps(from)); }
     static __m512d load(const double* from) { return _mm512_loadu_pd(from); }
-    static __m512d load(const int32_t* from) {
-        return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-    }
-    static __m512d load(const int64_t* from) { return _mm512_cvtepi64_pd(_mm512_loadu_si512(from)); }
-    static __m512d load(const uint64_t* from) { return _mm512_cvtepu64_pd(_mm512_loadu_si512(from)); }
 
     static constexpr int terms = 8;
     static_assert(sizeof(constants::log2_by_table) == terms * sizeof(double));

@@ -248,7 +248,6 @@ private:
 
 // The power of one pair of operands.
 [[gnu::noinline]] static uint32_t power_of_one(const PowOptions& options, float x, float y) {
-    constexpr Element type = Element::float32;
     const uint32_t base = word_of(fabs(x));
     if (base - 0x00800000 < all_normal) {
         const double t = y * log2_fast_by_table(base);
@@ -256,10 +255,10 @@ private:
             const double power = exp2_fast(t);
             const auto least = word_of(static_cast<float>(power));
             if (least == word_of(static_cast<float>(power * (1 + 2 * fast_error))))
-                return with_sign<type>(least, word_of(x), parity_of(y));
+                return with_sign(row(Element::float32), least, word_of(x), parity_of(y));
         }
     }
-    return pow<type, type>(word_of(x), word_of(y), options.domain_error);
+    return pow_of_one_float(word_of(x), word_of(y), options.domain_error);
 }
 
 // Whether tiles try the phase: after some in succession for which that took longer than the fast phase in doubles, the
@@ -287,7 +286,7 @@ private:
 };
 inline PairTrials pair_trials;
 
-// Computes a tile. Returns false if it is none for this phase. by_doubles computes a tile by the fast phase and the
+// Computes a tile. Returns false if the phase does not take it. by_doubles computes a tile by the fast phase and the
 // later ones.
 template <typename F>
 static bool pow_by_pairs(const PowOptions& options, const float* x, const float* y, uint32_t* out, int n,
@@ -315,7 +314,8 @@ static bool pow_by_pairs(const PowOptions& options, const float* x, const float*
     pair_trials.add(count <= gain);
     if (count > most) return false;
     if (!few_special || left_out.negative)
-        finish<Element::float32>(options, {left_out.negative, !few_special, false}, x, Exponents<float>{y}, out, n);
+        finish(KnownType<Element::float32>(), options, {left_out.negative, !few_special, false}, x, Exponents<float>{y},
+               out, n);
     if (count <= few) {
         if (count > 0) tile.each_undecided(n, [&](int i) { out[i] = power_of_one(options, x[i], y[i]); });
         return true;
@@ -324,7 +324,7 @@ static bool pow_by_pairs(const PowOptions& options, const float* x, const float*
     alignas(64) uint32_t some[listed_size];
     tile.compress(x, x_some, n);
     tile.compress(y, y_some, n);
-    by_doubles(options, x_some, y_some, some, count, Prefetch(x_some, y_some, some, 0, 0));
+    by_doubles({}, options, x_some, y_some, some, count, Prefetch(x_some, y_some, some, 0, 0));
     tile.expand(some, out, n);
     return true;
 }

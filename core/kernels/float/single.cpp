@@ -14,8 +14,8 @@ namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// A thread's stack may be small: results are apart from the output in blocks of this size only, and lanes are settled by
-// so many at a time.
+// A thread's stack may be small: results are apart from the output in blocks of `block_apart` only, and `settled` lanes
+// are settled at a time.
 constexpr int block_apart = block_size / 4, settled = 64;
 
 using Mask = unsigned char[tile_size / 8];

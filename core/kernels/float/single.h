@@ -28,7 +28,7 @@ namespace halfulp::HALFULP_ISA {
 
 static constexpr float single_error = 0x1.1cp-22f, single_error_of_t = 0x1.2ap-24f;
 
-// Whether a tile with so many undecided lanes is better left to the other phases.
+// Whether a tile with this number of undecided lanes is better left to the other phases.
 HALFULP_INLINE bool too_many(uint32_t undecided, int n) { return undecided > static_cast<uint32_t>(n) / 4; }
 
 HALFULP_INLINE void all_undecided(unsigned char* undecided) { std::memset(undecided, 0xff, tile_size / 8); }
@@ -87,7 +87,7 @@ public:
         round<type == Element::bfloat16>(out, undecided, n);
     }
 
-protected:                                     // what the proof reads
+protected:                                     // the proof reads these
     static constexpr float magic = 0x1.8p20f;  // t + magic is a multiple of 1/8
     // Beyond most_t all powers are zero or infinite; up to most_normal_t they are normal floats.
     static constexpr float most_t = type == Element::float16 ? 26 : 160, most_normal_t = 125;
@@ -182,7 +182,7 @@ static const float* as_floats(const uint16_t* stored, float* room, int n) {
     return room;
 }
 
-// A tile with negative or special operands.
+// Computes a tile with negative or special operands.
 template <Element type, typename Y>
 [[gnu::noinline]] static void run_with_specials(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out,
                                                 unsigned char* undecided, int n) {
@@ -211,7 +211,7 @@ template <Element type, typename Y>
     phase.round(out, undecided, n);
     for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop: avx2
     const OperandFlags operand_flags = {any_bit >> 31 != 0, special != 0, false};
-    finish<type>(options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
+    finish(KnownType<type>(), options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
     for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop: avx2
     if (subnormals != 0) list_too(left_out, undecided, n);
 }

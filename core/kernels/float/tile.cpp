@@ -13,7 +13,11 @@ float scale_to_float(double x, float scale, float bias) { return static_cast<flo
 template <Element type>
 [[gnu::noinline]] void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, void* to,
                                     int n, const Prefetch& prefetch) {
-    auto* out = static_cast<Storage<type>*>(to);
+    constexpr auto of = float_type<type>();
+    constexpr bool is_short = row(type).bits < 16;
+    // No type here has a wider range of exponents than float32; see fast_error on |t|.
+    static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
+    auto* out = static_cast<typename decltype(of)::Stored*>(to);
     alignas(64) float bases[tile_size];
     const float* x_values = bases;
     if (type == Element::float32 && !options.scale_bias && x != to) {
@@ -25,9 +29,8 @@ template <Element type>
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
     // Types shorter than 16 bits decode all exponents to doubles: half the code, for 5 to 30 % more time.
-    constexpr bool takes_other_numbers = row(type).bits >= 16;
-    const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, prefetch); };
-    if constexpr (takes_shortcuts(type)) {
+    const auto pow_by = [&](const auto* y_values) { pow_tile(of, options, x_values, y_values, out, n, prefetch); };
+    if constexpr (!is_short) {
         const double exponent = options.constant_exponent ? exponent_as_double(y_type, y) : 0;
         if (shortcut_of(exponent) != Shortcut::none) {
             alignas(64) float exponents[tile_size];
@@ -37,18 +40,10 @@ template <Element type>
     }
     if (y != to) {  // y must not alias out: the later phases read y again
         if (y_type == Element::float64) return pow_by(static_cast<const double*>(y));
-        if constexpr (takes_other_numbers) {
+        if constexpr (!is_short)
             if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
-#ifdef __AVX512DQ__  // it converts 64-bit integers to doubles when the logarithms are multiplied by them
-            if constexpr (type != Element::float32) {  // the phase in pairs takes floats
-                if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
-                if (y_type == Element::int64) return pow_by(as<Element::int64>(y));
-                if (y_type == Element::uint64) return pow_by(as<Element::uint64>(y));
-            }
-#endif
-        }
     }
-    if constexpr (takes_other_numbers) {
+    if constexpr (!is_short) {
         alignas(64) float exponents[tile_size];
         if (decode_exponents(y_type, y, exponents, n)) return pow_by(exponents);
     }

@@ -150,7 +150,7 @@ template <typename Y>
     SomeLanes<Y> some;
     int some_count = 0, left[tile_size], left_count = 0;
     const auto take = [&](int i, uint64_t magnitude) {
-        out[i] = x[i] < 0 ? with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
+        out[i] = x[i] < 0 ? with_sign<uint64_t>(type, magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
     };
     const auto take_early = [&](int i) {
         if (is_one_operation(y.high(i), y.low(i))) {
@@ -175,7 +175,7 @@ template <typename Y>
         if (least[j] == greatest[j]) take(some.lane[j], bits_of(least[j]));
         else left[left_count++] = some.lane[j];
     }
-    resolve_exactly<Element::float64>(x, y, out, left, left_count);
+    resolve_exactly(type, x, y, out, left, left_count);
 }
 
 template <typename Y>
@@ -191,7 +191,7 @@ template <typename Y>
         for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<known>(fabs(x[i])));  // vector loop
         return false;
     });
-    finish<Element::float64>(options, operand_flags, x, y, out, n);
+    finish(KnownType<Element::float64>(), options, operand_flags, x, y, out, n);
     if (!any) return;
     int listed[listed_size];
     resolve(x, y, operand_flags.special, out, n, listed, compress_indices(power.flags, n, listed));

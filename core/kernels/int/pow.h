@@ -202,7 +202,7 @@ struct PowersWithin {
         const int i = remaining.lane[j];
         if (decides(j, i)) continue;
         const Operand base = x[i], exponent = y[i];
-        out[i] = saturated(i, counted(pow_floor(base.magnitude(), exponent.negative(), exponent.magnitude())));
+        out[i] = saturated(i, exact_floor(base.magnitude(), exponent.negative(), exponent.magnitude()));
     }
 }
 

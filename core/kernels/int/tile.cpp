@@ -95,11 +95,6 @@ template <Element type>
 }
 
 template <Element type>
-[[gnu::noinline]] void decode_tile(const void* x, double* values, int n) {
-    for (int i = 0; i < n; ++i) values[i] = decode<type>(as<type>(x)[i]);
-}
-
-template <Element type>
 [[gnu::noinline]] void narrow_tile(const uint64_t* words, void* results, int n) {
     auto* out = static_cast<Storage<type>*>(results);
     for (int i = 0; i < n; ++i) out[i] = narrow<type>(words[i]);  // vector loop
@@ -112,9 +107,9 @@ void pow_of_int(const PowOptions& options, Element y_type, const void* x, const 
     alignas(64) double bases[tile_size], exponents[tile_size];
     alignas(64) uint64_t base_magnitudes[tile_size], exponent_magnitudes[tile_size], results[tile_size];
     widen_tile<type>(x, bases, base_magnitudes, n);
+    if (row(y_type).is_float) decode_exponents(y_type, y, exponents, n);
     with_element(y_type, [&](auto element) {
-        if constexpr (row(element).is_float) decode_tile<element>(y, exponents, n);
-        else widen_tile<element>(y, exponents, exponent_magnitudes, n);
+        if constexpr (!row(element).is_float) widen_tile<element>(y, exponents, exponent_magnitudes, n);
     });
     if (options.scale_bias)
         for (int i = 0; i < n; ++i) bases[i] = __builtin_fma(bases[i], options.scale, options.bias);

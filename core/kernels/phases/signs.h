@@ -84,20 +84,22 @@ static OperandFlags scan_closely(const float* x, int n) {
 }
 
 // Applies the signs to magnitudes, in lanes as wide as the bases.
-template <Element type, typename X>
-static void put_signs(const X* x, const Word<X>* parities, Word<X>* lanes, int n) {
+template <typename Type, typename X>
+static void put_signs(const Type& type, const X* x, const Word<X>* parities, Word<X>* lanes, int n) {
+    const ElementRow to = type;  // a copy, which no store to lanes changes
     // vector loop: avx512 avx2 neon(most) scalar(most)
-    for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
+    for (int i = 0; i < n; ++i) lanes[i] = with_sign(to, lanes[i], word_of(x[i]), parities[i]);
 }
 
 // Applies the signs and the special values (see special_power).
-template <Element type, typename X>
-[[gnu::noinline]] static void put_specials(const PowOptions& options, const X* x, const X* y, const Word<X>* parities,
-                                           Word<X>* lanes, int n) {
+template <typename Type, typename X>
+[[gnu::noinline]] static void put_specials(const Type& type, const PowOptions& options, const X* x, const X* y,
+                                           const Word<X>* parities, Word<X>* lanes, int n) {
     using Lane = Word<X>;
     constexpr X infinite = __builtin_inf();
-    const Lane zero = encode<type>(0), one = encode<type>(1), infinity = encode<type>(__builtin_inf());
-    const Lane nan = row(type).nan;
+    const ElementRow to = type;  // a copy, which no store to lanes changes
+    const Lane nan = static_cast<Lane>(to.nan), infinity = static_cast<Lane>(to.overflow);
+    const Lane zero = to.has_zero() ? 0 : nan, one = static_cast<Lane>(to.bias) << to.fraction_bits();
     // The product has the sign of y log2 |x|. It is NaN if x or y is NaN, or if the power is 1.
     // vector loop: avx512 avx2 neon(most) scalar(most)
     for (int i = 0; i < n; ++i) {
@@ -111,7 +113,7 @@ template <Element type, typename X>
         power = product == product ? power : nan;
         power = (one & is_one) | (power & ~is_one);
         const Lane magnitude = (lanes[i] & is_number) | (power & ~is_number);
-        lanes[i] = with_sign<type>(magnitude, word_of(x[i]), parities[i] & (odd | is_number));
+        lanes[i] = with_sign(to, magnitude, word_of(x[i]), parities[i] & (odd | is_number));
     }
     if (!options.domain_error) return;
     for (int i = 0; i < n; ++i) {
@@ -121,17 +123,17 @@ template <Element type, typename X>
 }
 
 // Applies signs and special values if the tile has operands that need them.
-template <Element type, typename X, typename Y>
-static void finish(const PowOptions& options, const OperandFlags& operand_flags, const X* x, Y y, Word<X>* lanes,
-                   int n) {
+template <typename Type, typename X, typename Y>
+static void finish(const Type& type, const PowOptions& options, const OperandFlags& operand_flags, const X* x, Y y,
+                   Word<X>* lanes, int n) {
     if (!operand_flags.negative && !operand_flags.special) return;
     alignas(64) Word<X> parities[tile_size];
     for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));  // vector loop
-    if (!operand_flags.special) return put_signs<type>(x, parities, lanes, n);
+    if (!operand_flags.special) return put_signs(type, x, parities, lanes, n);
     alignas(64) X exponents[tile_size];
     // vector loop: avx512 avx2 neon
     for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);
-    put_specials<type>(options, x, exponents, parities, lanes, n);
+    put_specials(type, options, x, exponents, parities, lanes, n);
 }
 
 }  // namespace halfulp::HALFULP_ISA

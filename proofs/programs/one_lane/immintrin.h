@@ -21,10 +21,6 @@ struct __m256 {
     float first;
 };
 
-struct __m256i {
-    std::int32_t first;
-};
-
 inline __m512d _mm512_set1_pd(double value) { return {{value, value, value, value, value, value, value, value}}; }
 inline __m512i _mm512_set1_epi64(std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
@@ -48,10 +44,6 @@ inline void _mm512_storeu_pd(double* to, __m512d from) {
 }
 inline __m256 _mm256_loadu_ps(const float* from) { return {*from}; }
 inline __m512d _mm512_cvtps_pd(__m256 from) { return _mm512_set1_pd(from.first); }
-inline __m256i _mm256_loadu_si256(const __m256i* from) { return *from; }
-inline __m512d _mm512_cvtepi32_pd(__m256i from) { return _mm512_set1_pd(static_cast<double>(from.first)); }
-inline __m512d _mm512_cvtepi64_pd(__m512i) { std::abort(); }
-inline __m512d _mm512_cvtepu64_pd(__m512i) { std::abort(); }
 
 inline __m512i _mm512_castpd_si512(__m512d from) {
     __m512i bits = _mm512_set1_epi64(0);

@@ -1,0 +1,62 @@
+// pairs SEED TILES: computes tiles of random powers of float32 with the phase in pairs of floats (kernels/float/pairs.h),
+// and with that phase left out, and compares the bits. Prints how many powers the phase took and how many differ.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "fp_environment.h"
+#include "kernels/float/pow.h"
+
+using namespace halfulp;
+using namespace halfulp::HALFULP_ISA;
+
+// Splitmix64: the same operands everywhere.
+static uint64_t next(uint64_t& state) {
+    uint64_t z = (state += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+}
+
+static double between(double least, double greatest, uint64_t& state) {
+    return least + (greatest - least) * static_cast<double>(next(state) >> 11) * 0x1p-53;
+}
+
+// Operands of one kind: ordinary, wide, next to 1, growth, great |t|, gamma, and any bits.
+static void operands(int kind, float& x, float& y, uint64_t& state) {
+    double base = between(0.01, 10, state), exponent = between(-4, 4, state);
+    if (kind == 1) base = std::exp2(between(-125, 127, state)), exponent = between(-1, 1, state);
+    if (kind == 2) base = 1 + between(-1, 1, state) * std::exp2(between(-24, -4, state)), exponent *= 16;
+    if (kind == 3) base = between(1, 1.1, state), exponent = between(1, 500, state);
+    if (kind == 4) exponent = between(-124, 124, state) / std::log2(base);
+    if (kind == 5) base = between(0, 1, state), exponent = 2.2;
+    x = static_cast<float>(base);
+    y = static_cast<float>(exponent);
+    if (kind < 6) return;
+    x = __builtin_bit_cast(float, static_cast<uint32_t>(next(state)));
+    y = __builtin_bit_cast(float, static_cast<uint32_t>(next(state)));
+}
+
+int main(int, char** arguments) {
+    FpEnvironment default_environment;
+    constexpr int n = tile_size;
+    uint64_t state = std::strtoull(arguments[1], nullptr, 10) << 32;
+    const long tiles = std::atol(arguments[2]);
+    alignas(64) static float x[n], y[n];
+    alignas(64) static uint32_t with[n], without[n];
+    long taken = 0, differing = 0;
+    for (long tile = 0; tile < tiles; ++tile) {
+        for (int i = 0; i < n; ++i) operands(static_cast<int>(tile % 7), x[i], y[i], state);
+        new (&pair_trials) PairTrials;  // every tile tries the phase
+        const Prefetch nothing(x, y, with, 0, 0);
+        if (!pow_by_pairs({}, x, y, with, n, nothing, pow_by_doubles<FloatKind::float32, float>)) continue;
+        pow_by_doubles(FloatType<FloatKind::float32>{}, {}, x, y, without, n, nothing);
+        taken += n;
+        for (int i = 0; i < n; ++i) {
+            if (with[i] == without[i]) continue;
+            if (differing++ == 0) std::printf("%a ** %a\n", static_cast<double>(x[i]), static_cast<double>(y[i]));
+        }
+    }
+    std::printf("%ld %ld\n", taken, differing);
+}
