@@ -175,7 +175,7 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
     """Return the schema of an operator at an opset, if any."""
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # TypeError: an opset of more than 32 bits
         return None
 
 
