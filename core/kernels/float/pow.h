@@ -33,6 +33,11 @@ struct ListedOperands {
     }
 };
 
+[[gnu::noinline]] static void run_double_doubles(const ElementRow& type, const ListedOperands& some, double* least,
+                                                 double* greatest, int count) {
+    double_double_phase<false>(some.x, Exponents<double>{some.y}, Target::of(type), least, greatest, count);
+}
+
 // The later phases, for the lanes that the fast phase left undecided. `listed` has their indices.
 [[gnu::noinline]] static void resolve(const ElementRow& type, const OperandFlags& operand_flags,
                                       const ListedOperands& some, uint32_t* lanes, int n, const int* listed,
@@ -40,7 +45,7 @@ struct ListedOperands {
     alignas(64) double x_left[td_tile], y_left[td_tile], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], undecided[tile_size];
     int left[listed_size], left_count = 0;
-    double_double_phase<false>(some.x, Exponents<double>{some.y}, Target::of(type), least, greatest, count);
+    run_double_doubles(type, some, least, greatest, count);
     if (type.precision == 24) {
         for (int j = 0; j < count; ++j) magnitudes[j] = word_of(static_cast<float>(least[j]));  // vector loop
     } else {
@@ -48,7 +53,7 @@ struct ListedOperands {
         for (int j = 0; j < count; ++j) magnitudes[j] = round_short(to, least[j]);  // vector loop: avx512 avx2 neon
     }
     uint32_t any_undecided = 0;
-    for (int j = 0; j < count; ++j) {  // vector loop
+    for (int j = 0; j < count; ++j) {  // vector loop: avx512 avx2 neon
         undecided[j] = least[j] != greatest[j] ? 1 : 0;
         any_undecided |= undecided[j];
     }
