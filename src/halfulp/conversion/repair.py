@@ -30,7 +30,6 @@ from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
 from halfulp.models.run.inputs import dtype_named
@@ -371,13 +370,12 @@ def _store_constants(walk: Walk) -> None:
 
 def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> ModelError | None:
     """Return the error if a Pow or PRelu within a function breaks a clause at one of its calls."""
+    apart = deepcopy(model) if model.functions else model
     try:
-        if model.functions:
-            check_clauses(Walk(inlined(model, file), file, folder))
+        if model.functions and separate(apart, file):
+            check_clauses(Walk(apart, file, folder))
     except ModelError as error:
         return error
-    except UnsupportedError:  # a function of another opset, which can't be inlined
-        return None
     return None
 
 

@@ -129,8 +129,7 @@ class Walk:
         for _, each in graphs(self.model.graph) if useless else ():
             assert isinstance(each, GraphProto)
             _drop_constants(each, useless)
-            lost = useless - {info.name for info in each.input}
-            _drop(each.initializer, lambda tensor, lost=lost: tensor.name in lost)
+            _drop_initializers(each, useless - {info.name for info in each.input})
         return not made <= useless
 
     @cached_property
@@ -271,6 +270,10 @@ def separate(model: ModelProto, file: str) -> list[Change]:
 
 def _drop_constants(owner: Owner, useless: set[str]) -> None:
     _drop(owner.node, lambda node: node.op_type == "Constant" and set(node.output) <= useless)
+
+
+def _drop_initializers(graph: GraphProto, useless: set[str]) -> None:
+    _drop(graph.initializer, lambda tensor: tensor.name in useless)
 
 
 def _drop(parts: Any, is_useless: Callable[[Any], bool]) -> None:
