@@ -161,6 +161,10 @@ def test_what_is_for_whom() -> None:
     assert takes["openvino-native"] == [False, False, False, True]
     assert takes["halfulp"] == [True, True, True, True]
     assert not BUILT_IN["openvino-native"].takes_types("openvino.Power-1", ("float8_e3m4",))
+    of_a_profile = {
+        name for name, spec in BUILT_IN.items() if spec.takes_types("sonnx.Pow-15", ("float32",) * 2)
+    }
+    assert of_a_profile == BUILT_IN.keys() - {"openvino-native"}
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         library = ""
     plain = all(_is_numpys(array.dtype) for array in case.inputs)
     needs = ["numpy", *([] if plain else ["ml_dtypes"])]
-    needs += ["onnx"] if case.row.standard == "onnx" and not library else []
+    needs += ["onnx"] if case.row.format == "onnx" and not library else []
     needs = [package for package in needs if package not in versions]
     needs += [f"{package}=={text}" if text[:1].isdigit() else package for package, text in versions.items()]
     text = _template().render(

@@ -117,7 +117,8 @@ class TargetSpec:
 
     def takes_types(self, operator: str, types: Iterable[str]) -> bool:
         """Tell whether an operator version with inputs of these types is for this target."""
-        if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
+        family = operator.replace("sonnx.", "onnx.")
+        if not family.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
         if self.only and not (len({*types}) == 1 and {*types} <= {*self.only}):
             return False
