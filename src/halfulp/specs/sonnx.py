@@ -26,7 +26,7 @@ ROWS = (
         clauses=(
             Clause("C1", "A, B and C have the same shape.", ("equal shapes", "shape")),
             Clause("C2", "A, B and C have the same type, one that T allows.", ("type T",)),
-            Clause("C3", "The elements of an integer B are >= 0. Values are not checked: a question below."),
+            Clause("C3", "The elements of an integer B are >= 0; halfulp checks no values."),
             Clause("C4", "C[i] = A[i]^B[i]; floats by IEEE 754's semantics, integers exactly."),
             Clause("C5", "The inputs are A and B, both required, in this order.", ("inputs",)),
             Clause("C6", "There are no attributes.", ("unknown attribute",)),
