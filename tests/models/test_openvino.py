@@ -297,7 +297,7 @@ def test_a_whole_model_that_openvino_exported(ov: ModuleType, tmp_path: Path) ->
     assert ours == ["openvino.Convert-1", "openvino.PReLU-1", "openvino.Power-1"]
     assert [value.name for value in model.graph.outputs] == ["z"]
     with pytest.raises(hu.UnsupportedError) as caught:
-        hu.run(model, {"x": np.zeros((1, 3, 1), np.float32)})
+        hu.run(model, {"x": np.zeros((1, 3, 1), np.float32)}, engine="halfulp")
     assert re.search(r"got: '\w*' \(Exp\), '\w*' \(Sqrt\)$", str(caught.value))
 
 
