@@ -152,6 +152,44 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
             f"#2 (If).then_branch.#0 (PRelu): the slope of shape [3] {PLACED}",
         ],
     ),
+    "in a function, with a constant slope and calls of two ranks": (
+        """g (float[1, 3, 4, 5] x, float[1, 3, 7] v) => (float[1, 3, 4, 5] y, float[1, 3, 7] w) {
+            y = f.outer(x)  w = f.outer(v) }
+        <domain: "f", opset_import: ["" : 9, "f" : 1]> outer (a) => (b) { b = f.act(a) }
+        <domain: "f", opset_import: ["" : 9]> act (a) => (b) {
+            s = Constant<value = float[3] {0.5, -2, 3}>()  b = PRelu(a, s) }""",
+        """g (float[1, 3, 4, 5] x, float[1, 3, 7] v) => (float[1, 3, 4, 5] y, float[1, 3, 7] w)
+            <float[3, 1, 1] s = {0.5, -2, 3}, float[3, 1] t = {0.5, -2, 3}> { y = PRelu(x, s)  w = PRelu(v, t) }""",
+        [
+            "<ModelProto>: the function outer is copied as outer_2 for calls with other types or shapes",
+            "<ModelProto>: the function act is copied as act_2 for calls with other types or shapes",
+            f"act.#1 (PRelu): the slope of shape [3] {PLACED}",
+            "act_2.#1 (PRelu): the slope of shape [3] gets the shape [3, 1]: per channel of X, [1, 3, 7]",
+        ],
+    ),
+    "in a function, with slopes of two sizes": (
+        """g (float[1, 3, 4, 5] x, float[1, 2, 4, 5] v) => (float[1, 3, 4, 5] y, float[1, 2, 4, 5] w)
+            <float[3] s = {0.5, -2, 3}, float[2, 1, 1] t = {1, 2}> { y = f.act(x, s)  w = f.act(v, t) }
+        <domain: "f", opset_import: ["" : 9]> act (a, b) => (c) { c = PRelu(a, b) }""",
+        """g (float[1, 3, 4, 5] x, float[1, 2, 4, 5] v) => (float[1, 3, 4, 5] y, float[1, 2, 4, 5] w)
+            <float[3, 1, 1] s = {0.5, -2, 3}, float[2, 1, 1] t = {1, 2}> { y = PRelu(x, s)  w = PRelu(v, t) }""",
+        [
+            "<ModelProto>: the function act is copied as act_2 for calls with other types or shapes",
+            f"act.#0 (PRelu): the slope of shape [3] {PLACED}",
+        ],
+    ),
+    "in a function, with bases of two types": (
+        """g (float[4] x, double[4] v) => (float[4] y, double[4] w) { y = f.square(x)  w = f.square(v) }
+        <domain: "f", opset_import: ["" : 9]> square (a) => (b) {
+            e = Constant<value = int64 {2}>()  b = Pow(a, e) }""",
+        """g (float[4] x, double[4] v) => (float[4] y, double[4] w) <float e = {2}, double f = {2}> {
+            y = Pow(x, e)  w = Pow(v, f) }""",
+        [
+            "<ModelProto>: the function square is copied as square_2 for calls with other types or shapes",
+            "square.#1 (Pow): the exponent, a constant in int64, is stored in float32, exactly",
+            "square_2.#1 (Pow): the exponent, a constant in int64, is stored in float64, exactly",
+        ],
+    ),
 }
 
 
@@ -379,6 +417,15 @@ def test_what_is_not_known_is_not_guessed(body: str, opset: int, line: str) -> N
     found = hu.repair(source)
     assert (said(found), left(found), found.valid) == ([], [line], False)
     assert found.model == source
+
+
+def test_a_node_that_only_one_call_of_its_function_breaks_is_named() -> None:
+    body = """g (float[1, 3, 4, 5] x, float[1, 2, 4, 5] v, float[3, 1, 1] s) =>
+        (float[1, 3, 4, 5] y, float[1, 2, 4, 5] w) { y = f.act(x, s)  w = f.act(v, s) }
+    <domain: "f", opset_import: ["" : 9]> act (a, b) => (c) { c = PRelu(a, b) }"""
+    found = hu.repair(model(body))
+    assert not found.valid
+    assert left(found)[0].startswith("act_2.#0 (PRelu): no dim of X has the slope's 3 elements")
 
 
 def test_a_choice_takes_one_of_several_dims() -> None:

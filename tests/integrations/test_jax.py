@@ -57,6 +57,12 @@ def test_a_float_beside_integers_is_a_float() -> None:
         result = hjax.pow(base, jnp.asarray(integers))
         assert result.dtype == jnp.power(base, jnp.asarray(integers)).dtype
         assert_same(result, hu.pow(np.float32(base), integers))
+        assert_same(jax.jit(hjax.pow)(base, jnp.asarray(integers)), result)
+    assert_same(hjax.pow(10, -1.0), np.float32(0.1))
+    assert_same(hjax.pow(10, -1), np.float32(0.1))
+    assert hjax.pow(10, 2).dtype == jnp.power(10, 2).dtype
+    assert_same(jax.jit(hjax.pow)(10, jnp.array([0.5, -1])), hu.pow(10, np.array([0.5, -1], np.float32)))
+    assert_same(jax.jit(hjax.pow)(2.5, jnp.array([2], jnp.float16)), hu.pow(2.5, np.array([2], np.float16)))
 
 
 @pytest.mark.parametrize("function", [hjax.pow, hjax.prelu, lambda x, _: hjax.pow(x, 2.5)])

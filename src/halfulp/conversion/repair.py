@@ -22,7 +22,7 @@ from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
-from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
@@ -30,6 +30,7 @@ from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
 from halfulp.models.run.inputs import dtype_named
@@ -196,6 +197,14 @@ def repaired(
     readable, told = _correct_inputs(source, file)
     error = _check_rest(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, choices)
+    if (breach := _breach_of_a_call(new, file, folder)) is not None:
+        apart = deepcopy(readable)
+        if copied := separate(apart, file):
+            new, changes, left = _repaired(apart, file, folder, _choices(slopes))
+            changes = [*copied, *changes]
+            breach = _breach_of_a_call(new, file, folder)
+        if breach is not None and all(each.valid for each in left):
+            left = [*left, Left(breach.node or file, breach.message)]
     changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
@@ -358,6 +367,18 @@ def _store_constants(walk: Walk) -> None:
             return takes_one_type(node.op_type, opset)
 
         walk.rewrite(owner, opset, wanted, mend, f"opset {opset}")
+
+
+def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> ModelError | None:
+    """Return the error if a Pow or PRelu within a function breaks a clause at one of its calls."""
+    try:
+        if model.functions:
+            check_clauses(Walk(inlined(model, file), file, folder))
+    except ModelError as error:
+        return error
+    except UnsupportedError:  # a function of another opset, which can't be inlined
+        return None
+    return None
 
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, lru_cache, partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, Names, NoExactForm
-from halfulp.errors import HalfulpError, SpecError, UnsupportedError, within
+from halfulp.errors import HalfulpError, SpecError, UnsupportedError, printable, within
 from halfulp.models.graph import agree, describe, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
@@ -18,6 +20,7 @@ from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
     Owner,
     default_opset,
+    every_node,
     graphs,
     identity,
     inner_path,
@@ -34,6 +37,8 @@ from halfulp.specs.tensor import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
+
+_MOST_COPIES = 256  # of functions, for calls with other types
 
 
 class Walk:
@@ -124,10 +129,7 @@ class Walk:
         for _, each in graphs(self.model.graph) if useless else ():
             assert isinstance(each, GraphProto)
             _drop_constants(each, useless)
-            inputs = {info.name for info in each.input}
-            for index in reversed(range(len(each.initializer))):
-                if each.initializer[index].name in useless - inputs:
-                    del each.initializer[index]
+            _drop_initializers(each, useless - {info.name for info in each.input})
         return not made <= useless
 
     @cached_property
@@ -237,10 +239,47 @@ def drop_unreached(model: ModelProto, file: str) -> list[Change]:
     )
 
 
+def separate(model: ModelProto, file: str) -> list[Change]:
+    """Give the calls of a function with other types or shapes a copy of it; return the changes.
+
+    Only functions with a Pow or PRelu are copied, and not without end: each of a chain of functions may call the next
+    one twice.
+    """
+    changes: list[Change] = []
+    before = -1
+    while before < len(changes):  # the calls within a copied function may differ now
+        before = len(changes)
+        types = FunctionTypes(model, infer_types(model, file), file)
+        names = {function.name for function in model.functions}
+        for function in [*model.functions]:
+            if not any(map(is_ours, every_node(function, *reached(model, function)))):
+                continue
+            for calls in types.kinds(function)[1:]:
+                if len(changes) == _MOST_COPIES:
+                    return changes
+                name = next(n for i in count(2) if (n := f"{function.name}_{i}") not in names)
+                names.add(name)
+                model.functions.add().CopyFrom(function)
+                model.functions[-1].name = name
+                for call in calls:
+                    call.node.op_type = name
+                said = f"the function {printable(function.name)} is copied as {printable(name)}"
+                changes.append(Change(file, f"{said} for calls with other types or shapes"))
+    return changes
+
+
 def _drop_constants(owner: Owner, useless: set[str]) -> None:
-    for index in reversed(range(len(owner.node))):
-        if owner.node[index].op_type == "Constant" and set(owner.node[index].output) <= useless:
-            del owner.node[index]
+    _drop(owner.node, lambda node: node.op_type == "Constant" and set(node.output) <= useless)
+
+
+def _drop_initializers(graph: GraphProto, useless: set[str]) -> None:
+    _drop(graph.initializer, lambda tensor: tensor.name in useless)
+
+
+def _drop(parts: Any, is_useless: Callable[[Any], bool]) -> None:
+    """Drop messages of a list. To delete them one by one would move all behind it each time."""
+    parts.sort(key=is_useless)  # stable, and copies nothing
+    del parts[sum(not is_useless(part) for part in parts) :]
 
 
 # --- clauses --------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ def pow(x: Any, y: Any, /) -> jax.Array:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.
 
     Args:
-        x: the base, of any type that halfulp and JAX both have. A number gets y's type.
+        x: the base, of any type that halfulp and JAX both have. A number gets y's type, but a float beside integers
+            keeps its own. What JAX makes of a number under jit, and its other weakly typed scalars, count as numbers.
         y: the exponent, broadcast with x. A number is exact, even if JAX has no 64-bit types.
 
     Returns:
@@ -47,15 +48,17 @@ def pow(x: Any, y: Any, /) -> jax.Array:
         Array([ 2.5     ,  7.071068, 12.99038 ], dtype=float32)
     """
     if _is_number(y):
-        x = _array(x)
+        x = _array(float(x) if _is_number(x) and (isinstance(y, float) or y < 0) else x)
         if isinstance(x, jax.core.Tracer):
             return _pow_number(x, y)
         return _pow_words(x, _words(y))  # one program for all exponents
     y = _array(y)
-    if _is_number(x):
-        is_beside_integers = isinstance(x, float) and jnp.issubdtype(y.dtype, jnp.integer)
-        return _pow(_number(x, jnp.result_type(float) if is_beside_integers else y.dtype), y)
-    return _pow(_array(x), y)
+    number, x = _is_number(x), x if _is_number(x) else _array(x)
+    if not number and (x.ndim or not x.weak_type):
+        return _pow(x, y)
+    is_float = isinstance(x, float) if number else jnp.issubdtype(x.dtype, jnp.floating)
+    dtype = jnp.result_type(float) if is_float and jnp.issubdtype(y.dtype, jnp.integer) else y.dtype
+    return _pow(_number(x, dtype) if number else x.astype(dtype), y)
 
 
 def prelu(x: Any, slope: Any, /) -> jax.Array:

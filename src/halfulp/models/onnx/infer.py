@@ -484,18 +484,22 @@ class FunctionTypes:
         """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
         key = identity(function)
         if key not in self._found:
-            seen: set[tuple[bytes, ...]] = set()
             joined: dict[str, Types] | None = None
-            for call in self._calls[key]:
-                inputs = self._inputs(function, call)
-                equal = (*(m.SerializeToString(deterministic=True) for m in (*inputs, *call.node.attribute)),)
-                if equal not in seen:
-                    seen.add(equal)
-                    inside = self._inferred(function, call.node, inputs)
-                    joined = inside if joined is None else _joined(joined, inside)
+            for call, *_ in self.kinds(function):
+                inside = self._inferred(function, call.node, self._inputs(function, call))
+                joined = inside if joined is None else _joined(joined, inside)
             start = root(function)
             self._found[key] = {start + path: types for path, types in (joined or {"": {}}).items()}
         return self._found[key]
+
+    def kinds(self, function: FunctionProto) -> list[list[_Call]]:
+        """Return the calls of a function, with those of equal types and attributes in one list."""
+        found: dict[tuple[bytes, ...], list[_Call]] = {}
+        for call in self._calls[identity(function)]:
+            given = (*self._inputs(function, call), *call.node.attribute)
+            equal = (*(message.SerializeToString(deterministic=True) for message in given),)
+            found.setdefault(equal, []).append(call)
+        return [*found.values()]
 
     def _inputs(self, function: FunctionProto, call: _Call) -> list[onnx.ValueInfoProto]:
         """Return a function's inputs with the types that a call gives them."""
