@@ -20,6 +20,8 @@ from halfulp.auditing.blocklists import TOOLS
 from halfulp.auditing.data import NodeData
 from halfulp.auditing.ranges import JUDGED, limits
 from halfulp.cli import app
+from halfulp.conversion.float32 import widened
+from halfulp.models.onnx.tensors import mapped
 from halfulp.models.run.inputs import dtype_named
 
 RNG = np.random.default_rng(7)
@@ -190,6 +192,55 @@ def test_a_run_says_what_is_lost(engine: Any, tmp_path: Path) -> None:
     assert len(told) == 1
 
 
+def in_a_branch(function: str = "") -> onnx.ModelProto:
+    return parsed(f"""<ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float16[N] x, bool b) => (float16[N] z) {{ s = Sin(x)
+            t = If (b) <then_branch = t () => (float16[N] p) {{
+                two = Constant<value_float=2.>() e = Cast<to=10>(two) p = Pow(x, e) }},
+                else_branch = f () => (float16[N] q) {{ q = Identity(x) }}>
+            z = {function or "Identity"}(t) }}
+        <domain: "own", opset_import: ["": 17]> F (x) => (y) {{ y = Pow(x, x) }}""")
+
+
+def test_a_run_looks_into_bodies() -> None:
+    pytest.importorskip("onnxruntime")
+    inputs = {"x": np.array([300, 2], np.float16), "b": np.array(True)}
+    with pytest.warns(RuntimeWarning, match=r"then_branch.*\(Pow\): 1 of 2 results are infinite"):
+        hu.run(in_a_branch(), inputs, engine="onnxruntime")
+
+
+def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    inputs = {"x": np.array([1, 2], np.float16), "b": np.array(True)}
+    told = "not every Pow and PRelu in bodies and functions was looked at"
+
+    def printed(model: onnx.ModelProto) -> str:
+        arguments = ["run", *files(tmp_path, model, inputs), "--engine", "onnxruntime"]
+        return " ".join(CliRunner().invoke(app, arguments).output.split())
+
+    assert told not in printed(in_a_branch())
+    assert told in printed(in_a_branch("own.F"))
+    monkeypatch.setattr("halfulp.auditing.data._SMALL", 0)
+    assert told in printed(in_a_branch())
+
+
+def test_weights_are_cast_when_they_are_read() -> None:
+    """The float32 version of a network shares its file of weights, and the file keeps weights of other types."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float16[N, 32] x) => (float[N, 32] z) { two = Constant<value_float=2.>() e = Cast<to=10>(two)
+            m = MatMul(x, w) p = Pow(m, e) c = Cast<to=1>(p) z = MatMul(c, v) }""")
+    weights = {"w": RNG.standard_normal((32, 32)).astype(np.float16), "v": np.eye(32, dtype=np.float32)}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    with mapped(model, "m", None) as light:
+        wide = widened(*light)
+        assert [node.op_type for node in wide.graph.node][2:5] == ["Cast", "MatMul", "Pow"]
+        assert {tensor.data_location for tensor in wide.graph.initializer} == {onnx.TensorProto.EXTERNAL}
+    x = RNG.standard_normal((4, 32)).astype(np.float16)
+    data, _ = seen(model, {"x": x})
+    exact = x.astype(np.float32) @ weights["w"].astype(np.float32)
+    assert data.base.greatest == pytest.approx(np.abs(exact).max(), rel=1e-6)
+
+
 def test_samples_add_up() -> None:
     samples = [large(), {"x": large()["x"][:2]}]
     data, _ = seen(norm(), iter(samples))
@@ -275,9 +326,16 @@ def test_the_command_that_is_printed(tmp_path: Path, inverse: bool, named: bool)
         for each in json.loads((tmp_path / "report.json").read_text())["findings"]
         if each["kind"] == "range"
     ]
-    command = shlex.split(finding["to_do"])
+    printed, _, other = finding["to_do"].partition(": ")
+    command = shlex.split(printed)
     assert command[0] == "halfulp"
     out = tmp_path / "converted.onnx"
+    # LayerNormalization is in opset 17, and RMSNormalization in 23.
+    assert other.startswith("or --fuse norms in its place") == (not inverse)
+    if not inverse:
+        fused = hu.convert(arguments[0], out, fuse="norms").model
+        assert [node.op_type for node in fused.graph.node] == ["LayerNormalization"]
+        assert not hu.audit(out, targets=(), inputs=inputs).findings
     command[command.index("converted.onnx")] = str(out)
     convert = CliRunner().invoke(app, [*command[1:], "--verify", *arguments[1:]])
     assert (convert.exit_code, "compared with float32 everywhere" in convert.output) == (0, True)

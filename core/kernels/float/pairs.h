@@ -14,6 +14,7 @@
 #include "../../simd/compress.h"
 #include "../../simd/prefetch.h"
 #include "../closed_form/products.h"
+#include "../phases/exact.h"
 #include "../phases/exponents.h"
 #include "../phases/signs.h"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from onnx import ModelProto
 
 from halfulp.auditing import onnx as audit_onnx
-from halfulp.auditing.convert import Conversion, Ways, conversion, heeds_constants, ways
+from halfulp.auditing.convert import Conversion, Ways, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
@@ -30,7 +30,7 @@ from halfulp.auditing.target import (
     numbers_that_count,
     statement,
 )
-from halfulp.conversion.float32 import norms_without_pow
+from halfulp.conversion.float32 import has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
@@ -151,9 +151,12 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
     if format == "onnx":
         with ExitStack() as stack:
             parsed = onnx.parse(source, file=file)
+            fused_powers: frozenset[str] = frozenset()
             if data.samples is not None:
                 parsed = stack.enter_context(mapped(*parsed))
                 release()
+                if has_halves(parsed[0]):
+                    fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
                 with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                     inline(*parsed)
             found = audit_onnx.uses(*parsed)
@@ -168,6 +171,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
                     is_broken=any(node.breaks for node in nodes),
                     is_open=any(node.only_if for node in nodes),
                     targets={said.target for node in nodes for said in node.targets if said.is_helped},
+                    fused=fused_powers,
                 )
         return ModelReport(
             file,

@@ -11,11 +11,14 @@ import onnx
 from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Use
+from halfulp.conversion.norms import fuse_norms
+from halfulp.conversion.output import refusal
 from halfulp.conversion.repair import contradicted, repaired
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.tensors import enum_of, type_of
+from halfulp.models.onnx.walk import every_node
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -112,6 +115,7 @@ class Ways:
         error: why the model can't be repaired at all; empty where it can.
         declared: the nodes whose outputs the file declares otherwise, and how.
         refused: why the model can't be converted for a target, by target.
+        fused: the results of the Pow nodes that become part of one operator if norms are fused.
     """
 
     repaired: Mapping[str, str] = field(default_factory=dict)
@@ -120,6 +124,7 @@ class Ways:
     error: str = ""
     declared: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    fused: frozenset[str] = frozenset()
 
 
 def ways(
@@ -130,6 +135,7 @@ def ways(
     is_broken: bool,
     is_open: bool,
     targets: Iterable[str],
+    fused: frozenset[str],
 ) -> Ways:
     """Return the repairs and conversions that help a model.
 
@@ -140,8 +146,9 @@ def ways(
         is_broken: whether a node breaks a clause.
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
+        fused: as :func:`fused` returned them.
     """
-    found = Ways(declared=dict(_declared(proto)))
+    found = Ways(declared=dict(_declared(proto)), fused=fused)
     is_broken = is_broken or bool(found.declared)
     if is_broken or is_open:
         try:
@@ -159,6 +166,23 @@ def ways(
             proto = new if is_valid else proto
     refused = {target: why for target in sorted(targets) if (why := _refusal(proto, target, file, folder))}
     return replace(found, refused=refused)
+
+
+def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
+    """Return the results of the Pow nodes that become part of one operator if norms are fused."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    try:
+        fuse_norms(Walk(copy, file, folder))
+    except HalfulpError:  # there are no such norms
+        return frozenset()
+    if refusal(copy) is not None and refusal(proto) is None:
+        return frozenset()
+    before, after = (
+        {node.output[0] for node in every_node(each.graph) if node.op_type == "Pow" and node.output}
+        for each in (proto, copy)
+    )
+    return frozenset(before - after)
 
 
 def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> str:

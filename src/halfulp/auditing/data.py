@@ -7,6 +7,7 @@ A float16 network also runs in float32, so that an overflow in an earlier node d
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,13 +22,15 @@ from halfulp.auditing.network import Network, Numbered, Sample, Samples
 from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
+from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.tensors import mapped
+from halfulp.models.onnx.tensors import mapped, tensors
 from halfulp.models.run.report import finite, lost
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
+_SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
 @dataclass
@@ -245,22 +248,34 @@ def measured(
 
 def losses_in(
     proto: ModelProto, file: str, folder: Path | None, inputs: Sample
-) -> dict[str, tuple[int, int]]:
+) -> tuple[dict[str, tuple[int, int]], bool]:
     """Return the Pow and PRelu nodes of a float16 network that lose results, as :class:`RunReport` has them.
 
-    The network runs once more, with the operands and results of its main graph's nodes as outputs.
+    The network runs once more, with the operands and results of its main graph's nodes as outputs; and node by node if
+    it is small and has such nodes in bodies. The second result is whether all nodes were looked at.
     """
     found: dict[str, tuple[int, int]] = {}
+    if not has_halves(proto):
+        return found, True
 
     def take(use: Use, operands: list[Array], result: Array) -> None:
         if count := lost(operands, result):
-            found[use.label] = count, result.size
+            before, size = found.get(use.label, (0, 0))
+            found[use.label] = before + count, size + result.size
 
-    if has_halves(proto):
-        uses = filter(_is_valid, audit_onnx.uses(proto, file, folder))
-        top = [use for use in uses if use.site and not use.site.where]
-        Network(proto, file, folder, rounded=True).each(top, inputs, take)
-    return found
+    uses = audit_onnx.uses(proto, file, folder)
+    valid = list(filter(_is_valid, uses))
+    net = Network(proto, file, folder, rounded=True)
+    net.each([use for use in valid if use.site and not use.site.where], inputs, take)
+    inner = [use for use in valid if use.site and use.site.where]
+    is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(proto)) < _SMALL
+    sees_all = is_small and len(valid) == len(uses)
+    if is_small:
+        try:
+            sees_all &= net.each(inner, inputs, take)
+        except HalfulpError:  # halfulp refuses more models than ONNX Runtime
+            sees_all = False
+    return found, sees_all
 
 
 @contextmanager

@@ -127,7 +127,7 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     seen = None if model.data is None else model.data.nodes.get(node.label)
     for type, text in () if seen is None else seen.told():
         assert seen is not None
-        yield Finding(file, node.label, "range", None, None, text, about_range(file, seen, type))
+        yield Finding(file, node.label, "range", None, None, text, about_range(model, node, seen, type))
     if node.only_if is not None:
         text = f"the slope fits only if {node.only_if}"
         yield Finding(file, node.label, "shape", None, None, text, about_clause(model, node))
@@ -175,13 +175,17 @@ def _repair(file: str) -> str:
     return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {shlex.quote(file)} repaired.onnx"
 
 
-def about_range(file: str, found: NodeData, type: str) -> str:
+def about_range(model: ModelReport, node: NodeReport, found: NodeData, type: str) -> str:
     """Return the remedy for a node whose data leaves a type."""
     if found.type != type:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    return in_float32(file, "norms" if found.is_in_norm else ",".join(found.region))
+    command = in_float32(model.file, "norms" if found.is_in_norm else ",".join(found.region))
+    if node.output.name not in model.ways.fused:
+        return command
+    option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
+    return f"{command}: or {option} in its place, for one operator that runtimes compute in float32"
 
 
 def in_float32(file: str, nodes: str) -> str:

@@ -74,17 +74,19 @@ class Network:
             for sample in [given] if isinstance(given, Mapping) else given:
                 yield by_name(self._model.graph.inputs, sample, self._file)
 
-    def each(self, uses: Iterable[Use], sample: Sample, take: Take) -> None:
-        """Run the network, and pass the operands and the result of each evaluation of these nodes."""
+    def each(self, uses: Iterable[Use], sample: Sample, take: Take) -> bool:
+        """Run the network, and pass the operands and the result of each evaluation of these nodes.
+
+        Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
+        """
         inner = {use.label: use for use in uses if use.site and use.site.where}
         for group in self._groups([use for use in uses if use.label not in inner], sample):
             found = self._tensors([name for use in group for name in use.names], sample)
             for use in group:
                 take(use, [found[operand.name] for operand in use.inputs], found[use.output.name])
-        if inner:
-            self._watch(
-                inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
-            )
+        return not inner or self._watch(
+            inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
+        )
 
     def _groups(self, uses: Iterable[Use], sample: Sample) -> list[list[Use]]:
         """Return the nodes in groups whose tensors fit into memory together."""
@@ -142,8 +144,11 @@ class Network:
 
     def _watch(
         self, labels: Iterable[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
-    ) -> None:
-        """Run the network node by node, and pass each evaluation of these nodes, which may be in subgraphs."""
+    ) -> bool:
+        """Run the network node by node, and pass each evaluation of these nodes, which may be in subgraphs.
+
+        Returns whether it could.
+        """
         wanted = frozenset(labels)
 
         def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
@@ -155,7 +160,8 @@ class Network:
         except (
             UnsupportedError
         ):  # only ONNX Runtime has some operator, and it does not show values of subgraphs
-            return
+            return False
+        return True
 
     def spoiled(
         self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]

@@ -144,8 +144,12 @@ class ReproducibilityEntry(TypedDict):
     allowed: bool
 
 
-class TargetEntry(TypedDict):
-    """The runtime that was checked."""
+class _Placed(TypedDict, total=False):
+    library: str
+
+
+class TargetEntry(_Placed):
+    """The runtime that was checked; ``library`` is the FILE:FUNCTION of ``--library``, and otherwise missing."""
 
     name: str
     versions: dict[str, str]

@@ -387,6 +387,16 @@ def _negative_base(case: Case, x: Array, y: Array) -> Any:
     return is_float(y) & (wide < 0) & ((wide == -1) | np.isinf(wide) | np.isinf(wide_y))
 
 
+def _draft_special_values(case: Case, x: Array, y: Array) -> Any:
+    """Return where the table of SONNX's draft contradicts IEEE 754."""
+    if not is_float(x):
+        return False
+    wide, wide_y = x.astype(np.float64), y.astype(np.float64)
+    to_infinity = np.isinf(wide_y) & (wide != 0) & (np.abs(wide) <= 1)
+    keeps_sign = np.signbit(wide) & ((wide == 0) | np.isinf(wide)) & (np.abs(np.fmod(wide_y, 2)) == 1)
+    return to_infinity | keeps_sign | ((wide == 1) & np.isnan(wide_y))
+
+
 Elements = Callable[[Case, Array, Array], Any]
 
 ELEMENTS: Mapping[str, Elements] = {
@@ -400,6 +410,8 @@ ELEMENTS: Mapping[str, Elements] = {
     keys.PRELU_INTEGER.key: _prelu_overflow,
     "negative-base": _negative_base,
     "prelu-nan": lambda case, x, y: is_nan(x),
+    "draft-special-values": _draft_special_values,
+    "negative-exponent": lambda case, x, y: not is_float(x) and y < 0,
 }
 """The functions that return which elements of an output are open, by the question's key."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
@@ -25,7 +25,7 @@ from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Value
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
+from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
 from halfulp.models.run.api import run as evaluate
 from halfulp.models.run.inputs import by_name
 
@@ -41,6 +41,8 @@ _BETWEEN = _REDUCE | frozenset(
 )
 _SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is not a number of the norm
 _SMALL = 1 << 24  # bytes of a model that is run node by node
+_CAST_SINCE = 6  # the first opset with Cast to a numbered type
+_KEPT = "{}//half"
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
 
@@ -235,11 +237,12 @@ def has_halves(proto: ModelProto) -> bool:
 
 
 def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
-    """Return a model with float32 in the place of float16 and bfloat16 everywhere."""
+    """Return a model with float32 in the place of float16 and bfloat16 everywhere, but in weights that it casts."""
     copy = deepcopy(proto)
+    kept = _cast_weights(copy)
     reader = TensorReader(file, folder)
     for tensor in tensors(copy):
-        if tensor.data_type in _HALF_ENUMS:
+        if tensor.data_type in _HALF_ENUMS and tensor.name not in kept:
             name = tensor.name
             array = reader.read(tensor, printable(name)).astype(np.float32)
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
@@ -249,6 +252,36 @@ def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
     for node in every_node(copy.graph, *copy.functions):
         _widen_attributes(node)
     return copy
+
+
+def _cast_weights(proto: ModelProto) -> set[str]:
+    """Cast each external weight before its first reader; return their names.
+
+    A session then maps the weights, and holds those of one layer at a time in float32.
+    """
+    graph = proto.graph
+    if (default_opset(proto.opset_import) or 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
+        return set()  # numbers of nodes with bodies are part of names, and have to stay
+    inputs = {info.name for info in graph.input}
+    weights = {
+        tensor.name: tensor
+        for tensor in graph.initializer
+        if tensor.data_location == TensorProto.EXTERNAL
+        and tensor.data_type in _HALF_ENUMS
+        and tensor.name not in inputs
+    }
+    kept = set()
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        for name in node.input:
+            if tensor := weights.pop(name, None):
+                tensor.name = _KEPT.format(name)
+                kept.add(tensor.name)
+                nodes.append(helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT))
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return kept
 
 
 def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from halfulp.specs import find, ids
 from halfulp.specs.model import OpVersion
 from halfulp.types import TYPES
 
-STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML"}
+STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML", "sonnx": "SONNX"}
 
 WIDTH = 100
 _GAP = "  "
@@ -106,8 +106,8 @@ def _types(op: OpVersion) -> Table:
 
 
 def _spelled(op: OpVersion, name: str) -> str | None:
-    spelled: str | None = getattr(TYPES[name], op.standard)
-    return f"tensor({spelled})" if op.standard == "onnx" else spelled
+    spelled: str | None = getattr(TYPES[name], op.format)
+    return f"tensor({spelled})" if op.format == "onnx" else spelled
 
 
 def _attributes(op: OpVersion) -> Block:

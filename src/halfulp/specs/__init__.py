@@ -1,6 +1,6 @@
 """Operator versions as rows, and the look-up of a row by id, or by operator and version.
 
-The rows are in ``onnx.py``, ``openvino.py`` and ``directml.py``.
+The rows are in ``onnx.py``, ``openvino.py``, ``directml.py`` and ``sonnx.py``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from functools import lru_cache
 from itertools import chain
 
 from halfulp.errors import UnsupportedError, named
-from halfulp.specs import directml, onnx, openvino
+from halfulp.specs import directml, onnx, openvino, sonnx
 from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias, Unspecified
 from halfulp.specs.tensor import TensorType
 
 __all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "Unspecified", "find", "ids", "in_force"]
 __all__ += ["operators"]
 
-_ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
+_ROWS: dict[str, OpVersion] = {
+    row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, *sonnx.ROWS)
+}
 
 _VERSION = re.compile("[0-9]+(_[0-9]+)?")
 
@@ -59,10 +61,14 @@ def find(id: str) -> OpVersion:
 
 
 def operators(name: str) -> tuple[OpVersion, ...]:
-    """Return the rows that a name means, whatever its case: those of a standard, an operator, or a version of one."""
+    """Return the rows that a name means, whatever its case: those of a standard, an operator, or a version of one.
+
+    Without a standard's name, the name does not mean the rows of SONNX.
+    """
     rows = _ROWS.values()
     called = {
-        row.id: (row.standard, row.name, f"{row.standard}.{row.name}", f"{row.name}-{row.version}", row.id)
+        row.id: (row.standard, f"{row.standard}.{row.name}", row.id)
+        + ((row.name, f"{row.name}-{row.version}") if row.standard != "sonnx" else ())
         for row in rows
     }
     known = named(name, chain.from_iterable(called.values()))
@@ -74,7 +80,7 @@ def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     """Return the newest row of an operator that is not newer than a version.
 
     Args:
-        standard: ``"onnx"``, ``"openvino"`` or ``"directml"``.
+        standard: ``"onnx"``, ``"openvino"``, ``"directml"`` or ``"sonnx"``.
         name: the operator's name in the document.
         version: an ONNX opset, an OpenVINO opset, or a DirectML feature level such as ``"2_0"``.
 

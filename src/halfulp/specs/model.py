@@ -154,6 +154,11 @@ class OpVersion:
 
     # --- the face -------------------------------------------------------------------------------
 
+    @property
+    def format(self) -> str:
+        """The format of models that have such nodes; a node of SONNX is one of ONNX."""
+        return "onnx" if self.standard == "sonnx" else self.standard
+
     def infer(self, /, *inputs: Any, **attributes: Any) -> TensorType:
         """Return the output's type and shape from those of the inputs.
 

@@ -396,5 +396,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "exponent-not-float32": Question(_not_float32),
     "prelu-nan": Question(_prelu_zero_and_nan),
+    "draft-special-values": Question(_special_values),
+    "negative-exponent": Question(_integer_base),
 }
 """By the question's key."""

@@ -19,6 +19,7 @@ from halfulp.conformance.floats import codes
 from halfulp.conformance.judge import judge, unspecified
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import Clause, find, ids
+from halfulp.specs.broadcast import NONE
 
 ROOT = Path(__file__).parents[3]
 ROWS = [find(id) for id in ids()]
@@ -26,7 +27,7 @@ ROWS = [find(id) for id in ids()]
 
 @cache
 def quick():
-    return list(cases("quick"))
+    return list(cases("quick", ids()))
 
 
 def of_row(row):
@@ -80,7 +81,7 @@ def test_all_aspects_of_reproducibility() -> None:
     for row in ROWS:
         mine = [one for one in of_row(row.id) if one.group == "reproducibility"]
         # A scalar needs broadcasting.
-        wanted = set(ASPECTS) - ({"scalar exponent"} if row.standard == "directml" else set())
+        wanted = set(ASPECTS) - ({"scalar exponent"} if row.broadcasting is NONE else set())
         assert {one.aspect for one in mine} - {None} == (wanted if len(row.inputs) == 2 else set())
         for one in mine:
             assert (one.compared_with is None) == (one.aspect is None)
@@ -196,6 +197,10 @@ def test_no_such_case(id, words) -> None:
 def test_a_selection() -> None:
     assert [row.id for row in selected(["onnx.Pow", "PReLU"], ["1"])] == ["onnx.Pow-1", "openvino.PReLU-1"]
     assert {one.operator for one in cases("quick", ["onnx"], ["13"])} == {"onnx.Pow-13"}
+    # SONNX is a profile of ONNX, whose operators are chosen by its name alone.
+    assert [row.id for row in selected() if row.standard == "sonnx"] == []
+    assert [row.id for row in selected(["Pow"], ["15"])] == ["onnx.Pow-15"]
+    assert [row.id for row in selected(["SONNX.pow"])] == ["sonnx.Pow-15"]
     chosen = list(cases("quick", ["onnx.Pow-13"], types=["bfloat16"]))
     assert {parse(one.id).types[0] for one in chosen} == {"bfloat16"}
     assert {one.group for one in chosen} == {*GROUPS}

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from fractions import Fraction
+from pathlib import Path
 
 import gmpy2
 import numpy as np
@@ -144,6 +145,23 @@ def test_how_far_the_nan_of_a_negative_base_reaches() -> None:
     x, y = np.array([[[[-2, -1, -np.inf, -2, 2]]]], F32), np.array([[[[0.5, 0.5, 0.5, np.inf, np.inf]]]], F32)
     found = unspecified(Case("", "directml.ELEMENT_WISE_POW-1_0", "special", (x, y)))
     assert found.elements.ravel().tolist() == [False, True, True, True, False]
+
+
+def test_special_values_of_sonnx_are_open_where_its_table_differs() -> None:
+    page = (Path(__file__).parents[3] / "docs/findings/sonnx.md").read_text(encoding="utf-8")
+    table = {}
+    exec(page.split("```python\n")[1].partition("```")[0], table)
+    different = {(x.tobytes(), y.tobytes()) for x, y, *_ in table["differing"]()}
+    assert len(different) == 13
+    x, y = np.meshgrid(*(np.concatenate(table[name]).astype(F32) for name in ("BASES", "EXPONENTS")))
+    elements, question = open_elements("sonnx.Pow-15", x, y)
+    assert question == "sonnx.Pow-15.U2"
+    assert elements == [
+        [(a.tobytes(), b.tobytes()) in different for a, b in zip(*rows, strict=True)]
+        for rows in zip(x, y, strict=True)
+    ]
+    x, y = np.array([2, 1, 2, 3], np.int32), np.array([-1, -1, 31, 2], np.int32)
+    assert open_elements("sonnx.Pow-15", x, y) == ([True, True, True, False], "sonnx.Pow-15.U4")
 
 
 WHOLE = [

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from ctypes.util import find_library as find_c_library
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.conformance.report.documents import Document, document
 from halfulp.conformance.case import Case, expected, operands_at, parse
 from halfulp.conformance.cases import cases
 from halfulp.conformance.check import check_target, selection
-from halfulp.conformance.document import CaseEntry
+from halfulp.conformance.document import CaseEntry, dumps, loads
 from halfulp.conformance.examine import Options
 from halfulp.conformance.judge import shown
 from halfulp.conformance.report import targets
@@ -32,7 +33,7 @@ from halfulp.conformance.report.reproducer import (
     reproducer,
     reproducers,
 )
-from halfulp.conformance.targets import BUILT_IN
+from halfulp.conformance.targets import BUILT_IN, find_library
 from halfulp.specs import find
 
 # Reads programs, and answers each with its output or its exception. One process loads a runtime once.
@@ -150,13 +151,14 @@ def target_of(name: str, **versions: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "operator", ["onnx.Pow-1", "onnx.PRelu-16", "openvino.Power-1", "directml.ELEMENT_WISE_POW-3_0"]
+    "operator",
+    ["onnx.Pow-1", "onnx.PRelu-16", "sonnx.Pow-15", "openvino.Power-1", "directml.ELEMENT_WISE_POW-3_0"],
 )
 @pytest.mark.parametrize("name", ["halfulp", "halfulp.backend", "onnxruntime:halfulp"])
 def test_programs_with_halfulp_itself_give_the_right_results(operator: str, name: str) -> None:
     if name.startswith("onnxruntime"):
         pytest.importorskip("onnxruntime", "1.25")
-    if name != "halfulp" and not operator.startswith("onnx."):
+    if name != "halfulp" and "onnx." not in operator:
         pytest.skip("it takes ONNX models")
     one_of_each: dict[tuple[str, str, int], Case] = {}
     for case in cases(
@@ -172,7 +174,7 @@ def test_programs_with_halfulp_itself_give_the_right_results(operator: str, name
         assert bits(text) == (entry["example"]["expected"]["bits"],) * 2, entry["id"]
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", [*BUILT_IN, "litert:builtin_ref"])
 def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     operator = "openvino.Power-1" if name == "openvino-native" else "onnx.Pow-15"
     case = next(cases("quick", [operator], types=["float32"]))
@@ -180,8 +182,9 @@ def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     compile(program, name, "exec")
     code = "".join(line for line in program.splitlines() if not line.startswith("#"))
     known = {"inductor": "torch.compile", "mnn": "MNN.expr", "libm": "find_library"}
-    assert known.get(name, name.partition("-")[0]) in code
+    assert known.get(name, name.partition("-")[0].partition(":")[0]) in code
     assert name == "halfulp" or "halfulp" not in code
+    assert ("set_variant('builtin_ref')" in code) == (name == "litert:builtin_ref")
     assert "importlib" not in program
     assert "subprocess" not in program
 
@@ -243,6 +246,25 @@ def test_programs_for_objects_of_a_module(name: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
+
+
+@pytest.mark.parametrize("place", ["{libm}:fmaxf", "mine={libm}:fmaxf"])
+def test_a_program_for_a_function_of_a_library(place: str) -> None:
+    """The document keeps the library's file, whatever the target's name is."""
+    found = check_target(
+        find_library(place.format(libm=find_c_library("m"))),
+        mode="quick",
+        selection=selection((), (), (), (), "onnx.Pow-15/float32,float32/special/grid"),
+        options=Options(threads=1),
+        processes=1,
+    ).document
+    (found,) = loads(dumps([found]))
+    (kind, text), *_ = run(
+        reproducers([(target, entry) for target in targets([found]) for entry in found["cases"]])
+    )
+    example = found["cases"][0]["example"]
+    assert example is not None
+    assert (kind, bits(text)) == ("printed", (example["expected"]["bits"], example["got"]["bits"]))
 
 
 PIPE = """

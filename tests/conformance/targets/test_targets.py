@@ -97,6 +97,18 @@ def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider: str, says: st
             assert process.run(POW) == Outcome("not offered", "AzureExecutionProvider has no kernel for it")
 
 
+@pytest.mark.parametrize("resolver", ["builtin_ref", "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "none"])
+def test_a_resolver_of_litert(resolver: str) -> None:
+    pytest.importorskip("ai_edge_litert")
+    with Process(find(f"tflite:{resolver}"), time_limit=LONG) as process:
+        assert process.spec.name == f"litert:{resolver}"
+        if resolver == "none":
+            with pytest.raises(HalfulpError, match="no resolver none; there are AUTO, BUILTIN"):
+                process.run(POW)
+        else:
+            assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+
+
 def test_openvino_without_onnx() -> None:
     with Process(opened("openvino-native"), time_limit=LONG) as process:
         for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):
@@ -149,6 +161,10 @@ def test_what_is_for_whom() -> None:
     assert takes["openvino-native"] == [False, False, False, True]
     assert takes["halfulp"] == [True, True, True, True]
     assert not BUILT_IN["openvino-native"].takes_types("openvino.Power-1", ("float8_e3m4",))
+    of_a_profile = {
+        name for name, spec in BUILT_IN.items() if spec.takes_types("sonnx.Pow-15", ("float32",) * 2)
+    }
+    assert of_a_profile == BUILT_IN.keys() - {"openvino-native"}
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,10 @@ def _generated(operator: str, types: Types, group: Group, mode: Mode) -> dict[st
 
 
 def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:
-    """Yield the rows of these operators and versions, all if empty; raises HalfulpError if one matches no row."""
+    """Yield the rows of these operators and versions, all if empty; raises HalfulpError if one matches no row.
+
+    Those of SONNX, a profile of ONNX, are not among all.
+    """
     operators, versions = tuple(operators), tuple(versions)
     rows = [find(id) for id in ids()]
     chosen: list[OpVersion] = []
@@ -111,7 +114,7 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
         if not (found := named_operators(str(operator))):
             raise HalfulpError(f"no operator {operator}", expected="such as onnx.Pow, Pow or onnx.Pow-13")
         chosen += found
-    rows = [row for row in rows if not operators or row in chosen]
+    rows = [row for row in rows if (row in chosen if operators else row.standard != "sonnx")]
     for version in versions:
         if version not in {row.version for row in rows}:
             known = ", ".join(dict.fromkeys(row.version for row in rows))

@@ -180,7 +180,7 @@ def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield types that a type variable does not allow, and two that should be one; the common types first, by turns."""
-    others = [name for name, element in TYPES.items() if getattr(element, row.standard, None) is not None]
+    others = [name for name, element in TYPES.items() if getattr(element, row.format, None) is not None]
     others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
     variables = [port.type for port in row.inputs]
     everywhere: dict[Types, Attempt] = {}

@@ -149,13 +149,14 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
     name, versions = found["name"], found["versions"]
     library, _, device = name.removesuffix(")").partition(" (")
     runtime, _, provider = name.partition(":")
+    library_file, _, symbol = found.get("library", "").rpartition(":")
     torch_pow = "torch.compile(torch.pow)" if library == "inductor" else "torch.pow"
     library = "torch" if library == "inductor" else library
     if library not in _LIBRARIES or device not in ("", "cuda"):
         library = ""
     plain = all(_is_numpys(array.dtype) for array in case.inputs)
     needs = ["numpy", *([] if plain else ["ml_dtypes"])]
-    needs += ["onnx"] if case.row.standard == "onnx" and not library else []
+    needs += ["onnx"] if case.row.format == "onnx" and not library else []
     needs = [package for package in needs if package not in versions]
     needs += [f"{package}=={text}" if text[:1].isdigit() else package for package, text in versions.items()]
     text = _template().render(
@@ -163,7 +164,9 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         name=name,
         library=library,
         torch_pow=torch_pow,
-        own_code=_own_code(BUILT_IN.get(name)),
+        own_code=_own_code(BUILT_IN.get(runtime)),
+        library_file=library_file,
+        symbol=symbol,
         named_object=_named_object(name),
         runtime=runtime if runtime in BUILT_IN else name,
         provider=provider,

@@ -117,7 +117,8 @@ class TargetSpec:
 
     def takes_types(self, operator: str, types: Iterable[str]) -> bool:
         """Tell whether an operator version with inputs of these types is for this target."""
-        if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
+        family = operator.replace("sonnx.", "onnx.")
+        if not family.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
         if self.only and not (len({*types}) == 1 and {*types} <= {*self.only}):
             return False
@@ -210,7 +211,7 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
-    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, and ``litert:builtin_ref`` a resolver of LiteRT.
 
     Raises:
         HalfulpError: the target is unknown, its package is not installed, or the command is broken.
@@ -221,8 +222,11 @@ def find(target: object) -> TargetSpec:
         return find_command(target)
     module, _, attribute = target.partition(":")
     spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
-    if spec is None and attribute and named(module, BUILT_IN, RUNTIME_ALIASES) == "onnxruntime":
-        spec = replace(BUILT_IN["onnxruntime"], name=f"onnxruntime:{attribute}", argument=attribute)
+    variant_of = named(module, BUILT_IN, RUNTIME_ALIASES)
+    if spec is None and attribute and variant_of in ("onnxruntime", "litert"):
+        spec = BUILT_IN[variant_of]
+        argument = f"{spec.argument}:{attribute}".lstrip(":")
+        spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
     if spec is None:
         package = module.partition(".")[0]
         is_file = module.endswith(".py") and Path(module).is_file()

@@ -76,7 +76,11 @@ class Functions(_Library):
     """Calls ``pow`` and ``prelu`` of a file of this folder, with arrays that NumPy's broadcasting fits together."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        self._module: Any = import_module(f"{__package__}.{argument}")
+        """The argument is the file's name, with a variant after a colon if it has ``set_variant``."""
+        name, _, variant = argument.partition(":")
+        self._module: Any = import_module(f"{__package__}.{name}")
+        if variant:
+            self._module.set_variant(variant)
         if hasattr(self._module, "set_threads"):
             self._module.set_threads(threads)
 

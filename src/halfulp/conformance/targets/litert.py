@@ -1,17 +1,24 @@
-"""LiteRT (TensorFlow Lite): a model of one POW or PRELU, with the default kernels."""
+"""LiteRT (TensorFlow Lite): a model of one POW or PRELU, with the default kernels or another resolver."""
 
 from functools import cache
 from typing import Any
 
 import flatbuffers
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-options = {"num_threads": 1}
+options: dict[str, Any] = {"num_threads": 1}
 
 
 def set_threads(threads: int) -> None:
     options["num_threads"] = threads
+
+
+def set_variant(resolver: str) -> None:
+    known = OpResolverType.__members__
+    if resolver.upper() not in known:
+        raise ValueError(f"no resolver {resolver}; there are {', '.join(known)}")
+    options["experimental_op_resolver_type"] = known[resolver.upper()]
 
 
 def pow(x: Any, y: Any) -> Any:

@@ -39,7 +39,7 @@ def model(case: Case) -> onnx.ModelProto:
         UnsupportedError: ONNX lacks the operator or an input's type.
     """
     row = case.row
-    if row.standard != "onnx":
+    if row.format != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
     output, names, fed = row.outputs[0].name, input_names(case), model_inputs(case)
     result: tuple[Any, Any]

@@ -145,6 +145,8 @@ def open_session(
             options.profile_file_prefix = profile
         if not settings.optimized:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            # By default casts of all weights run first, and their results are in memory together.
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
         if not settings.ours:

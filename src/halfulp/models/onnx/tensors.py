@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, NoReturn
 
 import numpy as np
@@ -287,7 +287,6 @@ def _stored_bytes(onnx_enum: int, dtype: np.dtype[Any], count: int) -> int:
 
 # --- the tensors of a model, and a file for its weights ------------------------------------------------
 
-_WEIGHTS = "weights.halfulp"
 _LEAST = 1024  # minimum size in bytes of a tensor that is written to that file
 _ALIGNED = 64
 
@@ -309,7 +308,7 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
         if _is_mapped():
             _copy(proto, light, without="graph")
             _copy(proto.graph, light.graph, without="initializer")
-            _write_weights(proto, light, place / _WEIGHTS)
+            _write_weights(proto, light, place)
         else:
             light.CopyFrom(proto)
         del proto
@@ -374,9 +373,10 @@ def _copy(source: Message, target: Message, *, without: str) -> None:
             setattr(target, field.name, value)
 
 
-def _write_weights(source: ModelProto, target: ModelProto, path: Path) -> None:
-    """Write the data of large initializers to a file, and copy the small ones."""
-    with path.open("wb") as file:
+def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None:
+    """Write the data of large initializers to a new file, and copy the small ones."""
+    with NamedTemporaryFile(suffix=".halfulp", dir=folder, delete=False) as file:
+        location = Path(file.name).name
         for tensor in source.graph.initializer:
             new = target.graph.initializer.add()
             data = tensor.raw_data  # a copy
@@ -385,7 +385,7 @@ def _write_weights(source: ModelProto, target: ModelProto, path: Path) -> None:
                 continue
             _copy(tensor, new, without="raw_data")
             file.write(bytes(-file.tell() % _ALIGNED))
-            for key, value in (("location", path.name), ("offset", file.tell()), ("length", len(data))):
+            for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
                 new.external_data.add(key=key, value=str(value))
             file.write(data)
             new.data_location = TensorProto.EXTERNAL
