@@ -152,6 +152,16 @@ def test_a_norm_that_answers_zeros(inverse: bool) -> None:
     assert data.margin("float16") == pytest.approx(255.875 / np.abs(centred).max(), rel=2e-3)
 
 
+def test_exact_kernels_are_no_remedy_for_an_overflow() -> None:
+    for inputs, first in (
+        (large(), "first convert the model"),
+        ({"x": large()["x"] / np.float16(40)}, "halfulp."),
+    ):
+        found = [each for each in hu.audit(norm(), targets="openvino", inputs=inputs).findings if each.target]
+        assert found
+        assert all(str(each.to_do).startswith(first) for each in found)
+
+
 def test_safe_data_find_nothing() -> None:
     assert seen(norm(), {"x": large()["x"] / np.float16(40)})[1] == []
     assert seen(norm("float32"), {"x": large("float32")["x"] / 40})[1] == []

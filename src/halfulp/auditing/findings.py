@@ -133,6 +133,10 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
         yield Finding(file, node.label, "shape", None, None, text, about_clause(model, node))
     for said in node.targets:
         to_do = about_target(model, said) if said.is_finding else None
+        if to_do in _EXACT.values() and seen is not None and seen.overflows(seen.type):
+            to_do = (
+                f"first convert the model as the finding about {seen.type} says: an exact power overflows too"
+            )
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
             text = "; ".join(said.reasons) or said.verdict
             grade = "support" if said.verdict == "refused" else said.grade
