@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,7 @@ def build() -> str:
     if not target.is_file():
         patterns = ("libs/libopenvino.so.*", "libs/libtbb.so.*")
         libraries = [str(file) for pattern in patterns for file in _FOLDER.glob(pattern)]
-        if sys.platform != "linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
+        if platform.system() != "Linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
             raise UnsupportedError(
                 "halfulp's operators for OpenVINO in C++ need its headers and libraries",
                 expected="pip install openvino, on Linux",
