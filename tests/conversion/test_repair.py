@@ -324,7 +324,7 @@ def test_an_input_with_a_default_keeps_its_name() -> None:
         "g (float[1, 3, 4, 5] x, float[3] s, float[3] t) => (float[1, 3, 4, 5] y)"
         " <float[3] s = {0.5, -2, 3}, float[3] t = {1, 2, 3}> { p = PRelu(x, s)  q = PRelu(p, t)  y = PRelu(q, t) }"
     )
-    found = hu.repair(model(body, opset=8, ir_version=3))
+    found = hu.repair(model(body, opset=8, ir_version=4))
     assert found.valid
     assert [
         [dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in found.model.graph.input
@@ -338,9 +338,25 @@ def test_an_input_with_a_default_keeps_its_name() -> None:
         "s": np.float32([[[9]], [[8]], [[7]]]),
         "t": np.float32([4, 5, 6]),
     }
-    right = model(body.replace("float[3]", "float[3, 1, 1]"), opset=8, ir_version=3)
+    right = model(body.replace("float[3]", "float[3, 1, 1]"), opset=8, ir_version=4)
     expected = hu.run(right, {**given, "t": given["t"].reshape(3, 1, 1)})["y"]
     np.testing.assert_array_equal(hu.run(found.model, given)["y"], expected)
+
+
+def test_before_ir_version_4_initializers_are_constants() -> None:
+    body = (
+        "g (float[1, 3, 4, 5] x, float[3] s, int64 e) => (float[1, 3, 4, 5] y)"
+        " <float[3] s = {0.5, -2, 3}, int64 e = {2}> { p = PRelu(x, s)  y = Pow(p, e) }"
+    )
+    found = hu.repair(model(body, opset=8, ir_version=3))
+    assert found.valid
+    assert [info.name for info in found.model.graph.input] == ["x"]
+    assert found.model.opset_import[0].version == 8
+    assert "2 initializers are no longer inputs" in str(found)
+    assert not hu.audit(found.model, targets="onnxruntime").findings
+    kept = hu.repair(model(body, opset=8, ir_version=4))
+    assert "an input with a default" in str(kept)
+    assert [info.name for info in kept.model.graph.input] == ["x", "s", "e"]
 
 
 # --- what has several meanings, or none -----------------------------------------------------------

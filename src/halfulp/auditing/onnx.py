@@ -92,7 +92,7 @@ class _Reader:
         opset: int | None,
         body: Body | None = None,
     ) -> Iterator[Use]:
-        value_info.add_constants(owner)
+        value_info.add_constants(owner, self._proto.ir_version)
         net = _net(owner, value_info, where, body)
         known: dict[str, Operand] = {}
         for index, node in enumerate(owner.node):

@@ -172,8 +172,13 @@ class Mender:
             row = in_force("onnx", node.op_type, opset)
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
+                why = (
+                    "its exponent is an input with a default; "
+                    if edit.value_info.is_default(node.input[1])
+                    else ""
+                )
                 edit.note(
-                    f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
+                    f"{why}stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
                 )
                 self._choices.opset = max(self._choices.opset, opset)
                 return row
@@ -261,7 +266,7 @@ class Mender:
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
         """Change the shape of an input of this graph and its default; tell whether the value is an input."""
-        if name not in self._inputs or name not in edit.value_info.defaults:
+        if name not in self._inputs or name not in edit.value_info.constants:
             return False
         tensor = edit.value_info.constants[name]
         tensor.dims[:] = shape

@@ -18,12 +18,12 @@ from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
 _OLDEST_IR = 3  # the first with opset imports
-_OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 
 
 def to_opset(walk: Walk, opset: int) -> list[Change]:
@@ -170,12 +170,26 @@ def finish(walk: Walk) -> list[Change]:
     imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
     least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _OLDEST_IR)
     if walk.sweep():
-        least = max(least, _OLDEST_IR_OF_INITIALIZERS)
+        least = max(least, OLDEST_IR_OF_DEFAULTS)
     if model.ir_version >= least:
         return walk.told()
-    raised = Change(walk.file, f"IR version {model.ir_version} becomes {least}")
+    raised = [Change(walk.file, f"IR version {model.ir_version} becomes {least}")]
+    if model.ir_version < OLDEST_IR_OF_DEFAULTS <= least:
+        raised += _without_defaults(model.graph, walk.file)
     model.ir_version = least
-    return [*walk.told(), raised]
+    return [*walk.told(), *raised]
+
+
+def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
+    """Drop the inputs that are initializers, so that these stay constants in a newer IR version; return the change."""
+    constants = {tensor.name for tensor in graph.initializer}
+    kept = [info for info in graph.input if info.name not in constants]
+    dropped = len(graph.input) - len(kept)
+    del graph.input[:]
+    graph.input.extend(kept)
+    return (
+        [Change(file, f"{dropped} initializers are no longer inputs: they stay constants")] if dropped else []
+    )
 
 
 # --- the IR version that goes with an opset: older tools do not read newer IR versions ---------

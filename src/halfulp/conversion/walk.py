@@ -160,7 +160,7 @@ class Walk:
         if path not in self._value_info:
             types = self._types.setdefault(path, {})
             self._value_info[path] = known = ValueInfo(types, self._reader, outer)
-            known.add_constants(owner)
+            known.add_constants(owner, self.model.ir_version)
         return self._value_info[path]
 
     def known(self, owner: Owner) -> Iterator[tuple[str, Owner, ValueInfo]]:

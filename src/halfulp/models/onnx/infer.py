@@ -63,6 +63,8 @@ _KEEPS_SHAPE = {
 }
 _KEEPS_CHANNELS = {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool"}
 
+OLDEST_IR_OF_DEFAULTS = 4  # before, an initializer had to be an input too
+
 
 class ValueInfo:
     """The values that a node of one graph can read.
@@ -86,14 +88,18 @@ class ValueInfo:
         """Return the values that a subgraph of the graph can read."""
         return ValueInfo(types, self._reader, self)
 
-    def add_constants(self, owner: Owner) -> None:
-        """Add the constants of a graph or function."""
+    def add_constants(self, owner: Owner, ir_version: int = OLDEST_IR_OF_DEFAULTS) -> None:
+        """Add the constants of a graph or function.
+
+        Before IR version 4, each initializer had to be an input, and runtimes take these for constants.
+        """
         for node in owner.node:
             self.add_node(node)
         if isinstance(owner, GraphProto):
             for tensor in owner.initializer:
                 self.add_tensor(tensor.name, tensor)
-            self.defaults |= {info.name for info in owner.input} & self.constants.keys()
+            if ir_version >= OLDEST_IR_OF_DEFAULTS:
+                self.defaults |= {info.name for info in owner.input} & self.constants.keys()
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
