@@ -699,3 +699,15 @@ def test_openvino_computes_a_slope_of_one_dim_as_the_repaired_model_does() -> No
     assert found.verification.engine == "openvino"
     assert found.verification.same
     assert "'y' in openvino" in str(found.verification)
+
+
+def test_a_broken_model_that_openvino_reads_and_does_not_run() -> None:
+    pytest.importorskip("openvino")
+    body = (
+        "g (float[N, 4, 5, 5] x) => (float[N, 4, 5, 5] y) <float[1, 4] s = {0.5, -2, 3, 4}>"
+        " { p = Relu(x)  q = Sin(p)  y = PRelu(q, s) }"
+    )
+    found = hu.repair(model(body, opset=9), verify=True)
+    assert found.verification is not None
+    assert found.verification.same
+    assert "no runtime that is installed takes the broken one" in str(found.verification)

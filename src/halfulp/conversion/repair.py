@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
@@ -522,12 +523,10 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None:
-        try:
-            network = as_read(source, file, found.folder)
-        except (ModelError, UnsupportedError):
-            network = None
-        if network is not None:
-            return compare_network(subject, network, feed)
+        with suppress(ModelError, UnsupportedError):
+            compared = compare_network(subject, as_read(source, file, found.folder), feed)
+            if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
+                return compared
     engine, (run,) = runs(subject)
     assert isinstance(subject.model, Model)
     try:
