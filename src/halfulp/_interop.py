@@ -362,7 +362,9 @@ def all_elements(operand: Any) -> Any:
 def is_missing_array(operand: Any) -> bool:
     """Whether an operand is one of pandas' arrays of numbers that may lack some."""
     pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(operand, pandas.arrays.IntegerArray | pandas.arrays.FloatingArray)
+    return pandas is not None and isinstance(
+        operand, pandas.arrays.IntegerArray | pandas.arrays.FloatingArray
+    )
 
 
 def exponent_array(number: Number) -> Array:
