@@ -71,6 +71,11 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
         return x.apply(lambda column: ufunc(column, y))
     if out is None and is_frame(y) and isinstance(x, int | float | np.generic):
         return y.apply(lambda column: ufunc(x, column))
+    if out is None and is_frame(x) and is_frame(y):
+        result, y = x.align(y)
+        for place in range(result.shape[1]):  # because several columns may have one name
+            result.isetitem(place, ufunc(result.iloc[:, place], y.iloc[:, place]))
+        return result
     for frame in filter(is_frame, (x, y)):
         check_frame(frame)
     asked: list[Any] = []
@@ -338,6 +343,28 @@ def without_mask(operand: Any) -> Any:
     """Return a masked array's elements, masked ones too, as an array; any other operand unchanged."""
     is_masked = isinstance(operand, np.ndarray) and hasattr(operand, "mask")
     return operand.view(np.ndarray) if is_masked else operand
+
+
+def hidden_elements(operand: Any) -> Any:
+    """Return where a masked array, or pandas' array of integers or floats, hides elements; False if it hides none."""
+    if is_missing_array(operand):
+        return operand.isna()
+    return np.ma.getmaskarray(operand) if isinstance(operand, np.ndarray) and is_masked(operand) else False
+
+
+def all_elements(operand: Any) -> Any:
+    """Return an operand without its mask; elements of pandas' arrays that are missing are 1."""
+    if is_missing_array(operand):
+        return operand.to_numpy(operand.dtype.numpy_dtype, na_value=1)
+    return without_mask(operand)
+
+
+def is_missing_array(operand: Any) -> bool:
+    """Whether an operand is one of pandas' arrays of numbers that may lack some."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(
+        operand, pandas.arrays.IntegerArray | pandas.arrays.FloatingArray
+    )
 
 
 def exponent_array(number: Number) -> Array:

@@ -26,8 +26,10 @@ from halfulp._interop import (
     Array,
     Number,
     Ufunc,
+    all_elements,
     as_array,
     exponent_array,
+    hidden_elements,
     is_masked,
     is_number,
     is_on_cuda,
@@ -415,8 +417,15 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
 
 
 def checked_pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
-    """Return the result of ``pow`` with ``integers="raise"``."""
-    return _call(_checked_pow, CHECKED_UFUNC, x, y, out)
+    """Return the result of ``pow`` with ``integers="raise"``. Elements that a mask hides are not checked."""
+    hidden = [hidden_elements(x), hidden_elements(y)]
+    if not any(map(np.any, hidden)):
+        return _call(_checked_pow, CHECKED_UFUNC, x, y, out)
+    with _core.DefaultEnvironment():
+        base, exponent = POW.as_arrays(all_elements(x), all_elements(y))
+        POW.infer(base, exponent)
+        check_powers(base, np.where(hidden[0] | hidden[1], exponent.dtype.type(1), exponent))
+    return pow(x, y, out=out)
 
 
 def _checked_pow(x: Any, y: Any, *, out: Array | None = None) -> Array:

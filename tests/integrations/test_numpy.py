@@ -227,6 +227,18 @@ class TestMaskedArrays:
         assert result.fill_value == 7
         assert result.filled().tolist() == [1, 7, 3]
 
+    def test_masked_powers_are_not_checked(self) -> None:
+        y = np.ma.array([3, -1], mask=[False, True])
+        x = np.ma.array([2, 0], mask=y.mask)
+        for base, exponent in ((x, [3, -1]), (x, np.array([[3], [5]])), ([2, 0], y), (2, y), (x, y), (x, x)):
+            result = hu.pow(base, exponent, integers="raise")
+            assert result.tolist() == hu.pow(base, exponent).tolist()
+            assert result.mask[..., 1].all()
+        with pytest.raises(hu.HalfulpError, match=r"the exponent -1 at index \[0\]"):
+            hu.pow(x, -1, integers="raise")
+        with pytest.raises(hu.SpecError, match="broadcastable"):
+            hu.pow(x, np.ma.array([1, 2, 3], mask=[True, False, False]), integers="raise")
+
     def test_one_masked_element(self) -> None:
         assert hu.pow(np.ma.masked, 2.0) is np.ma.masked
         assert hu.pow(self.x[1:2].reshape(()), 2.0) is np.ma.masked

@@ -65,6 +65,28 @@ def test_a_number_takes_each_columns_type() -> None:
     assert hu.pow(2, frame)["r"].tolist() == [32, pd.NA]
 
 
+def test_frames_of_several_types_are_computed_by_columns() -> None:
+    x = pd.DataFrame({"p": np.float32([2, 3]), "q": pd.array([2, None], "Int8"), "r": [2, 3]})
+    result = hu.pow(x, x[["r", "q", "p"]])
+    assert result.dtypes.astype(str).tolist() == ["float32", "Int8", "int64"]
+    assert result.to_numpy().tolist() == [[4, 4, 4], [27, pd.NA, 27]]
+    assert hu.prelu(-x, x)["p"].tolist() == [-4, -9]
+    assert x["p"].tolist() == [2, 3]
+    x.columns = ["p", "p", "p"]
+    assert hu.pow(x, x).dtypes.astype(str).tolist() == ["float32", "Int8", "int64"]
+    with pytest.raises(hu.HalfulpError, match="several types"):
+        hu.pow(x, np.ones((2, 3)))
+
+
+def test_missing_powers_are_not_checked() -> None:
+    x, y = pd.Series([2, None], dtype="Int64"), pd.Series([3, -1], dtype="Int64")
+    for exponent in (y, y.to_numpy(np.int64), pd.Series([3.0, 0.5])):
+        assert hu.pow(x, exponent, integers="raise").tolist() == [8, pd.NA]
+    assert hu.pow(pd.Series([2, 0]), y.where(y > 0), integers="raise").tolist() == [8, pd.NA]
+    with pytest.raises(hu.HalfulpError, match=r"the exponent -1 at index \[1\]"):
+        hu.pow(x[::-1], y.to_numpy(np.int64), integers="raise")
+
+
 def test_what_pandas_can_not_do_is_an_error() -> None:
     with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C3: X: an array of"):
         hu.pow(pd.Series(["a"]), 2)
