@@ -172,8 +172,6 @@ def check(
     from halfulp.conformance.report import terminal
     from halfulp.conformance.targets import BUILT_IN, on_device
 
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a module in this folder can be a target
     if no_invalid:
         group = [name for name in _listed(group) or GROUPS if name != "invalid"]
     if list_:
@@ -242,6 +240,8 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     """Return the named targets. The second one of a name is numbered, so that reports distinguish them."""
     from halfulp.conformance.targets import find, find_command, find_library
 
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module in this folder can be a target
     finders = ((find, targets), (find_command, commands), (find_library, libraries))
     specs = [finder(name) for finder, names in finders for name in names or []]
     seen: Counter[str] = Counter()
