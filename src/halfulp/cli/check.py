@@ -220,10 +220,11 @@ def check(
     if html is not None and page is not None:
         write_text(html, page.render(documents))
     if junit is not None:
-        write_text(junit, terminal.junit(documents))
-    terminal.show(documents, people(json, html, junit), page="the page" if is_stdout(html) else html)
+        write_text(junit, terminal.junit(documents, fail_on, allowed))
+    shown = "the page" if is_stdout(html) else html
+    terminal.show(documents, people(json, html, junit), page=shown, least=fail_on)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(json, html, junit), *terminal.github(documents))
+        say(people(json, html, junit), *terminal.github(documents, fail_on))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"

@@ -261,9 +261,16 @@ class Allowed:
 
     def allows(self, target: str, case: str, finding: str) -> bool:
         """Tell whether a finding is allowed, and remember the entries that say so."""
-        found = [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
+        found = self._entries(target, case, finding)
         self._used.update(found)
         return bool(found)
+
+    def reason(self, target: str, case: str, finding: str) -> str:
+        """Return the reason of the first entry that allows a finding; empty if there is none."""
+        return next((entry.reason for entry in self._entries(target, case, finding)), "")
+
+    def _entries(self, target: str, case: str, finding: str) -> list[Entry]:
+        return [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
         """Return the entries that have allowed no finding, though they cover cases of this run, or no case at all.
