@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -140,6 +141,28 @@ def test_known_findings(tmp_path: Path) -> None:
     assert result.stderr == (
         f"{known}, line 2, onnx-reference: nothing of this kind was found: onnx.PRelu-7/*/edge/* hung once\n"
     )
+
+
+def test_what_does_not_count_is_skipped_in_junit(tmp_path: Path) -> None:
+    known, xml = tmp_path / "known.txt", tmp_path / "a.xml"
+    known.write_text("onnx.PRelu-7/* wrong it tests x > 0\n")
+    arguments = ["onnx-reference", *LITTLE, "--junit", str(xml)]
+    result = run(*arguments, "--allow", str(known), "--fail-on", "edges")
+    assert result.exit_code == 0, result.output
+    assert "18 findings, 18 of them not counted (16 less grave than edges, 2 allowed)" in result.stdout
+    (suite,) = ElementTree.parse(xml).getroot()
+    counts = {name: suite.get(name) for name in ("tests", "failures", "skipped")}
+    assert counts == {
+        "tests": str(len(suite)),
+        "failures": "0",
+        "skipped": str(len(suite.findall("*/skipped"))),
+    }
+    said = "\n".join(skipped.text or "" for skipped in suite.findall("*/skipped"))
+    assert "allowed: it tests x > 0; wrong: onnx.PRelu-7/" in said
+    assert "support is less grave than edges; accepted: onnx.PRelu-7/" in said
+    assert run(*arguments, "--fail-on", "edges").exit_code == 1
+    (failure,) = ElementTree.parse(xml).getroot().findall("*/*/failure")
+    assert str(failure.text).startswith("wrong: onnx.PRelu-7/")
 
 
 def test_an_interrupted_check_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

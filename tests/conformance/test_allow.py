@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from halfulp.conformance.document import Allowed, load_allowed
+from halfulp.conformance.document import Allowed, Entry, load_allowed
 from halfulp.errors import HalfulpError
 
 TEXT = """
@@ -54,6 +54,29 @@ def test_stale_entries(tmp_path: Path) -> None:
     # Nothing is known about cases that were not run, and about other targets.
     assert not allowed.stale("onnxruntime", [hard])
     assert not allowed.stale("numpy", [bfloat])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_stale"),
+    [
+        ("onnx.Pow-15/flaot32,*/special/*", True),
+        ("onnx.Pow-*/flaot32,*", True),
+        ("onnx.Pow-99/*", True),
+        ("onnx.Pow-15/*/specail/grid", True),
+        ("onnx.Pow", True),
+        ("onnx.Pow-15/float32,*", False),
+        ("*/reproducibility/*", False),
+        ("*/special/grid", False),
+        ("sonnx.*", False),
+        ("onnx.Pow-15/float32,float32/special/gr?d", False),
+        ("*", False),
+    ],
+)
+def test_an_entry_for_no_case_at_all_is_stale(pattern: str, is_stale: bool) -> None:
+    allowed = Allowed([Entry(pattern, frozenset(["wrong"]), "known")])
+    assert bool(allowed.stale("numpy", [])) == is_stale
+    other = Allowed([Entry(pattern, frozenset(["wrong"]), "known", "torch")])
+    assert not other.stale("numpy", [])
 
 
 @pytest.mark.parametrize(

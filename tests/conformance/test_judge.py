@@ -11,6 +11,7 @@ from halfulp.conformance.judge import (
     Outcome,
     decimal,
     distances,
+    grades_of,
     judge,
     shown,
     verdicts,
@@ -282,3 +283,23 @@ def test_decimals_of_wide_types() -> None:
     assert decimal(F32(16777216)) == "16777216"
     assert shown(ml_dtypes.bfloat16(-0.1)) == {"value": "-0.1", "bits": "0xbdcd"}
     assert shown(np.uint64(2**64 - 1)) == {"value": "18446744073709551615", "bits": "0xffffffffffffffff"}
+
+
+@pytest.mark.parametrize(
+    ("exponent", "dtype", "grade"),
+    [
+        (2**53, np.int64, "ordinary"),
+        (-(2**53), np.int64, "ordinary"),
+        (2**53 + 1, np.int64, "exponents"),
+        (-(2**53) - 1, np.int64, "exponents"),
+        (-(2**63), np.int64, "exponents"),
+        (2**53 + 1, np.uint64, "exponents"),
+        (2.0**53, np.float64, "ordinary"),
+        (2.0**53 + 2, np.float64, "exponents"),
+        (127, np.int8, "ordinary"),
+    ],
+)
+def test_exponents_beyond_2_53_are_told_by_their_integers(exponent, dtype, grade) -> None:
+    """The nearest double of 2^53 + 1 is 2^53."""
+    x, y, one = np.array([-1.0], "f4"), np.array([exponent], dtype), np.array([1.0], "f4")
+    assert grades_of((x, y), -one, one, is_power=True).tolist() == [grade]

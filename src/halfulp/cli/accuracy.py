@@ -60,6 +60,7 @@ def accuracy(
         check_writable(file)
     earlier = {each["target"]["name"]: each for each in measuring.load(json, resume=resume)}
     documents: list[dict[str, Any]] = []
+    without: list[str] = []
     with working() as progress:
         for spec in specs:
             with Examiner(spec, Options(time_limit=600, threads=processors())) as examiner:
@@ -73,9 +74,18 @@ def accuracy(
                     done=earlier.get(spec.name),
                     tell=progress or (lambda line: None),
                 )
-            documents.append(measuring.document(spec.name, versions, measured))
+            if measured:
+                documents.append(measuring.document(spec.name, versions, measured))
+            else:
+                without.append(spec.name)
             if not all(found.is_complete for found in measured):
                 break
+    no_powers = HalfulpError(
+        f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
+        " halfulp check --json FILE has the max_ulp of a PRelu"
+    )
+    if not documents:
+        raise no_powers
     if json is not None:
         write_text(json, json_module.dumps(documents, indent=1) + "\n")
     if html is not None:
@@ -91,3 +101,5 @@ def accuracy(
     if not all(found.is_complete for found in measured):
         typer.echo(f"interrupted: --exhaustive --resume --json {json or 'FILE'} continues it", err=True)
         raise typer.Exit(130)
+    if without:
+        raise no_powers

@@ -172,8 +172,6 @@ def check(
     from halfulp.conformance.report import terminal
     from halfulp.conformance.targets import BUILT_IN, on_device
 
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a module in this folder can be a target
     if no_invalid:
         group = [name for name in _listed(group) or GROUPS if name != "invalid"]
     if list_:
@@ -222,10 +220,11 @@ def check(
     if html is not None and page is not None:
         write_text(html, page.render(documents))
     if junit is not None:
-        write_text(junit, terminal.junit(documents))
-    terminal.show(documents, people(json, html, junit), page="the page" if is_stdout(html) else html)
+        write_text(junit, terminal.junit(documents, fail_on, allowed))
+    shown = "the page" if is_stdout(html) else html
+    terminal.show(documents, people(json, html, junit), page=shown, least=fail_on)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(json, html, junit), *terminal.github(documents))
+        say(people(json, html, junit), *terminal.github(documents, fail_on))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
@@ -242,6 +241,8 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     """Return the named targets. The second one of a name is numbered, so that reports distinguish them."""
     from halfulp.conformance.targets import find, find_command, find_library
 
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module in this folder can be a target
     finders = ((find, targets), (find_command, commands), (find_library, libraries))
     specs = [finder(name) for finder, names in finders for name in names or []]
     seen: Counter[str] = Counter()

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
+from halfulp.conformance.cases import cases, type_pairs
 from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
 from halfulp.conformance.targets import versions
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 from halfulp.operators import instruction_set
-from halfulp.specs import ids
+from halfulp.specs import find, ids
 from halfulp.types import TYPES
 
 SCHEMA = "halfulp.check/1"
@@ -260,14 +261,48 @@ class Allowed:
 
     def allows(self, target: str, case: str, finding: str) -> bool:
         """Tell whether a finding is allowed, and remember the entries that say so."""
-        found = [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
+        found = self._entries(target, case, finding)
         self._used.update(found)
         return bool(found)
 
+    def reason(self, target: str, case: str, finding: str) -> str:
+        """Return the reason of the first entry that allows a finding; empty if there is none."""
+        return next((entry.reason for entry in self._entries(target, case, finding)), "")
+
+    def _entries(self, target: str, case: str, finding: str) -> list[Entry]:
+        return [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
+
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries that cover cases of this run, given by their ids, but have allowed no finding."""
-        unused = [entry for entry in self.entries if entry not in self._used]
-        return [entry for entry in unused if any(entry.covers(target, id) for id in cases)]
+        """Return the entries that have allowed no finding, though they cover cases of this run, or no case at all.
+
+        Args:
+            target: the target's name.
+            cases: the ids of the cases of this run. Nothing is known about others that an entry covers.
+        """
+        unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
+        return [e for e in unused if any(e.covers(target, id) for id in cases) or not _covers_any(e.pattern)]
+
+
+def _covers_any(pattern: str) -> bool:
+    """Tell whether a pattern fits the id of any case. A name after all three slashes is not compared."""
+    keys = [
+        f"{id}/{','.join(pair)}/{group}/" for id in ids() for pair in type_pairs(find(id)) for group in GROUPS
+    ]
+    before, slash, name = pattern.rpartition("/")
+    # A name has no slash: the part of the pattern before it ends with the last slash, or with a * after that.
+    starred = [pattern[: len(before + slash) + place + 1] for place, sign in enumerate(name) if sign == "*"]
+    if any(fnmatchcase(key, start) for start in starred for key in keys):
+        return True
+    return any(fnmatchcase(key, before + slash) for key in keys) and (
+        before.count("/") == 2 or any(fnmatchcase(known, name) for known in _names())
+    )
+
+
+@functools.cache
+def _names() -> frozenset[str]:
+    """Return the last parts of cases' ids. Generating them takes a second."""
+    made = cases("full", ids(), types=["float32,float32"])
+    return frozenset(case.id.rpartition("/")[2] for case in made)
 
 
 def load_allowed(path: Path | str) -> Allowed:

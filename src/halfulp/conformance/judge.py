@@ -253,7 +253,9 @@ def grades_of(operands: Sequence[Array], expected: Array, got: Array, *, is_powe
             if is_float(array):
                 found[~np.isfinite(number) | (number == 0)] = "edges"
         if is_power:
-            found[np.isfinite(numbers[-1]) & (np.abs(numbers[-1]) > 2.0**53)] = "exponents"
+            # Integers of 64 bits themselves are compared: the double nearest to 2^53 + 1 is 2^53.
+            y = operands[-1] if operands[-1].dtype.kind in "iu" else numbers[-1]
+            found[np.isfinite(numbers[-1]) & ((y > 2**53) | (y < -(2**53)))] = "exponents"
         if is_float(expected):
             # A result that rounds up to the least normal number was subnormal before.
             found[(right != 0) & (np.abs(right) <= _least_normal(expected))] = "subnormals"

@@ -47,6 +47,27 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_accuracy_of_what_is_in_this_folder(here: Path) -> None:
+    few = ["--types", "float32", "--count", "64", "--rounds", "0"]
+    result = CliRunner().invoke(app, ["accuracy", "my_kernel:pow", *few])
+    assert result.exit_code == 0, result.output
+    assert "misrounded" in result.stdout
+    (here / "my_prelu.py").write_text("def prelu(x, y): return x\n")
+    (here / "no.py").write_text(
+        "import sys\n"
+        "while line := sys.stdin.buffer.readline().split():\n"
+        "    sys.stdin.buffer.read(int(line[-2]) + int(line[-1]))\n"
+        "    print('no powers', flush=True)\n"
+    )
+    for target in (["my_prelu.py:prelu"], ["--command", f"no={sys.executable} no.py"]):
+        result = CliRunner().invoke(app, ["accuracy", *target, *few, "--csv", "a.csv"])
+        assert result.exit_code == 2, result.output
+        name = "no" if "--command" in target else target[0]
+        assert f"{name}: no powers of float32, and accuracy measures powers; halfulp check" in result.stderr
+        assert result.stdout == ""
+        assert not Path("a.csv").exists()
+
+
 @pytest.mark.parametrize("target", ["my_kernel:pow", "my_kernel.py:pow", "./my_kernel.py:pow"])
 def test_a_function_in_this_folder(target: str) -> None:
     result = run(target, *LITTLE, "--json", "-")
@@ -140,7 +161,7 @@ def test_a_program_in_c(here: Path) -> None:
     result = run("--command", "./my_kernel", *LITTLE, "--junit", "report.xml")
     assert result.exit_code == 1, result.output
     assert "gives nan" in result.stdout
-    assert '<testsuite name="my_kernel" tests="1" failures="1">' in (here / "report.xml").read_text()
+    assert '<testsuite name="my_kernel" tests="1" failures="1" skipped="0">' in (here / "report.xml").read_text()
     (here / "known.txt").write_text("onnx.Pow-*/float32,float32/* wrong expf(y log x)\n")
     result = run("--command", "./my_kernel", *LITTLE, "--allow", "known.txt", "--json", "a.json")
     assert result.exit_code == 0, result.output

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.document import CaseEntry, Document, faults, grades
-from halfulp.conformance.judge import FAULTS, GRADES, VERDICTS, Verdict, worst
+from halfulp.conformance.document import Allowed, CaseEntry, Document, faults, grades
+from halfulp.conformance.judge import FAULTS, GRADES, VERDICTS, Verdict, at_least, worst
 from halfulp.conformance.report import (
     SHOWN,
     Line,
@@ -40,13 +40,16 @@ _LONGEST = 160
 _LABELS = {"accepted": "invalid accepted", "rejected": "invalid rejected"}
 
 
-def show(results: Sequence[Document], console: Console, *, page: object = None) -> None:
+def show(
+    results: Sequence[Document], console: Console, *, page: object = None, least: str = "support"
+) -> None:
     """Print the findings about some targets: the numbers of verdicts, their rows, and the worst cases.
 
     Args:
         results: a document of ``halfulp check`` for each target.
         console: a narrow one wraps the columns.
         page: the closing line's name of the page of the findings, or of the option that makes one.
+        least: the grade below which findings don't count, as the closing line says.
     """
     named = targets(results)
     if not named:
@@ -66,7 +69,7 @@ def show(results: Sequence[Document], console: Console, *, page: object = None) 
     if worst.row_count:
         console.print(worst)
     for target in named:
-        console.print(_verdict(target, page or "--html FILE", several=len(named) > 1))
+        console.print(_verdict(target, page or "--html FILE", least, several=len(named) > 1))
 
 
 def _table(title: str | None = None) -> Table:
@@ -200,64 +203,98 @@ def _alike(target: Target) -> str | None:
     return printable(str(said.pop())) if len(said) == 1 else None
 
 
-def _verdict(target: Target, page: object, *, several: bool) -> Text:
+def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text:
     """Return the closing line."""
     count = faults(target.document)
     whose = f"{printable(target.label)}: " if several else ""
+    allowed = target.document["summary"]["allowed"]
     if not count:
-        allowed = target.document["summary"]["allowed"]
         known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
         return Text(f"{whose}nothing wrong found{known}", style="green")
     if target.counts["cases"] > 1 and (why := _alike(target)) is not None:
         return Text(
             f"{whose}every case fails alike ({why}): is the target or its command right?", style="bold"
         )
-    noun = "finding" if count == 1 else "findings"
+    noun = "finding" if count + allowed == 1 else "findings"
     grade = worst(grades(target.document))
     about = "" if grade is None else f"the worst: {GRADES[grade]}; "
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
-    return Text(f"{whose}{count:,} {noun}; {about}{shown}", style="bold")
+    lesser = count - faults(target.document, least)
+    parts = [f"{lesser:,} less grave than {least}"] * bool(lesser) + [f"{allowed:,} allowed"] * bool(allowed)
+    beside = f", {lesser + allowed:,} of them not counted ({', '.join(parts)})" if parts else ""
+    return Text(f"{whose}{count + allowed:,} {noun}{beside}; {about}{shown}", style="bold")
 
 
 # --- CI systems -----------------------------------------------------------------------------------
 
 
-def junit(documents: Sequence[Document]) -> str:
-    """Return a JUnit report: a suite for each target, and a test for each operator version and types."""
+def junit(documents: Sequence[Document], least: str = "support", allowed: Allowed | None = None) -> str:
+    """Return a JUnit report: a suite for each target, and a test for each operator version and types.
+
+    A test fails by findings that count. Those that are allowed, or less grave than ``least``, are shown with the
+    reason: a test that has no others is skipped.
+    """
     root = ElementTree.Element("testsuites")
     for target in targets(documents):
-        document = target.document
         suite = ElementTree.SubElement(root, "testsuite", name=printable(target.label))
-        tests: dict[tuple[str, str], list[str]] = {
-            (row["operator"], ",".join(row["types"])): [] for row in document["rows"]
+        tests: dict[tuple[str, str], tuple[list[str], list[str]]] = {
+            (row["operator"], ",".join(row["types"])): ([], []) for row in target.document["rows"]
         }
-        for case in document["cases"]:
-            if case["verdict"] in FAULTS and not case["allowed"]:
-                tests.setdefault((case["operator"], ",".join(case["types"])), []).append(_finding(case))
-        for entry in document["reproducibility"]:
-            if entry["verdict"] == "differs" and not entry["allowed"]:
-                example = repetition_gist(entry["example"]) if entry["example"] else ""
-                text = f"the bits depend on {entry['aspect']}: {example}"
-                tests.setdefault((entry["operator"], ",".join(entry["types"])), []).append(text)
-        for (operator, types), found in tests.items():
+        for key, text, why in _with_reasons(target.document, least, allowed or Allowed()):
+            failing, others = tests.setdefault(key, ([], []))
+            (others if why else failing).append(f"{why}; {text}" if why else text)
+        for (operator, types), (failing, others) in tests.items():
             test = ElementTree.SubElement(
                 suite, "testcase", classname=printable(operator), name=printable(types)
             )
-            if found:
-                failure = ElementTree.SubElement(test, "failure", message=printable(found[0], 300))
-                more = [f"and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
-                failure.text = "\n".join(printable(line, 300) for line in found[:_MOST_LINES] + more)
+            if failing or others:
+                found = failing or others
+                kind = ElementTree.SubElement(
+                    test, "failure" if failing else "skipped", message=printable(found[0], 300)
+                )
+                kind.text = _some_lines(found)
+            if failing and others:
+                ElementTree.SubElement(test, "system-out").text = _some_lines(others)
         suite.set("tests", str(len(tests)))
-        suite.set("failures", str(sum(map(bool, tests.values()))))
+        suite.set("failures", str(sum(bool(failing) for failing, _ in tests.values())))
+        suite.set("skipped", str(sum(bool(others and not failing) for failing, others in tests.values())))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def github(documents: Sequence[Document]) -> Iterator[str]:
-    """Yield GitHub's commands that show the worst finding of each operator version as an error."""
+def _with_reasons(
+    document: Document, least: str, allowed: Allowed
+) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """Yield each finding's operator version and types, its text, and why it does not count; empty if it does."""
+    name = document["target"]["name"]
+
+    def why(known: bool, id: str, verdict: str, grade: str | None) -> str:
+        if known:
+            return f"allowed: {allowed.reason(name, id, verdict)}"
+        return "" if at_least(grade, least) else f"{grade} is less grave than {least}"
+
+    for case in document["cases"]:
+        if case["verdict"] in FAULTS:
+            reason = why(case["allowed"], case["id"], case["verdict"], case.get("grade"))
+            yield (case["operator"], ",".join(case["types"])), _finding(case), reason
+    for entry in document["reproducibility"]:
+        if entry["verdict"] == "differs":
+            example = entry["example"]
+            text = f"the bits depend on {entry['aspect']}: {repetition_gist(example) if example else ''}"
+            reason = why(entry["allowed"], example["case"] if example else "", "differs", "reproducibility")
+            yield (entry["operator"], ",".join(entry["types"])), text, reason
+
+
+def _some_lines(found: Sequence[str]) -> str:
+    more = [f"and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
+    return "\n".join(printable(line, 300) for line in [*found[:_MOST_LINES], *more])
+
+
+def github(documents: Sequence[Document], least: str = "support") -> Iterator[str]:
+    """Yield GitHub's commands that show the worst finding of each operator version as an error, if it counts."""
     worst: dict[tuple[int, str], str] = {}
     for target, case in findings(targets(documents)):
-        if case["verdict"] in FAULTS and not case["allowed"]:
+        if case["verdict"] in FAULTS and not case["allowed"] and at_least(case.get("grade"), least):
             title = printable(f"{target.label}, {case['operator']}").replace("%", "%25").replace(",", "%2C")
             text = printable(_finding(case), 300).replace("%", "%25")
             worst.setdefault((target.number, case["operator"]), f"::error title={title}::{text}")
