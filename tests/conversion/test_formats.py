@@ -157,7 +157,13 @@ def test_old_opsets_come_along(tmp_path: Path) -> None:
 def test_other_operators_are_named() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 16]>
         net (float[3] x) => (float[3] z) { a = Sin (x)  b = Cos (a)  z = Pow (a, b) }""")
-    refused(model, "directml", "nodes that have no counterpart elsewhere", "got: #0 (Sin), #1 (Cos)")
+    refused(model, "directml", "nodes that have no counterpart elsewhere\n", "got: #0 (Sin), #1 (Cos)")
+
+
+def test_other_layers_are_named_with_the_way_out(tmp_path: Path) -> None:
+    _, path = converted(parsed(PLUMBING), "openvino", tmp_path)
+    path.write_text(path.read_text().replace('type="Less"', 'type="LessOther"'))
+    refused(path, "onnx", "(LessOther)", "convert from the ONNX file that the IR was made of", "Power, PReLU")
 
 
 # --- types ----------------------------------------------------------------------------------------
