@@ -393,7 +393,9 @@ def test_a_power_of_directml_with_a_fed_exponent(tmp_path: Path) -> None:
 def test_a_scale_and_a_bias_that_are_rounded_twice() -> None:
     more = '"Exponent": 2, "ScaleBias": {"Scale": 0.3, "Bias": 1}'
     desc = f'{{"type": "ELEMENT_WISE_CONSTANT_POW", "desc": {{{POW}, {more}}}}}'
-    refused(program(desc), "onnx", "'p' (command 0)", "two roundings differ from one; halfulp run computes it")
+    refused(
+        program(desc), "onnx", "'p' (command 0)", "two roundings differ from one; halfulp run computes it"
+    )
     assert hu.run(program(desc))["Z"].dtype == np.float32
 
 

@@ -114,7 +114,9 @@ def test_files_that_the_library_reads(tmp_path: Path) -> None:
     library = native.build()
     assert cubes(np.float32, library) == [27, -125]
     for extensions in ([library], [library, *plugin.OPERATORS]):
-        with pytest.raises(RuntimeError, match=r"has operands of i32,i32, and .* f32 only; .*OPERATORS before"):
+        with pytest.raises(
+            RuntimeError, match=r"has operands of i32,i32, and .* f32 only; .*OPERATORS before"
+        ):
             cubes(np.int32, *extensions)
     assert cubes(np.int32, *plugin.OPERATORS, library) == [27, -125]
 
