@@ -92,6 +92,7 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
         (["gone.onnx"], "gone.onnx: can't be read"),
         (["broken.onnx"], "broken.onnx: truncated, or not an ONNX model"),
         (["exp.onnx"], "exp.onnx: has no Pow and no PRelu"),
+        (["prog.json"], "convert it to ONNX first: halfulp convert prog.json net.onnx"),
         (["net.onnx", "--json", "no/such/folder"], "there is no folder"),
     ],
 )
@@ -102,6 +103,7 @@ def test_refused_in_a_line(
     (folder / "broken.onnx").write_bytes(network.read_bytes()[:60])
     text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] y) { y = Exp(x) }"""
     onnx.save(parser.parse_model(text), folder / "exp.onnx")
+    (folder / "prog.json").write_text('{"resources": {}, "dispatchables": {}, "commands": []}')
     monkeypatch.chdir(folder)
     monkeypatch.setattr(peers, "environment", lambda threads: {})  # which is for this process's libraries
     done = CliRunner().invoke(app, ["bench", *arguments])

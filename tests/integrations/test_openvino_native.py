@@ -96,6 +96,31 @@ def test_files_are_those_of_the_operators_in_python(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
+def test_files_that_the_library_reads(tmp_path: Path) -> None:
+    """It knows f32 alone; the operators that were registered first read a file."""
+    for kind in (np.float32, np.int32):
+        x = o.parameter([2], kind)
+        model = plugin.replace(ov.Model([o.power(x, o.constant(np.array(3, kind)))], [x]), every_node=True)
+        ov.save_model(model, tmp_path / f"{kind.__name__}.xml", compress_to_fp16=False)
+
+    def cubes(kind: type, *extensions: Any) -> list[float]:
+        core = ov.Core()
+        for extension in extensions:
+            core.add_extension(extension)
+        read = core.read_model(tmp_path / f"{kind.__name__}.xml")
+        numbers = np.array([3, -5], kind)
+        return list(core.compile_model(read, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([numbers])[0])
+
+    library = native.build()
+    assert cubes(np.float32, library) == [27, -125]
+    for extensions in ([library], [library, *plugin.OPERATORS]):
+        with pytest.raises(
+            RuntimeError, match=r"has operands of i32,i32, and .* f32 only; .*OPERATORS before"
+        ):
+            cubes(np.int32, *extensions)
+    assert cubes(np.int32, *plugin.OPERATORS, library) == [27, -125]
+
+
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")

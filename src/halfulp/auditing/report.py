@@ -24,7 +24,7 @@ from halfulp.auditing.findings import (
 )
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
-from halfulp.auditing.target import Asked, Statement
+from halfulp.auditing.target import LOADERS, Asked, Statement
 from halfulp.errors import Printed
 from halfulp.installed import version_of
 
@@ -202,6 +202,8 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
         yield f"{model.file}: no Pow, no PRelu{' in the parts that were looked into' if model.unread else ''}"
     else:
         yield f"{model.file}: {_count(len(model.nodes), 'node')}"
+        if not model.targets and not LOADERS[model.format]:
+            yield "  no runtime judged: none of those measured loads such files"
         for summary in model.summaries:
             yield from _wrapped(str(summary), "  ", width)
         if model.data is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from json import dumps
 from pathlib import Path
@@ -193,7 +194,12 @@ def _network(
     check_writable(output)
     model = load(path, keep_unknown=True)
     runtimes = runtimes_of(path)
-    if not isinstance(model, Model) or not runtimes:
+    if not isinstance(model, Model):
+        raise HalfulpError(
+            f"{path}: no runtime here runs DxDispatch files; convert it to ONNX first:"
+            f" halfulp convert {shlex.quote(str(path))} net.onnx"
+        )
+    if not runtimes:
         raise HalfulpError(
             f"{path}: no runtime that is installed runs it",
             expected="an ONNX or OpenVINO (.xml) file, and a runtime: pip install 'halfulp[onnxruntime]' or"

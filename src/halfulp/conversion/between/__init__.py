@@ -152,9 +152,11 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
     graph = model.graph
     unsupported = [node.label for node in graph.nodes if is_foreign(node)]
     if unsupported:
+        is_ir = graph.nodes[0].standard == "openvino"
+        instead = "; for an ONNX model, convert from the ONNX file that the IR was made of" if is_ir else ""
         raise UnsupportedError(
-            f"{model.file}: has nodes that have no counterpart elsewhere",
-            expected="Pow, PRelu and the plumbing around them",
+            f"{model.file}: has nodes that have no counterpart elsewhere{instead}",
+            expected=", ".join(OPENVINO if is_ir else sorted(_ONNX)),
             got=listed(unsupported),
         )
     draft = Draft(Model(model.file, Graph(graph.name, (), graph.outputs, {}, (), {})), changes)

@@ -184,8 +184,8 @@ class _Reader:
         power_of_two = abs(frexp(scale)[0]) == 0.5
         if draft.types[x].type != "float32" or not (bias == 0 or power_of_two):
             raise NoExactForm(
-                "ScaleBias is rounded once, and only in float32 with a Scale that is a power of two, or a Bias"
-                " of 0, can that be said with a product and a sum"
+                "ScaleBias becomes a product and a sum only in float32, with a Scale that is a power of two or a"
+                " Bias of 0, because otherwise two roundings differ from one; halfulp run computes it as it is"
             )
         draft.note(label, "ScaleBias becomes a product and a sum in float64, which are exact here")
         factor = draft.add_constant(np.array(scale, np.float64), "scale")

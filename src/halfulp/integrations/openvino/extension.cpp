@@ -55,6 +55,9 @@ protected:
     }
 
     void check_types() const {
+        OPENVINO_ASSERT(attributes.operands == "f32,f32", "halfulp: '", get_friendly_name(), "' has operands of ",
+                        attributes.operands, ", and halfulp's operators in C++ compute f32 only; in Python, register "
+                        "halfulp.integrations.openvino.OPERATORS before this library: the first one registered wins");
         for (size_t i = 0; i < 2; ++i)
             OPENVINO_ASSERT(get_input_element_type(i) == ov::element::f32, "halfulp: '", get_friendly_name(),
                             "' gets a type that the model does not declare; compile it for CPU, with "
