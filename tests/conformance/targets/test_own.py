@@ -161,7 +161,9 @@ def test_a_program_in_c(here: Path) -> None:
     result = run("--command", "./my_kernel", *LITTLE, "--junit", "report.xml")
     assert result.exit_code == 1, result.output
     assert "gives nan" in result.stdout
-    assert '<testsuite name="my_kernel" tests="1" failures="1" skipped="0">' in (here / "report.xml").read_text()
+    assert (
+        '<testsuite name="my_kernel" tests="1" failures="1" skipped="0">' in (here / "report.xml").read_text()
+    )
     (here / "known.txt").write_text("onnx.Pow-*/float32,float32/* wrong expf(y log x)\n")
     result = run("--command", "./my_kernel", *LITTLE, "--allow", "known.txt", "--json", "a.json")
     assert result.exit_code == 0, result.output
