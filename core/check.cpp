@@ -24,18 +24,11 @@
 #include "dispatch.h"
 #include "fp_environment.h"
 #include "numerics/pow.h"
+#include "tools/splitmix.h"
 
 namespace {
 
 using namespace halfulp;
-
-// Splitmix64: the same operands everywhere.
-uint64_t next(uint64_t& state) {
-    uint64_t z = (state += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
 
 // Encodings of four kinds: any bits, near one, short significands, small integers.
 uint64_t operand(const ElementRow& type, uint64_t& state) {

@@ -7,17 +7,10 @@
 
 #include "fp_environment.h"
 #include "kernels/float/pow.h"
+#include "tools/splitmix.h"
 
 using namespace halfulp;
 using namespace halfulp::HALFULP_ISA;
-
-// Splitmix64: the same operands everywhere.
-static uint64_t next(uint64_t& state) {
-    uint64_t z = (state += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
 
 static double between(double least, double greatest, uint64_t& state) {
     return least + (greatest - least) * static_cast<double>(next(state) >> 11) * 0x1p-53;

@@ -3,17 +3,10 @@
 #include <cstdio>
 
 #include "kernels/float/single.h"
+#include "tools/splitmix.h"
 
 using namespace halfulp;
 using namespace halfulp::HALFULP_ISA;
-
-// Splitmix64: the same operands everywhere.
-static uint64_t next(uint64_t& state) {
-    uint64_t z = (state += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
 
 // Tiles of any encodings, which are rarely in the domain, of positive numbers, and of numbers whose powers are mostly finite.
 template <Element type>

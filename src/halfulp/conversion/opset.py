@@ -187,9 +187,8 @@ def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
     dropped = len(graph.input) - len(kept)
     del graph.input[:]
     graph.input.extend(kept)
-    return (
-        [Change(file, f"{dropped} initializers are no longer inputs: they stay constants")] if dropped else []
-    )
+    said = f"initializers stay constants and are no longer inputs: {dropped}"
+    return [Change(file, said)] if dropped else []
 
 
 # --- the IR version that goes with an opset: older tools do not read newer IR versions ---------

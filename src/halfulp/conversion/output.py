@@ -124,8 +124,7 @@ def _without_own(model: ModelProto) -> ModelProto:
     """Return a model with these nodes in another domain: the checker would refuse them, or print a line about them."""
     if not _own(model):
         return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for node in _own(copy):
         node.domain = _OWN
     for owner in (copy, *copy.functions):

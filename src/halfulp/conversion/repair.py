@@ -227,7 +227,7 @@ def _choices(slopes: Slopes | None) -> Choices:
 
 
 def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoProto, TensorProto | None]]:
-    """Give the declarations with dims below 0, and with their tensors those that their weights contradict."""
+    """Yield the declarations with dims below 0, and with their tensors those that their weights contradict."""
     for _, graph in graphs(model.graph):
         assert isinstance(graph, GraphProto)
         weights = {tensor.name: tensor for tensor in graph.initializer}
@@ -248,8 +248,7 @@ def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Cha
     """Declare weights as they are, and dims below 0 as not known; return the source if there are none."""
     if not any(_misdeclared(source, file)):
         return source, []
-    new, changes, unknown = ModelProto(), [], []
-    new.CopyFrom(source)
+    new, changes, unknown = deepcopy(source), [], []
     for info, tensor in _misdeclared(new, file):
         if tensor is None:
             unknown.append(repr(printable(info.name)))
@@ -337,8 +336,7 @@ def _store_constants(walk: Walk) -> None:
         return is_one and op_type not in SUPPORTED_OPS
 
     def mend(node: NodeProto, edit: Editor) -> None:
-        known, new = edit.value_info, NodeProto()
-        new.CopyFrom(node)
+        known, new = edit.value_info, deepcopy(node)
         computed = {known.value(name).type for name in node.input if name and known.tensor(name) is None}
         kind = computed.pop() if len(computed) == 1 else None
         for index, name in enumerate(node.input if kind in TYPES and is_float(str(kind)) else ()):
@@ -371,9 +369,11 @@ def _store_constants(walk: Walk) -> None:
 
 def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> ModelError | None:
     """Return the error if a Pow or PRelu within a function breaks a clause at one of its calls."""
-    apart = deepcopy(model) if model.functions else model
+    if not model.functions:
+        return None
+    apart = deepcopy(model)
     try:
-        if model.functions and separate(apart, file):
+        if separate(apart, file):
             check_clauses(Walk(apart, file, folder))
     except ModelError as error:
         return error
