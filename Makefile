@@ -27,7 +27,8 @@ CORE := $(wildcard $(foreach d,core core/* core/*/* bindings/*,$(d)/*.cpp $(d)/*
 TEST_SOURCES := $(wildcard $(foreach d,core phases cuda,tests/$(d)/*.cpp tests/$(d)/*.h) tests/avx512_model/*) \
   $(wildcard benchmarks/instructions/*.cpp proofs/programs/* proofs/programs/*/*)
 GENERATED := core/numerics/constants.h bindings/onnxruntime/rules.h
-FORMATTED := $(filter-out $(GENERATED),$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES)))
+FORMATTED := $(filter-out $(GENERATED),$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES))) \
+  src/halfulp/integrations/openvino/extension.cpp
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 

@@ -53,7 +53,8 @@ def pow(x: Any, y: Any, /) -> jax.Array:
             return _pow_number(x, y)
         return _pow_words(x, _words(y))  # one program for all exponents
     y = _array(y)
-    number, x = _is_number(x), x if _is_number(x) else _array(x)
+    number = _is_number(x)
+    x = x if number else _array(x)
     if not number and (x.ndim or not x.weak_type):
         return _pow(x, y)
     is_float = isinstance(x, float) if number else jnp.issubdtype(x.dtype, jnp.floating)

@@ -1,4 +1,4 @@
-// halfulp's Power and PReLU of f32 as operators of OpenVINO in C++, so that no node calls into Python. build.py compiles
+// halfulp's Power and PReLU of f32 as operators of OpenVINO in C++, so that no node calls into Python. native.py compiles
 // this file against the installed OpenVINO. The types and attributes are those of operators.py, so that either
 // implementation reads a model that the other has written.
 
@@ -56,7 +56,8 @@ protected:
 
     void check_types() const {
         OPENVINO_ASSERT(attributes.operands == "f32,f32", "halfulp: '", get_friendly_name(), "' has operands of ",
-                        attributes.operands, ", and halfulp's operators in C++ compute f32 only; in Python, register "
+                        attributes.operands,
+                        ", and halfulp's operators in C++ compute f32 only; in Python, register "
                         "halfulp.integrations.openvino.OPERATORS before this library: the first one registered wins");
         for (size_t i = 0; i < 2; ++i)
             OPENVINO_ASSERT(get_input_element_type(i) == ov::element::f32, "halfulp: '", get_friendly_name(),
