@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
@@ -15,6 +15,7 @@ from halfulp.models.directml.dxdispatch import Program, load
 from halfulp.models.graph import Graph, Node, Value
 from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.reader import Weights, build, elements
+from halfulp.models.run.api import evaluate_openvino
 from halfulp.models.source import read_source
 from halfulp.specs import in_force
 
@@ -58,9 +59,10 @@ def _net(
         return
     around = _around(graph, where, None if place is None else place(net, graph))
     nodes = {node.label: node for node in graph.nodes}
-    for node in graph.nodes:
-        if node.standard == "openvino" and not node.domain and node.type in _OURS:
-            yield _use(node, graph, where, around)
+    own = [node for node in graph.nodes if node.standard == "openvino" and not node.domain]
+    # A compressed file stores constants in float16, each with a Convert to float32.
+    converts = {node.outputs[0]: node for node in own if node.type == "Convert"}
+    yield from (_use(node, graph, converts, where, around) for node in own if node.type in _OURS)
     for layer, body in _bodies(net):
         owner = f"'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))})"
         name = f"{where}{owner}.{body.tag}."
@@ -117,18 +119,19 @@ def _around(graph: Graph, where: str, body: Body | None) -> Net:
     return Net(steps, type_of, outputs, lambda name: name in graph.constants, body=body)
 
 
-def _use(node: Node, graph: Graph, where: str, around: Net) -> Use:
-    inputs = tuple(_operand(name, graph) for name in node.inputs)
+def _use(node: Node, graph: Graph, converts: Mapping[str, Node], where: str, around: Net) -> Use:
+    *inputs, output = (_operand(name, graph, converts) for name in (*node.inputs, *node.outputs))
     operator = in_force("openvino", node.type, "1").id
-    output = _operand(node.outputs[0], graph)
     return Use(
-        where + node.label, operator, f"opset{node.opset}", inputs, output, node.attributes, net=around
+        where + node.label, operator, f"opset{node.opset}", tuple(inputs), output, node.attributes, net=around
     )
 
 
-def _operand(name: str, graph: Graph) -> Operand:
-    value = graph.declared.get(name, Value(name))
-    return Operand(name, value.type, value.shape, graph.constants.get(name))
+def _operand(name: str, graph: Graph, converts: Mapping[str, Node]) -> Operand:
+    value, constant = graph.declared.get(name, Value(name)), graph.constants.get(name)
+    if name in converts and (stored := graph.constants.get(converts[name].inputs[0])) is not None:
+        constant = evaluate_openvino(converts[name], [stored], "")
+    return Operand(name, value.type, value.shape, constant)
 
 
 # --- DxDispatch ----------------------------------------------------------------------------------

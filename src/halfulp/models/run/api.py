@@ -185,7 +185,7 @@ class _Walk:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
         if node.standard == "openvino":
-            return "halfulp", [_openvino(node, inputs, self._file)]
+            return "halfulp", [evaluate_openvino(node, inputs, self._file)]
         if node.domain == "":
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
@@ -270,7 +270,7 @@ def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
             )
 
 
-def _openvino(node: Node, inputs: list[Array], file: str) -> Array:
+def evaluate_openvino(node: Node, inputs: list[Array], file: str) -> Array:
     """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
     # The operands are known, so that every shape is known.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
