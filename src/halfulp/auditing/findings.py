@@ -6,11 +6,13 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
-from halfulp.auditing.target import GROUPS, Asked, Statement
+from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
 from halfulp.specs import ids
 
 
@@ -53,73 +55,56 @@ class Finding:
         return f"{where}: {self.about}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class NodeReport(Use):
-    """A Pow or PRelu node, and the results for it.
+    """A Pow or PRelu node, and the results for it. Nodes judged alike share the tuple of their statements."""
 
-    Attributes:
-        breaks: the clauses that it breaks.
-        open: the open questions of its specification that the node can touch.
-        targets: the statement about it for each target.
-        only_if: the condition on an unknown shape under which the node is valid; None where that is known.
-        notices: remarks about a node that has no errors.
-    """
-
-    breaks: tuple[Breach, ...]
-    open: tuple[Open, ...]
-    targets: tuple[Statement, ...]
-    only_if: str | None = None
-    notices: tuple[str, ...] = ()
+    breaks: tuple[Breach, ...]  # the clauses that it breaks
+    open: tuple[Open, ...]  # the open questions of its specification that it can touch
+    targets: tuple[Statement, ...]  # the statement about it for each target
+    only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
+    notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A file, its Pow and PRelu nodes, and the runtimes that judge them.
+    """A file, its Pow and PRelu nodes, and the runtimes that judge them."""
 
-    Attributes:
-        file: as messages name it.
-        format: ``onnx``, ``openvino`` or ``directml``.
-        nodes: in the file's order.
-        error: why it could not be read; None where it could.
-        targets: the runtimes.
-        ways: the repairs and conversions that help the model.
-        data: the effect of the inputs on it; None without inputs.
-        unread: the parts that an audit cannot look into.
-        norms: the number of float16 norms that it writes out without a Pow as square.
-    """
+    file: str  # as messages name it
+    format: str  # "onnx", "openvino" or "directml"
+    nodes: tuple[NodeReport, ...] = ()  # in the file's order
+    error: str | None = None  # why it could not be read; None where it could
+    targets: tuple[Asked, ...] = ()  # the runtimes
+    ways: Ways = field(default_factory=Ways)  # the repairs and conversions that help the model
+    data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
+    unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
+    norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
 
-    file: str
-    format: str
-    nodes: tuple[NodeReport, ...] = ()
-    error: str | None = None
-    targets: tuple[Asked, ...] = ()
-    ways: Ways = field(default_factory=Ways)
-    data: NetworkData | None = None
-    unread: tuple[str, ...] = ()
-    norms: int = 0
-
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
         broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
-        own = (finding for node in self.nodes for finding in of_node(self, node))
-        return (*broken, *declarations(self), *own)
+        return (*broken, *self.declarations, *chain.from_iterable(self.of_nodes))
 
     @property
+    def declarations(self) -> Iterator[Finding]:
+        """The findings about values whose declared type or shape is not the one that their nodes give."""
+        for node, text in self.ways.declared.items():
+            yield Finding(self.file, node, "declaration", None, None, text, _repair(self.file))
+
+    @cached_property
+    def of_nodes(self) -> list[tuple[Finding, ...]]:
+        """The findings of each node."""
+        return [tuple(_of_node(self, node)) for node in self.nodes]
+
+    @cached_property
     def summaries(self) -> tuple[Summary, ...]:
         """The answer for each target, in order; none for a model without Pow and PRelu."""
         targets = enumerate(self.targets) if self.nodes else ()
         return tuple(_summary(self, index, target) for index, target in targets)
 
 
-def declarations(model: ModelReport) -> Iterator[Finding]:
-    """Give the findings about values whose declared type or shape is not the one that their nodes give."""
-    for node, text in model.ways.declared.items():
-        yield Finding(model.file, node, "declaration", None, None, text, _repair(model.file))
-
-
-def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
-    """Give the findings of a node."""
+def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     file = model.file
     for breach in node.breaks:
         way_out = about_clause(model, node)
@@ -132,12 +117,14 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
         text = f"the slope fits only if {node.only_if}"
         yield Finding(file, node.label, "shape", None, None, text, about_clause(model, node))
     for said in node.targets:
-        to_do = about_target(model, said) if said.is_finding else None
+        if not said.is_finding:
+            continue
+        to_do = about_target(model, said)
         if to_do in _EXACT.values() and seen is not None and seen.overflows(seen.type):
             to_do = (
                 f"first convert the model as the finding about {seen.type} says: an exact power overflows too"
             )
-        if said.verdict in ("refused", "wrong", "crashed", "hung"):
+        if said.verdict in BAD:
             text = "; ".join(said.reasons) or said.verdict
             grade = "support" if said.verdict == "refused" else said.grade
             yield Finding(file, node.label, said.verdict, said.target, None, text, to_do, grade)
@@ -299,20 +286,25 @@ class Summary:
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    said = [(node, node.targets[index]) for node in model.nodes]
-    found = [(node, statement, _outcome(node, statement)) for node, statement in said]
+    counts = Counter(id(node.targets) for node in model.nodes)  # in the order of the first nodes
+    alike = {id(node.targets): node for node in model.nodes}
+    outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = {}
-    for node, statement, outcome in found:
-        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, statement, outcome)))
-    within = (each.max_ulp for _, each, outcome in found if outcome == "within")
-    ulps = [ulp for ulp in within if ulp is not None]
+    ulps = []
+    for key, count in counts.items():
+        node, said = alike[key], alike[key].targets[index]
+        outcome = _outcome(node, said)
+        outcomes[outcome] += count
+        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
+        if outcome == "within" and said.max_ulp is not None:
+            ulps.append(said.max_ulp)
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
         target.name,
         None if measured is None else measured.version,
         len(model.nodes),
-        Counter(outcome for _, _, outcome in found),
+        outcomes,
         {outcome: tuple(why) for outcome, why in causes.items() if why},
         max(ulps, default=None),
         target.version,
@@ -324,7 +316,7 @@ def _outcome(node: NodeReport, said: Statement) -> str:
         return "invalid"
     if node.only_if is not None:
         return "shape"
-    if said.verdict in ("wrong", "refused", "crashed", "hung", "unknown"):
+    if said.verdict in (*BAD, "unknown"):
         return said.verdict
     if said.depends:
         return "depends"

@@ -18,15 +18,14 @@ from halfulp.auditing.findings import (
     ModelReport,
     NodeReport,
     Summary,
-    declarations,
     in_float32,
-    of_node,
 )
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement
 from halfulp.errors import Printed
 from halfulp.installed import version_of
+from halfulp.models.graph import listed
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
@@ -209,7 +208,7 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
         if model.data is not None:
             yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
     if model.unread:
-        yield from _wrapped(f"not looked into: {_listed([*model.unread])}", "  ", width)
+        yield from _wrapped(f"not looked into: {listed(model.unread, _MOST_LABELS)}", "  ", width)
     if model.norms:
         short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
@@ -236,18 +235,18 @@ def _of_data(data: NetworkData, nodes: int) -> str:
 def _findings(model: ModelReport, width: int) -> Iterator[str]:
     """Give the nodes with findings. Nodes that differ only in their names are grouped."""
     together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
-    for node in model.nodes:
-        own = tuple((each.about, each.to_do) for each in of_node(model, node))
-        if own:
+    for node, found in zip(model.nodes, model.of_nodes, strict=True):
+        if found:
+            own = tuple((each.about, each.to_do) for each in found)
             together.setdefault(own, []).append(node)
-    for finding in declarations(model):
+    for finding in model.declarations:
         yield ""
         yield from _wrapped(str(finding.node), f"{model.file}: ", width)
         yield from _wrapped(finding.about, "  ! ", width)
         yield from _wrapped(str(finding.to_do), "  > ", width)
     for texts, nodes in together.items():
         yield ""
-        yield from _wrapped(_listed([node.label for node in nodes]), f"{model.file}: ", width)
+        yield from _wrapped(listed((node.label for node in nodes), _MOST_LABELS), f"{model.file}: ", width)
         if len(nodes) == 1 and nodes[0].inputs:
             yield from _wrapped(_described(nodes[0]), "  ", width)
         for to_do, same in groupby(texts, key=lambda each: each[1]):
@@ -266,12 +265,7 @@ def _notices(model: ModelReport, width: int) -> Iterator[str]:
     if together:
         yield ""
     for notice, labels in together.items():
-        yield from _wrapped(f"notice: {notice}", f"{model.file}, {_listed(labels)}: ", width)
-
-
-def _listed(labels: list[str]) -> str:
-    rest = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
-    return ", ".join(labels[:_MOST_LABELS]) + rest
+        yield from _wrapped(f"notice: {notice}", f"{model.file}, {listed(labels, _MOST_LABELS)}: ", width)
 
 
 def _described(node: NodeReport) -> str:

@@ -31,9 +31,9 @@ PyTorch and JAX load none of these files. The onnx package and its evaluator are
 halfulp.
 """
 
-_BAD = ("wrong", "refused", "crashed", "hung")
+BAD = ("wrong", "refused", "crashed", "hung")
 _LARGE = 8  # larger exponents are not grouped
-_ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
+_ORDER = ("exact", "rejected", "unspecified", "within", *BAD)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Statement:
     @property
     def is_finding(self) -> bool:
         """Whether the target gives neither the node's exact result nor a near one that is always the same."""
-        return self.verdict in _BAD or bool(self.depends)
+        return self.verdict in BAD or bool(self.depends)
 
     @property
     def is_helped(self) -> bool:
@@ -221,7 +221,7 @@ def statement(
     ]
     worst = max((group.verdict for group in groups), key=_ORDER.index, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
-    bad = [group for group in groups if group.verdict in _BAD]
+    bad = [group for group in groups if group.verdict in BAD]
     reasons = tuple(dict.fromkeys(_reason(use, group) for group in bad))
     depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, own))
     names = tuple(dict.fromkeys(map(_name, bad)))
@@ -321,7 +321,7 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
     if len(x) < 2 or isinstance(x[-1], int):
         return row.constants
     # It may be a column. A difference within the limit is reported; a finding needs a known dim.
-    mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in _BAD}
+    mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in BAD}
     return {**row.constants, **mild}
 
 
@@ -387,7 +387,7 @@ def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group
     if group.name == "broadcast":
         return any(_is_like(use, broadcast) for broadcast in group.shapes)
     # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
-    return not own and not (alike and group.verdict in _BAD)
+    return not own and not (alike and group.verdict in BAD)
 
 
 def neighbours(use: Use, target: Asked) -> Iterator[Group]:
