@@ -10,14 +10,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing.convert import Conversion, Ways, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
 from halfulp.auditing.network import Samples
 from halfulp.auditing.node import Open, Use, breaches, notices, open_slope, touched
-from halfulp.auditing.others import of_dxdispatch, of_openvino
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (
     LOADERS,
@@ -29,6 +27,7 @@ from halfulp.auditing.target import (
     numbers_that_count,
     statement,
 )
+from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
@@ -158,7 +157,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
                     fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
                 with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                     inline(*parsed)
-            found = audit_onnx.uses(*parsed)
+            found = of_onnx(*parsed)
             nodes = tuple(map(judge.node, found))
             seen = None
             if data.samples is not None:
@@ -214,7 +213,7 @@ class _Judge:
 
     def node(self, use: Use) -> NodeReport:
         around: tuple[str | None, ...] = ()
-        if any([operand.type in HALVES for operand in use.inputs]):
+        if not HALVES.isdisjoint([operand.type for operand in use.inputs]):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
         judged = self._once(self._judged, (use.kind, use.constants, around), use, around)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing.network import Network, Numbered, Sample, Samples
 from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
+from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array
@@ -263,7 +263,7 @@ def losses_in(
             before, size = found.get(use.label, (0, 0))
             found[use.label] = before + count, size + result.size
 
-    uses = audit_onnx.uses(proto, file, folder)
+    uses = of_onnx(proto, file, folder)
     valid = list(filter(_is_valid, uses))
     net = Network(proto, file, folder, rounded=True)
     net.each([use for use in valid if use.site and not use.site.where], inputs, take)
