@@ -328,9 +328,8 @@ def test_what_is_known_of_runtimes(target: str, node: Use, verdict: str, depends
 def test_integers_are_off_by_units_and_floats_by_ulps() -> None:
     target = asked("onnxruntime==1.31.1")
     said = statement(use(LONGS, LONGS), target, ())
-    assert said.unit == "units"
     assert "values at the edges of the range: up to 401 units: " in " ".join(said.reasons)
-    assert statement(use(FLOATS, FLOATS), target, ()).unit == "ulp"
+    assert "units" not in " ".join(statement(use(FLOATS, FLOATS), target, ()).reasons)
 
 
 def test_what_ships_is_sound() -> None:

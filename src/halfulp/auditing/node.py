@@ -168,6 +168,14 @@ class Use:
             return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
         return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
+    @cached_property
+    def exponent(self) -> float | None:
+        """The constant exponent of a power, if that is one number, and not a tensor of equal ones."""
+        constant, values = self.second.constant, self.second.values
+        if self.is_prelu or constant is None or constant.size != 1 or values is None:
+            return None
+        return float(values[0])
+
     def with_text(self, text: str) -> Use:
         """Return the node with a text for the values of its constant exponent or slope."""
         if self.second.constant is None or len(self.inputs) < 2:
