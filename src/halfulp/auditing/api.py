@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, Ways, conversion, fused, heeds_constants, ways
+from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
@@ -144,51 +144,37 @@ def _one_of_many(path: Path, name: str, text: str, targets: _Targets) -> ModelRe
 
 def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DATA) -> ModelReport:
     format = format_of(source)
-    found: list[Use]
     judge = _Judge(targets[format], has_data=data.samples is not None)
-    if format == "onnx":
-        with ExitStack() as stack:
-            parsed = onnx.parse(source, file=file)
-            fused_powers: frozenset[str] = frozenset()
-            if data.samples is not None:
-                parsed = stack.enter_context(mapped(*parsed))
-                release()
-                if has_halves(parsed[0]):
-                    fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
-                with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
-                    inline(*parsed)
-            found = of_onnx(*parsed)
-            nodes = tuple(map(judge.node, found))
-            seen = None
-            if data.samples is not None:
-                seen = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
-            found_ways = Ways()
-            if nodes:
-                found_ways = ways(
-                    *parsed,
-                    is_broken=any(node.breaks for node in nodes),
-                    is_open=any(node.only_if for node in nodes),
-                    targets={said.target for node in nodes for said in node.targets if said.is_helped},
-                    fused=fused_powers,
-                )
-        return ModelReport(
-            file,
-            format,
-            nodes,
-            targets=judge.targets,
-            ways=found_ways,
-            data=seen,
-            norms=norms_without_pow(*parsed),
-        )
-    if data.samples is not None:
-        raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
-    place = source if isinstance(source, bytes) else Path(str(source))
-    unread: tuple[str, ...] = ()
-    if format == "openvino":
-        found = of_openvino(place, file)
-    else:
-        found, unread = of_dxdispatch(place, file)
-    return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
+    if format != "onnx":
+        if data.samples is not None:
+            raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
+        place = source if isinstance(source, bytes) else Path(str(source))
+        found, unread = (of_openvino if format == "openvino" else of_dxdispatch)(place, file)
+        return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
+    with ExitStack() as stack:
+        parsed = onnx.parse(source, file=file)
+        fused_powers: frozenset[str] = frozenset()
+        if data.samples is not None:
+            parsed = stack.enter_context(mapped(*parsed))
+            release()
+            if has_halves(parsed[0]):
+                fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
+            with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
+                inline(*parsed)
+        found = of_onnx(*parsed)
+        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
+        if data.samples is not None:
+            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+        if report.nodes:
+            report.ways = ways(
+                *parsed,
+                is_broken=any(node.breaks for node in report.nodes),
+                is_open=any(node.only_if for node in report.nodes),
+                targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
+                fused=fused_powers,
+            )
+    report.norms = norms_without_pow(*parsed)
+    return report
 
 
 _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share

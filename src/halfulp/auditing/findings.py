@@ -20,28 +20,20 @@ from halfulp.specs import ids
 class Finding:
     """One thing to act on.
 
-    Attributes:
-        file: the model, relative to the folder where one was audited.
-        node: as messages name it; None for a finding about the file.
-        kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid only for one
-            size of an unknown dim; ``declaration``: the file declares its output otherwise than it is; ``range``: the
-            data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's result;
-            ``depends``: the target's bits depend on more than the operands.
-        target: the runtime, where it concerns one.
-        clause: the clause that is broken, where one is.
-        text: the finding, in a line.
-        to_do: the remedy; None if the file itself has to be corrected.
-        grade: how ordinary the operands are that show a runtime's fault, as in ``halfulp check``; None if not known.
+    Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
+    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is;
+    ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
+    result; ``depends``: the target's bits depend on more than the operands.
     """
 
-    file: str
-    node: str | None
+    file: str  # the model, relative to the folder where one was audited
+    node: str | None  # as messages name it; None for a finding about the file
     kind: str
-    target: str | None
-    clause: str | None
-    text: str
-    to_do: str | None = None
-    grade: str | None = None
+    target: str | None  # the runtime, where it concerns one
+    clause: str | None  # the clause that is broken, where one is
+    text: str  # the finding, in a line
+    to_do: str | None = None  # the remedy; None if the file itself has to be corrected
+    grade: str | None = None  # how ordinary the operands are that show a runtime's fault; None if not known
 
     @property
     def about(self) -> str:
@@ -66,7 +58,7 @@ class NodeReport(Use):
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
 
-@dataclass(frozen=True)
+@dataclass
 class ModelReport:
     """A file, its Pow and PRelu nodes, and the runtimes that judge them."""
 
@@ -191,10 +183,6 @@ def about_target(model: ModelReport, said: Statement) -> str:
 
     If the target does not take the node unchanged, or its only error is to broadcast differently, a
     conversion helps, provided that the whole model can be converted. Everything else needs other kernels.
-
-    Args:
-        model: the model.
-        said: the target's statement about the node, which is a finding.
     """
     found = said.conversion
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
@@ -230,27 +218,16 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcomes of a model's nodes in a runtime.
+    """The outcomes of a model's nodes in a runtime."""
 
-    Attributes:
-        file: the model.
-        target: the runtime.
-        version: the measured version that speaks for it; None where none was measured.
-        nodes: how many Pow and PRelu nodes the model has.
-        outcomes: the number of nodes for each key of ``OUTCOMES``, without zeros.
-        causes: the reasons for each outcome, in few words.
-        max_ulp: how far off the nodes that are ``within`` may be; None if there are no such nodes.
-        asked: the version asked for or installed, if any.
-    """
-
-    file: str
-    target: str
-    version: str | None
-    nodes: int
-    outcomes: Mapping[str, int]
-    causes: Mapping[str, tuple[str, ...]]
-    max_ulp: float | None = None
-    asked: str | None = None
+    file: str  # the model
+    target: str  # the runtime
+    version: str | None  # the measured version that speaks for it; None where none was measured
+    nodes: int  # how many Pow and PRelu nodes the model has
+    outcomes: Mapping[str, int]  # the number of nodes for each key of OUTCOMES, without zeros
+    causes: Mapping[str, tuple[str, ...]]  # the reasons for each outcome, in few words
+    max_ulp: float | None = None  # how far off the nodes that are "within" may be; None if there are none
+    asked: str | None = None  # the version asked for or installed, if any
 
     @property
     def is_right(self) -> bool:

@@ -54,8 +54,8 @@ class Unrounded(NamedTuple):
 class Body(NamedTuple):
     """The place of a loop's or branch's body in a network.
 
-    Each input stands with the value that the loop gets for it, and the output of the body that the next turn gets for
-    it; empty names where there are none. Each output stands with the value that it becomes.
+    Each input stands with the value that the loop gets for it, and the output of the body that the next turn
+    gets for it; empty names where there are none. Each output stands with the value that it becomes.
     """
 
     net: Net  # the nodes around the loop or branch
@@ -114,7 +114,7 @@ class Net:
         return found
 
     def unrounded(self, keeps: frozenset[str]) -> Unrounded:
-        """Return where a runtime drops roundings that computes these operators in halves, and rounds around them."""
+        """Return where a runtime drops roundings. It computes the operators of ``keeps`` in halves."""
         if keeps not in self._found:
             self._found[keeps] = self._trace(keeps)
         return self._found[keeps]

@@ -51,7 +51,7 @@ class Operand:
 
     @cached_property
     def by_value(self) -> Hashable:
-        """A key that is equal for constants of equal types, shapes and values. Each large constant has its own."""
+        """A key that constants of equal types, shapes and values share. Each large constant has its own."""
         array = self.constant
         if array is None:
             return None
@@ -151,6 +151,11 @@ class Use:
         return "relu" in self.operator.lower()
 
     @property
+    def where(self) -> str:
+        """How messages name the body or function around it; empty for the main graph."""
+        return self.site.where if self.site else ""
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of its inputs and its output."""
         return (*(operand.name for operand in self.inputs), self.output.name)
@@ -219,10 +224,7 @@ def breach_of(error: HalfulpError, clause: str) -> Breach:
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:
-    """Return every clause that a node breaks for all choices of its unknown types and dims.
-
-    Attributes, types, shapes and the output are each checked, even if another of them is wrong.
-    """
+    """Return all clauses that a node breaks for every choice of its unknown types and dims."""
     if use.refused is not None:
         return (use.refused,)
     found: dict[str, Breach] = {}

@@ -64,7 +64,7 @@ class Asked:
 
 
 def asked(target: object) -> Asked:
-    """Return the target that a command-line spelling names: ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
+    """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     if isinstance(target, str | Path) and str(target).endswith(".json"):
         try:
             (measured,) = load(Path(target))
@@ -122,8 +122,8 @@ def installed() -> dict[str, str | None]:
 class Statement:
     """The result of a node in a target.
 
-    The groups with errors are keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the node's constant
-    exponent or slopes, or ``opset``; there are none where the types are refused altogether.
+    The groups with errors are keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the node's
+    constant exponent or slopes, or ``opset``; there are none where the types are refused altogether.
     """
 
     target: str  # the runtime
@@ -326,7 +326,8 @@ def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
 def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
     """Return the part of a power's constant exponent that matters for judging.
 
-    It is None where the value counts, as one of :func:`numbers_that_count`, and where it is not the only constant.
+    It is None where the value counts, as one of :func:`numbers_that_count`, and where it is not the only
+    constant.
     """
     exponent = use.exponent
     if exponent is None or use.inputs[0].constant is not None:

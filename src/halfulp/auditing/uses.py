@@ -1,4 +1,4 @@
-"""The Pow and PRelu nodes of a model: of ONNX, of OpenVINO's IR and of DxDispatch, in all its bodies and functions."""
+"""The Pow and PRelu nodes of a model in ONNX, OpenVINO's IR or DxDispatch, including bodies and functions."""
 
 from __future__ import annotations
 
@@ -49,19 +49,11 @@ _Place: TypeAlias = partial[Body]  # of a body, whose graph is yet to be read
 
 
 def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
-    """Return the Pow and PRelu nodes of a model, in the file's order, those of functions last.
+    """Return the Pow and PRelu nodes of an ONNX model, in the file's order, those of functions last.
 
     A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu
-    nodes may break clauses, and operators may be unknown; everything else must be valid.
-
-    Args:
-        proto: the model, which is not changed.
-        file: its name in messages.
-        folder: the folder of its external data.
-
-    Raises:
-        ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the
-            reason.
+    nodes may break clauses, and operators may be unknown. Everything else must be valid, or else the front
+    end's error is raised.
     """
     try:
         build(proto, file, folder, keep_unknown=True)
@@ -176,21 +168,16 @@ def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
 # --- OpenVINO's IR -------------------------------------------------------------------------------
 
 
-def of_openvino(source: Path | bytes, file: str) -> list[Use]:
+def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
     """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
 
-    If the front end refuses the file because such a layer breaks a clause, only that layer is returned.
-
-    Args:
-        source: a path, whose weights are the .bin beside it, or the bytes of an .xml file.
-        file: its name in messages.
-
-    Raises:
-        ModelError, UnsupportedError: as the front end's, unless a broken clause of Power or PReLU is the reason.
+    The weights of a path are the .bin beside it. If the front end refuses the file because such a layer
+    breaks a clause, only that layer is returned. An IR has no parts that can't be looked into, the second
+    result.
     """
     data, _, path = read_source(source, LARGEST_FILE, file)
     weights = Weights(None if path is None else path.with_suffix(".bin"))
-    return list(_layers(elements(data, file), weights, file))
+    return list(_layers(elements(data, file), weights, file)), ()
 
 
 def _layers(
@@ -288,19 +275,10 @@ def _around(graph: Graph, where: str, body: Body | None) -> Net:
 
 
 def of_dxdispatch(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
-    """Return the dispatchables of a DxDispatch file that are Pow or PRelu, and those that may contain such.
-
-    The latter are ONNX models and shaders (HLSL).
+    """Return the dispatchables of a DxDispatch file that are Pow or PRelu, and its ONNX models and shaders.
 
     A file does not name a feature level, so the newest level's version is in force. If the front end refuses
     the file because a description breaks a clause, only that description is returned.
-
-    Args:
-        source: a path, or the bytes of a file.
-        file: its name in messages.
-
-    Raises:
-        ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the reason.
     """
     try:
         dispatchables = load(source, file=file).dispatchables.values()
