@@ -196,8 +196,9 @@ def convert(
         else Subject(work.model)
     )
     if float32 is not None or (fuse is not None and work.is_half):
-        return replace(conversion, verification=compare_with_float32(work.before, after, feed))
-    found = compare(work.before, after, feed, work.renamed)
+        found = compare_with_float32(work.before, after, feed, is_fused=fuse is not None)
+        return replace(conversion, verification=found)
+    found = compare(work.before, after, feed, work.renamed, work.changes)
     if isinstance(work.model, Model):
         found = also_in_openvino(found, work.before, work.model, feed)
     return replace(conversion, verification=found)

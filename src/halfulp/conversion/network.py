@@ -29,7 +29,7 @@ from onnx import GraphProto, ModelProto
 from halfulp.conversion.editor import Change
 from halfulp.conversion.opset import inline
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Feed, Subject, Verification, distance, nothing_told, runs
+from halfulp.conversion.verify import Feed, Subject, Verification, apart, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
@@ -39,7 +39,7 @@ from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
 from halfulp.models.openvino import write
-from halfulp.models.run.report import show, vacuous
+from halfulp.models.run.report import vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
 
@@ -315,14 +315,13 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     reasons = vacuous(expected)
     unconverted: Mapping[str, Array] | None = None
     for name, right in expected.items():
-        own, theirs = (_apart(right, answer.get(name)) for answer in answers)
-        line = f"output {name!r} in openvino {version}: {own[1]} with halfulp's operators, {theirs[1]} with its own"
-        near = own[0]
-        if not near:
+        (away, own), (_, theirs) = (apart(right, answer.get(name)) for answer in answers)
+        line = f"output {name!r} in openvino {version}: {own} with halfulp's operators, {theirs} with its own"
+        if away > _TOLERANCE:
             unconverted = _unconverted(before, network.file, inputs) if unconverted is None else unconverted
-            near, distance = _apart(unconverted.get(name), answers[0].get(name))
-            line += f"; from the unconverted network there: {distance}" if near else ""
-        (notes if near else differences).append(line)
+            away, there = apart(unconverted.get(name), answers[0].get(name))
+            line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
+        (notes if away <= _TOLERANCE else differences).append(line)
     elements = sum(
         right.size
         for name, right in expected.items()
@@ -404,18 +403,3 @@ def _runner(
         return compiled.named_outputs()
 
     return run
-
-
-def _apart(right: Any, found: Any) -> tuple[bool, str]:
-    """Return whether an output is near enough, and how far away it is."""
-    if not isinstance(right, np.ndarray) or found is None:
-        return False, "missing" if found is None else f"{show(right)} became {show(found)}"
-    if right.shape != found.shape or right.dtype != found.dtype:
-        return False, f"{show(right)} became {show(found)}"
-    apart = distance(right, found)
-    if apart is None:
-        return False, "infinities or NaN in other places"
-    away, greatest = apart
-    if not away:
-        return True, "equal"
-    return away <= _TOLERANCE * greatest, f"at most {away:.2g} away (of {greatest:.2g})"
