@@ -117,7 +117,7 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
             case "Unsqueeze":
                 axes = attributes["axes"]
                 if x.shape is None and len(set(axes)) == len(axes):
-                    return TensorType(x.type, None)
+                    return x
                 return TensorType(x.type, unsqueezed(x.shape or (), axes, from_end=False))
             case "Reshape":
                 return TensorType(x.type, reshape(x.shape, attributes["shape"], copies=True))
@@ -150,9 +150,9 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
         ModelError: shapes that don't fit together.
     """
     graph = model.graph
+    is_ir = any(node.standard == "openvino" for node in graph.nodes)
     unsupported = [node.label for node in graph.nodes if is_foreign(node)]
     if unsupported:
-        is_ir = graph.nodes[0].standard == "openvino"
         instead = "; for an ONNX model, convert from the ONNX file that the IR was made of" if is_ir else ""
         raise UnsupportedError(
             f"{model.file}: has nodes that have no counterpart elsewhere{instead}",
@@ -165,7 +165,7 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
             draft.note(model.file, f"input {value.name!r} has a default, which it is now for good")
         else:
             draft.add_input(value)
-        if value.aliases and graph.nodes and graph.nodes[0].standard == "openvino":
+        if value.aliases and is_ir:
             draft.note(model.file, f"input {value.name!r} loses its other names: {listed(value.aliases)}")
     for name, array in graph.constants.items():
         draft.add_constant(array, name)
@@ -178,9 +178,8 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
 
 def is_foreign(node: Node) -> bool:
     """Return whether a node is neither Pow, PRelu nor plumbing."""
-    if node.domain or node.function is not None:
-        return True
-    return node.type not in (_ONNX if node.standard == "onnx" else OPENVINO)
+    known = _ONNX if node.standard == "onnx" else OPENVINO
+    return bool(node.domain) or node.function is not None or node.type not in known
 
 
 def _add(node: Node, label: str, draft: Draft) -> None:
@@ -271,8 +270,9 @@ def _shape_squeezed(node: Node, draft: Draft) -> tuple[int, ...]:
 def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
     """Return the slope as NumPy broadcasts it: one of rank 1 as long as dim 1 is per channel."""
     x_shape, shape = draft.types[x].shape, draft.types[slope].shape
+    not_known = NoExactForm("whether the slope is per channel is not known until it runs")
     if shape is None or (len(shape) == 1 and x_shape is None):
-        raise NoExactForm("whether the slope is per channel is not known until it runs")
+        raise not_known
     if len(shape) == 1 and x_shape is not None and len(x_shape) > 2:
         channels, size = x_shape[1], shape[0]
         if channels == size and size is not None:
@@ -280,7 +280,7 @@ def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
             draft.note(label, f"the slope, per channel, gets {len(axes)} more dims of 1")
             return draft.add("Unsqueeze", [slope], label, axes=axes)
         if size != 1 and not (isinstance(channels, int) and isinstance(size, int)):
-            raise NoExactForm("whether the slope is per channel is not known until it runs")
+            raise not_known
     return slope
 
 
