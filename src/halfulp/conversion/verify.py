@@ -284,43 +284,33 @@ def compare(
         HalfulpError: ``dims`` names no dim of the model.
     """
     before, after = _silent(before), _silent(after)
-    engine, (first, second) = runs(before, after)
+    comparison = _Comparison(before, after, renamed or {}, changes)
+    if feed.inputs is not None:
+        comparison.run(feed.inputs, "the inputs given", feed)
+        return comparison.result()
     source = _declared(before, {value.name for value in after.model.inputs})
-    (seed, dims, inputs, progress), made = feed, None
-    if inputs is None:
-        try:
-            made = fit(source, first, seed=seed, dims=dims, progress=progress)
-        except (ModelError, UnsupportedError) as error:
-            return Verification(0, 0, (), engine, failure=error.message)
-    comparison = _Comparison(before, after, first, second, renamed or {}, changes)
-    for number in range(1 if made is None else _ROUNDS):
-        told = f"inputs of seed {seed + number}" if made is not None else "the inputs given"
-        if made is not None:
-            inputs = made.inputs(source, seed + number)
-            if number:
-                inputs = _with_specials(inputs, seed + number, integers=is_all_ours(before))
-        if progress is not None:
-            progress(f"comparing: {told}")
-        comparison.run(dict(inputs or {}), told)
-    return comparison.result(engine, "" if made is None else str(made))
+    try:
+        made = fit(source, comparison.first, seed=feed.seed, dims=feed.dims, progress=feed.progress)
+    except (ModelError, UnsupportedError) as error:
+        return Verification(0, 0, (), comparison.engine, failure=error.message)
+    for seed in range(feed.seed, feed.seed + _ROUNDS):
+        inputs = made.inputs(source, seed)
+        if seed > feed.seed:
+            inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
+        comparison.run(inputs, f"inputs of seed {seed}", feed)
+    return comparison.result(str(made))
 
 
 class _Comparison:
     """Both models, run on one set of inputs after the other."""
 
     def __init__(
-        self,
-        before: Subject,
-        after: Subject,
-        first: Run,
-        second: Run,
-        renamed: Mapping[str, str],
-        changes: Sequence[Change],
+        self, before: Subject, after: Subject, renamed: Mapping[str, str], changes: Sequence[Change]
     ) -> None:
+        self.engine, (self.first, self._second) = runs(before, after)
         self._before, self._after = before, after
         both = before.proto is not None and after.proto is not None
         self._nodes = _Nodes(before, after, changes) if both else None
-        self._first, self._second = first, second
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
@@ -333,10 +323,12 @@ class _Comparison:
         self._reasons: dict[str, str] = {}  # of an output, on the last inputs
         self._telling: set[str] = set()  # outputs that verify something
 
-    def run(self, inputs: dict[str, Any], told: str) -> None:
+    def run(self, inputs: Mapping[str, Any], told: str, feed: Feed) -> None:
         """Compare the outputs on these inputs."""
+        if feed.progress is not None:
+            feed.progress(f"comparing: {told}")
         try:
-            expected = self._first(inputs)
+            expected = self.first(inputs)
         except HalfulpError as error:
             self._refusal = error.message
             return
@@ -383,23 +375,25 @@ class _Comparison:
         parting = [f"the two models part at node {origin.label}: {origin.difference}" for origin in own[:1]]
         self._differences += [*differences, *(parting or ["on the same operands no node differs"])]
 
-    def result(self, engine: str, dims: str) -> Verification:
+    def result(self, dims: str = "") -> Verification:
         """Return the result; ``dims``: the sizes that were made up."""
-        if not self._rounds:
-            return Verification(0, 0, (), engine, failure=self._refusal)
+        failure = "" if self._telling or self._differences else nothing_told(self._reasons)
+        useless = {name: reason for name, reason in self._reasons.items() if name not in self._telling}
         return Verification(
             self._rounds,
             self._elements,
             tuple(self._differences),
-            engine,
-            dims,
-            "" if self._telling or self._differences else nothing_told(self._reasons),
-            tuple([*self._notes, *self._causes(engine)] if self._notes else []),
-            {name: reason for name, reason in self._reasons.items() if name not in self._telling},
+            self.engine,
+            dims if self._rounds else "",
+            failure if self._rounds else self._refusal,
+            (*self._notes, *self._causes()),
+            useless,
         )
 
-    def _causes(self, engine: str) -> Iterator[str]:
+    def _causes(self) -> Iterator[str]:
         """Yield the causes of the differences that are notes, each with its nodes."""
+        if not self._notes:
+            return
         announced, runtimes = dict[str, str](), dict[str, str]()
         for origin in sorted(self._excused, key=lambda origin: -origin.away):
             by_node = announced if origin.cause == "announced" else runtimes
@@ -410,7 +404,7 @@ class _Comparison:
             which = "nodes that are unchanged or have become their function bodies"
             where = f"in {which}, on the same operands: {_listed(runtimes)}"
             where = where if runtimes else "though no node alone does"
-            yield f"{engine} alone rounds otherwise in another opset, {where}"
+            yield f"{self.engine} alone rounds otherwise in another opset, {where}"
         yield f"{'all' if announced else 'Pow, PRelu and all'} other nodes give the same bits"
 
 
