@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from onnx import GraphProto, ModelProto
 
-from halfulp.conversion.between import neutral
+from halfulp.conversion.between import Draft, neutral
 from halfulp.conversion.between.dxdispatch import ProgramReader, ProgramWriter
 from halfulp.conversion.between.write import OPSET, OnnxWriter, OpenVINOWriter
 from halfulp.conversion.editor import Change, counted
@@ -246,19 +246,19 @@ class _Work:
         self.changes += dropped_metadata(before.model if before.proto is None else before.proto, self.file)
         match wanted:
             case "onnx":
-                self.model = OnnxWriter(between, said).model()
+                self.model = OnnxWriter(between).model()
             case "openvino":
-                self.model = OpenVINOWriter(between, said).model()
+                self.model = OpenVINOWriter(between).model()
             case "directml":
-                self.model = ProgramWriter(between, said).program()
+                self.model = ProgramWriter(between).program()
         self.changes += said
         self.folder = None
 
-    def _neutral(self, said: list[Change]) -> Model:
+    def _neutral(self, said: list[Change]) -> Draft:
         proto = self.model
         if isinstance(proto, Program):
-            model, self.renamed = ProgramReader(proto, said).read()
-            return model
+            draft, self.renamed = ProgramReader(proto, said).read()
+            return draft
         if isinstance(proto, Model):
             return neutral(proto, said)
         assert isinstance(proto, ModelProto)

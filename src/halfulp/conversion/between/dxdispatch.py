@@ -27,7 +27,7 @@ from halfulp.models.directml import (
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
 from halfulp.models.directml.dxdispatch.program import Constant, Values
-from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.graph import Array, Node, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast
 from halfulp.models.run.dxdispatch import refuse_foreign
@@ -50,11 +50,11 @@ class ProgramReader:
 
     def __init__(self, program: Program, changes: list[Change]) -> None:
         self._program = program
-        self._draft = Draft(Model(program.file, Graph("graph", (), (), {}, (), {})), changes)
+        self._draft = Draft(program.file, "graph", changes)
         self._held: dict[str, str] = {}  # by resource, the value that it holds now
         self._written: dict[str, str] = {}  # by resource, the name of the value written to it
 
-    def read(self) -> tuple[Model, dict[str, str]]:
+    def read(self) -> tuple[Draft, dict[str, str]]:
         """Return the graph, and its outputs' names by their resources' names.
 
         Raises:
@@ -82,7 +82,8 @@ class ProgramReader:
             draft.add("Identity", [self._held[resource]], f"'{printable(resource)}'", name)
             self._written[resource] = name
             draft.outputs.append(Value(name, *draft.types[name]))
-        return draft.model(), self._written
+        draft.drop_unread()
+        return draft, self._written
 
     def _dispatch(self, dispatchable: Dispatchable, command: Dispatch) -> None:
         desc = dispatchable.desc
@@ -190,8 +191,8 @@ class ProgramReader:
 class ProgramWriter:
     """Writes a neutral graph as a program."""
 
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        self._draft = Draft(model, changes)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._root: dict[str, str] = {}  # by value, the value whose elements it shares
         self._resources: dict[str, Resource] = {}
 

@@ -11,10 +11,10 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.editor import Change, Names, NoExactForm, exactly_as, holds, is_one
+from halfulp.conversion.editor import Names, NoExactForm, exactly_as, holds, is_one
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
-from halfulp.models.graph import Array, Model, Node, Value
+from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.openvino.operators import OPENVINO_TYPES
 from halfulp.types import TYPES, ElementType
@@ -30,9 +30,9 @@ _EXPONENTS = (*_SLOPED, "int8", "int16", "uint8", "uint16")
 class OnnxWriter:
     """Writes a neutral graph as an ONNX model. Casts for types that an operator lacks are noted."""
 
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        self._draft = Draft(model, changes)
-        self._graph = GraphProto(name=model.graph.name)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._graph = GraphProto(name=draft.name)
         self._names = Names(self._draft.types)
         self._opset = OPSET
 
@@ -194,8 +194,8 @@ class OpenVINOWriter:
     New values go into the draft, which infers their types.
     """
 
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        self._draft = Draft(model, changes)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._nodes: list[Node] = []
         self._target = known_targets()["openvino"]
 
@@ -219,10 +219,13 @@ class OpenVINOWriter:
                 raise UnsupportedError(
                     f"{draft.file}: OpenVINO has no type {kind.type}, which {printable(name)!r} is of"
                 )
-        draft.inputs = [Value(v.name, v.type, v.shape) for v in draft.inputs]
-        draft.outputs = [Value(v.name, *draft.types[v.name]) for v in draft.outputs]
-        draft.nodes, draft.defaults, draft.types = self._nodes, {}, {}
-        return draft.model()
+        draft.nodes = self._nodes
+        draft.drop_unread()
+        inputs, outputs = (
+            tuple(Value(value.name, *draft.types[value.name]) for value in ends)
+            for ends in (draft.inputs, draft.outputs)
+        )
+        return Model(draft.file, Graph(draft.name, inputs, outputs, draft.constants, tuple(draft.nodes), {}))
 
     def _add(
         self, kind: str, inputs: tuple[str, ...], like: Node, output: str | None = None, **attributes: Any
