@@ -7,7 +7,7 @@ put in float32, from the square to the division that brings the values back into
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         walk = walk.again()
     names = {name.strip() for name in what.split(",") if name.strip()}
     found: set[str] = set()
+    before = len(walk.changes)
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
         _put(walk, owner, opset, region)
@@ -71,10 +72,9 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             f"{walk.file}: no node is called {min(names - found)!r}",
             expected="norms, pow, or names of nodes with commas between them; #3 is the node of that number",
         )
-    changes = finish(walk)
-    if not changes:
+    if len(walk.changes) == before:
         raise HalfulpError(f"{walk.file}: none of these nodes computes in float16 or bfloat16", got=what)
-    return [*told, *changes]
+    return [*told, *finish(walk)]
 
 
 def _outputs(
@@ -108,12 +108,8 @@ def readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
 def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
     """Return the norms of a graph: the nodes of each from its square to the division by its root."""
     readers = readers_of(graph)
-
-    def varies(name: str) -> bool:
-        return known.tensor(name) is None
-
     squares = (node for node in graph.node if _is_square(node, known))
-    return [found for node in squares if (found := _norm(node, readers, varies))]
+    return [found for node in squares if (found := _norm(node, readers, known))]
 
 
 def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
@@ -130,15 +126,18 @@ def _is_square(node: NodeProto, known: ValueInfo) -> bool:
     if plain_domain(node.domain):
         return False
     if node.op_type == "Pow" and len(node.input) == 2:
-        exponent = known.array(node.input[1])
-        return exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) == 2
+        return scalar(node.input[1], known) == 2
     is_product = node.op_type == "Mul" and node.input[0] == node.input[1]
     return is_product or node.op_type in ("ReduceL2", "ReduceSumSquare")
 
 
-def _norm(
-    square: NodeProto, readers: Mapping[str, list[NodeProto]], varies: Callable[[str], bool]
-) -> list[NodeProto]:
+def scalar(name: str, known: ValueInfo) -> float | None:
+    """Return the number of a constant of one element; None for any other value."""
+    array = known.array(name)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def _norm(square: NodeProto, readers: Mapping[str, list[NodeProto]], known: ValueInfo) -> list[NodeProto]:
     """Return the nodes from a square to the division by the root of its mean; none where it is not part of a norm."""
     path = [square]
     reduced, rooted = square.op_type in _REDUCE, square.op_type == "ReduceL2"
@@ -150,7 +149,7 @@ def _norm(
             return []
         node = ahead[0]
         operands = node.input[: 1 if node.op_type in _SHAPED else None]
-        varying = any(varies(name) for name in operands if name and name != value)
+        varying = any(known.tensor(name) is None for name in operands if name and name != value)
         divides = node.op_type == "Div" and node.input[1] == value
         if varying:
             is_end = reduced and rooted and (divides or (inverted and node.op_type == "Mul"))
@@ -175,11 +174,10 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         key = id(edit.value_info), name
         if key not in wide and edit.value_info.value(name).type in HALVES:
             array = edit.value_info.array(name)
-            wide[key] = (
-                edit.cast(name, "float32")
-                if array is None
-                else edit.constant(array.astype(np.float32), "float32")
-            )
+            if array is None:
+                wide[key] = edit.cast(name, "float32")
+            else:
+                wide[key] = edit.constant(array.astype(np.float32), "float32")
         return wide.get(key, name)
 
     def rewrite(node: NodeProto, edit: Editor) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import norms, readers_of
+from halfulp.conversion.float32 import norms, readers_of, scalar
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
@@ -117,7 +117,7 @@ def _match(
         return None
     base, x = square.input[0], square.input[0]
     mean, shift = between[:2]
-    epsilon = _scalar(next(name for name in shift.input if name != mean.output[0]), known)
+    epsilon = scalar(next(name for name in shift.input if name != mean.output[0]), known)
     axes = _axes(mean, known)
     if epsilon is None or axes is None or base not in nodes[-1].input:
         return None
@@ -128,9 +128,9 @@ def _match(
         ["Pow", "Mul"],
     ):
         return None
-    if kinds[3] == "Pow" and _scalar(nodes[3].input[1], known) != -0.5:
+    if kinds[3] == "Pow" and scalar(nodes[3].input[1], known) != -0.5:
         return None
-    if kinds[3:] == ["Sqrt", "Div", "Mul"] and _scalar(nodes[4].input[0], known) != 1:
+    if kinds[3:] == ["Sqrt", "Div", "Mul"] and scalar(nodes[4].input[0], known) != 1:
         return None
     before: list[NodeProto] = []
     centred = makers.get(base)
@@ -172,11 +172,6 @@ def _tail(
         nodes.append(node)
         found[op_type] = other
     return nodes, found.get("Mul"), found.get("Add")
-
-
-def _scalar(name: str, known: ValueInfo) -> float | None:
-    array = known.array(name)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
 def _axes(node: NodeProto, known: ValueInfo) -> list[int] | None:
