@@ -396,14 +396,7 @@ def _runner(
     left = put_into(model) if exact else []
     if notes is not None:
         notes += left
-    compiled = Compiled(model, network.file)
-
-    def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
-        compiled.bind(inputs)
-        compiled.infer()
-        return compiled.named_outputs()
-
-    return run
+    return Compiled(model, network.file)
 
 
 def _apart(right: Any, found: Any) -> tuple[bool, str]:

@@ -55,8 +55,10 @@ class Compiled:
         """Return copies of the outputs, in the model's order."""
         return [self._array(end) for end in self._compiled.outputs]
 
-    def named_outputs(self) -> dict[str, Array]:
-        """Return copies of the outputs by all of their names."""
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the model on inputs, and return copies of the outputs by all of their names."""
+        self.bind(inputs)
+        self.infer()
         pairs = zip(self._compiled.outputs, self.outputs(), strict=True)
         return {name: array for end, array in pairs for name in end.get_names()}
 
