@@ -345,17 +345,8 @@ def _runner(
     from halfulp.integrations.openvino import put_into
     from halfulp.integrations.openvino.engine import Compiled
 
-    model = network.model
-    if exact:
-        model = model.clone()
-        left = put_into(model)
-        if notes is not None:
-            notes += left
-    compiled = Compiled(model, network.file)
-
-    def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
-        compiled.bind(inputs)
-        compiled.infer()
-        return compiled.named_outputs()
-
-    return run
+    model = network.model.clone() if exact else network.model
+    left = put_into(model) if exact else []
+    if notes is not None:
+        notes += left
+    return Compiled(model, network.file)
