@@ -17,10 +17,10 @@ from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
 from halfulp.conversion import Conversion, Format
-from halfulp.conversion.between import integral
 from halfulp.conversion.verify import nothing_told
 from halfulp.models import load, openvino
 from halfulp.models.directml import dxdispatch
+from halfulp.specs.unspecified import integral
 from halfulp.types import TYPES
 
 FORMATS = get_args(Format)

@@ -20,13 +20,12 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.infer import REFUSALS, inferred
 from halfulp.models.onnx.tensors import external_data
 from halfulp.models.onnx.walk import default_opset, every_node, plain_domain
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
-_REFUSALS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)
 _LONGEST = 200
 _OWN = "halfulp.own"  # a domain that no model has
 
@@ -98,7 +97,7 @@ def correct_scalars(model: ModelProto, file: str) -> list[Change]:
 def _message(model: ModelProto) -> str | None:
     try:
         onnx.checker.check_model(model, full_check=True)
-    except _REFUSALS as error:
+    except REFUSALS as error:
         return str(error)
     return None
 

@@ -271,11 +271,3 @@ def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
         if size != 1 and not (isinstance(channels, int) and isinstance(size, int)):
             raise not_known
     return slope
-
-
-def integral(array: Array) -> Array:
-    """Tell for each element of an exponent whether it is an integer."""
-    if array.dtype.kind in "iu":
-        return np.ones(array.shape, bool)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.isfinite(array) & (np.floor(array) == array))

@@ -259,10 +259,13 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return found
 
 
+REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError)
+"""The errors of the onnx package's inference and checker."""
+
+
 def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
-    refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
-    with contextlib.suppress(*refusals):
+    with contextlib.suppress(*REFUSALS):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     return model  # with its declared types only
 
