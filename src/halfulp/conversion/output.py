@@ -148,12 +148,15 @@ def _without_data(model: ModelProto) -> ModelProto:
 
 def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
     """Return a line for each part of a model that is lost in another format."""
+    found: list[str] = []
     if isinstance(model, ModelProto):
         found = _of_onnx(model)
-    elif isinstance(model, Model):
-        found = _of_openvino(model)
-    else:
+    elif isinstance(model, Program):
         found = [f"its field {name!r}" for name in model.other]
+    elif isinstance(origin := model.graph.source, Origin):
+        found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
+        if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
+            found.append("the rt_info of layers")
     return [Change(file, f"{what} is not carried over") for what in found]
 
 
@@ -166,20 +169,9 @@ def _of_onnx(model: ModelProto) -> list[str]:
     named = [node.name for node in every if node.name]
     if named:
         found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")
-    if any(node.doc_string for node in every):
-        found.append("the doc string of nodes")
-    if any(node.metadata_props for node in every):
-        found.append("the metadata of nodes")
-    return found
-
-
-def _of_openvino(model: Model) -> list[str]:
-    origin = model.graph.source
-    if not isinstance(origin, Origin):
-        return []
-    found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
-    if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
-        found.append("the rt_info of layers")
+    for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
+        if any(getattr(node, field) for node in every):
+            found.append(f"the {name} of nodes")
     return found
 
 
