@@ -112,7 +112,8 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(every[:most]) + more
 
 
-@dataclass(frozen=True, slots=True)
+# Values and nodes are not frozen: a large model has many, and frozen ones take five times as long to make.
+@dataclass(slots=True)
 class Value:
     """The declaration of one named value.
 
@@ -151,7 +152,7 @@ def describe(element_type: str | None, shape: Shape) -> str:
     return f"{element_type or '?'}{format_shape(shape)}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Node:
     """One use of an operator.
 

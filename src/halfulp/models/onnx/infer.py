@@ -347,13 +347,9 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     keep its shape, or its channels.
     """
     owners = [(path, graph) for path, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
-    nothing = Value("")
-    unknown = {
-        name
-        for path, graph in owners
-        for name in _made(graph)
-        if types[path].get(name, nothing).shape is None
-    }
+    unknown = set[str]()
+    for path, graph in owners:
+        unknown |= _made(graph) - {name for name, value in types[path].items() if value.shape is not None}
     if not unknown:
         return False
     shapes, found = _shapes(types), dict[str, Shape]()
@@ -442,19 +438,18 @@ def _light(model: ModelProto) -> ModelProto:
         if node.domain == RESOLVED:
             row = find(node.op_type)
             node.domain, node.op_type, version = "", row.name, int(row.since_version)
-        if not plain_domain(node.domain) and _keeps_first(node, version):
+        if (version < 7 or node.op_type in _KEEPS_FIRST) and _keeps_first(node, version):
             _make_identity(node)
     return light
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    always = node.op_type in _KEEPS_FIRST
-    if (opset >= 7 and not always) or len(node.output) != 1 or not node.input:
+    if plain_domain(node.domain) or len(node.output) != 1 or not node.input:
         return False
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
     consumes = schema is not None and "consumed_inputs" in schema.attributes
-    return always or consumes or node.op_type in _SAME_AS_FIRST
+    return consumes or node.op_type in _KEEPS_FIRST or node.op_type in _SAME_AS_FIRST
 
 
 class _Call(NamedTuple):

@@ -84,7 +84,7 @@ def declaration(name: str, type: str | None, shape: Shape) -> onnx.ValueInfoProt
 def declared(info: onnx.ValueInfoProto, file: str) -> Value:
     """Return the value that a ValueInfoProto declares. A negative dim is an unknown one."""
     try:
-        return Value(info.name, *_declared(info.type.SerializeToString(deterministic=True)))
+        return Value(info.name, *_declared(info.type.SerializeToString()))
     except HalfulpError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(f"{info.name!r} has {error.message}", file=file, **shown) from None
