@@ -9,32 +9,26 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from halfulp.errors import ModelError
-from halfulp.models.graph import MOST_DIMS
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import check_rank
 from halfulp.specs.tensor import format_shape
 
 # Every machine has this much. Reading the system's files before each small array would take longer than the array.
 _ALWAYS_THERE = 1 << 26
 
 
-def guard_memory(
-    shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
-) -> None:
-    """Raise ModelError for an array that NumPy can't make or that does not fit into the free memory."""
-    if len(shape) > MOST_DIMS:
-        expected = f"at most {MOST_DIMS}"
-        raise ModelError(f"{what} has too many dims", file=file, node=node, expected=expected, got=len(shape))
+def guard_memory(shape: tuple[int, ...], itemsize: int, what: str) -> None:
+    """Refuse an array that NumPy can't make or that does not fit into the free memory."""
+    check_rank(len(shape), what)
     size = math.prod(shape) * itemsize
-    if size <= _ALWAYS_THERE and all(dim < 1 << 62 for dim in shape):
+    is_countable = all(dim < 1 << 62 for dim in shape)
+    if size <= _ALWAYS_THERE and is_countable:
         return
     memory = available_memory()
-    if size > memory or any(dim >= 1 << 62 for dim in shape):
+    if size > memory or not is_countable:
+        expected, got = f"at most {memory / 2**30:.3g} GiB", f"{size / 2**30:.3g} GiB"
         message = f"{what} would not fit into this computer's memory"
-        expected, got = (
-            f"at most {memory / 2**30:.3g} GiB",
-            f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
-        )
-        raise ModelError(message, file=file, node=node, expected=expected, got=got)
+        raise HalfulpError(message, expected=expected, got=f"{got} for {format_shape(shape)}")
 
 
 def available_memory(root: Path = Path("/")) -> int:

@@ -90,21 +90,21 @@ class _Machine:
         self._written: dict[str, tuple[AnyDesc, int]] = {}
         self._buffers: dict[str, Array] = {}
         used = self._used()
-        total = sum(program.resources[name].size for name in used)
-        guard_memory((total,), 1, "the memory of its resources", program.file)
+        declared = {value.name: value for value in program.inputs}
         fed = by_name(program.inputs, inputs, program.file)
-        inputs_by_name = {declared.name: declared for declared in program.inputs}
-        for name, resource in program.resources.items():
-            if name in fed:
-                declared = inputs_by_name[name]
-                array = np.asarray(as_value(fed[name], declared, program.file))
-                check(array.reshape(-1), declared, f"input {name!r}", program.file)
-            elif name in used:
-                with within(self._program.file, f"resource '{printable(name)}'", kind=""):
-                    array = resource.make()
-            else:
-                continue
-            self._buffers[name] = _filled(resource, array)
+        with within(program.file):
+            total = sum(program.resources[name].size for name in used)
+            guard_memory((total,), 1, "the memory of its resources")
+            for name, resource in program.resources.items():
+                if name in fed:
+                    array = np.asarray(as_value(fed[name], declared[name]))
+                    check(array.reshape(-1), declared[name], f"input {name!r}")
+                elif name in used:
+                    with within(program.file, f"resource '{printable(name)}'", kind=""):
+                        array = resource.make()
+                else:
+                    continue
+                self._buffers[name] = _filled(resource, array)
         # DirectML copies its own tensors before anything runs.
         self._owned = {
             dispatchable.name: {

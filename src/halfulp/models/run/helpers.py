@@ -25,6 +25,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Graph, Node, reshape, reshaped, type_name, unsqueezed
+from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
@@ -55,11 +56,8 @@ def check_types(node: Node, inputs: Sequence[Any]) -> None:
         if got not in allowed.get(port.type_str, [port.type_str]):
             raise HalfulpError(f"{node.operator} does not take {got} as {port.name}")
         if bound.setdefault(port.type_str, got) != got:
-            raise HalfulpError(
-                f"{node.operator} takes one type for all inputs of type {port.type_str}",
-                expected=bound[port.type_str],
-                got=f"{got} as {port.name}",
-            )
+            message = f"{node.operator} takes one type for all inputs of type {port.type_str}"
+            raise HalfulpError(message, expected=bound[port.type_str], got=f"{got} as {port.name}")
 
 
 def _number(dtype: np.dtype[Any]) -> int:
@@ -80,10 +78,8 @@ def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array
         LEGACY_AXIS.infer(x.shape, known, attributes)
         return y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, attributes))
     except Mismatch as error:
-        raise HalfulpError(
-            error.message.format(x="the first input", y="the second"),
-            got=f"{list(x.shape)} and {list(y.shape)}",
-        ) from None
+        message = error.message.format(x="the first input", y="the second")
+        raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
 
 
 def _constant(node: Node, inputs: list[Any]) -> Any:
@@ -112,23 +108,23 @@ def _cast(node: Node, inputs: list[Any]) -> Any:
     return _convert(x, target, node)
 
 
-def _cast_like(node: Node, inputs: list[Any]) -> Any:
-    x, like = inputs
-    return _convert(x, like.dtype, node)
-
-
 def _convert(x: Array, target: np.dtype[Any], node: Node) -> Array:
     if not can_cast(x.dtype, target):
         raise NotOurs
     return cast(x, target, saturate=bool(node.attributes.get("saturate", 1)))
 
 
-def _binary(function: Callable[[Array, Array], Any]) -> Helper:
+def _broadcasting(function: Callable[..., Any]) -> Helper:
     def evaluate(node: Node, inputs: list[Any]) -> Any:
-        x, y = inputs
         if node.opset < 7:
-            y = broadcast_legacy(x, y, node.attributes)
-        return function(x, y)
+            inputs = [inputs[0], broadcast_legacy(inputs[0], inputs[1], node.attributes)]
+        try:
+            shape = np.broadcast_shapes(*(array.shape for array in inputs))
+        except ValueError:
+            shapes = [list(array.shape) for array in inputs]
+            raise HalfulpError("its inputs can't be broadcast to one shape", got=shapes) from None
+        guard_memory(shape, 1 if function is np.less else inputs[-1].itemsize, "its output")
+        return function(*inputs)
 
     return evaluate
 
@@ -159,11 +155,11 @@ HELPERS: Mapping[str, Helper] = {
     "Constant": _constant,
     "Identity": lambda node, inputs: inputs[0],
     "Cast": _cast,
-    "CastLike": _cast_like,
-    "Less": _binary(np.less),
-    "Mul": _binary(np.multiply),
-    "Add": _binary(np.add),
-    "Where": lambda node, inputs: np.where(*inputs),
+    "CastLike": lambda node, inputs: _convert(inputs[0], inputs[1].dtype, node),
+    "Less": _broadcasting(np.less),
+    "Mul": _broadcasting(np.multiply),
+    "Add": _broadcasting(np.add),
+    "Where": _broadcasting(np.where),
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
 }
@@ -179,11 +175,8 @@ def _if(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     branch = "then_branch" if _one(inputs[0], "bool", "cond") else "else_branch"
     outputs = run(node.attributes[branch], [])
     if len(outputs) != len(node.outputs):
-        raise HalfulpError(
-            f"{branch} has another number of outputs than the node",
-            expected=len(node.outputs),
-            got=len(outputs),
-        )
+        message = f"{branch} has another number of outputs than the node"
+        raise HalfulpError(message, expected=len(node.outputs), got=len(outputs))
     return outputs
 
 
@@ -194,17 +187,14 @@ def _loop(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
         raise HalfulpError("the body's inputs and outputs don't match the node's")
     last = None if limit is None else _one(limit, "int64", "M")
     going = True if condition is None else _one(condition, "bool", "cond")
-    scanned: list[list[Array]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    iteration = 0
-    while going and (last is None or iteration < last):
-        outputs = run(body, [np.array(iteration, np.int64), np.array(going), *carried])
+    scanned: list[list[Any]] = []
+    while going and (last is None or len(scanned) < last):
+        outputs = run(body, [np.array(len(scanned), np.int64), np.array(going), *carried])
         going = _one(outputs[0], "bool", "the body's condition")
         carried = outputs[1 : 1 + len(carried)]
-        for values, value in zip(scanned, outputs[1 + len(carried) :], strict=True):
-            values.append(value)
-        iteration += 1
+        scanned.append(outputs[1 + len(carried) :])
     declared = body.outputs[1 + len(carried) :]
-    stacked = [_stack(values, 0, value) for values, value in zip(scanned, declared, strict=True)]
+    stacked = [_stack([row[i] for row in scanned], 0, value) for i, value in enumerate(declared)]
     return (carried + stacked)[: len(node.outputs)]
 
 
@@ -246,16 +236,15 @@ def _scan_once(node: Node, inputs: list[Any], run: RunGraph, length: int | None 
             raise HalfulpError("the scan inputs differ in length", got=sorted(lengths))
         (length,) = lengths
     rows = [np.moveaxis(scan, axis, 0) for scan, axis in zip(scans, axes, strict=True)]
-    scanned: list[list[Array]] = [[] for _ in results]
+    scanned: list[list[Any]] = []
     for step in range(length):
         slices = [row[length - 1 - step if back else step] for row, back in zip(rows, backward, strict=True)]
         outputs = run(body, [*states, *map(np.asarray, slices)])
         states = outputs[: len(states)]
-        for values, value in zip(scanned, outputs[len(states) :], strict=True):
-            values.append(value)
+        scanned.append(outputs[len(states) :])
     stacked = [
-        _stack(values[::-1] if back else values, axis, value)
-        for values, axis, back, value in zip(scanned, output_axes, output_backward, results, strict=True)
+        _stack([row[i] for row in (reversed(scanned) if back else scanned)], axis, value)
+        for i, (axis, back, value) in enumerate(zip(output_axes, output_backward, results, strict=True))
     ]
     return states + stacked
 
@@ -287,10 +276,7 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
         batches.append(states + padded)
     if not batches:
         raise UnsupportedError("a Scan over no batches at all")
-    return [
-        _stack(list(parts), 0, value)
-        for parts, value in zip(zip(*batches, strict=True), body.outputs, strict=True)
-    ]
+    return [_stack([batch[i] for batch in batches], 0, value) for i, value in enumerate(body.outputs)]
 
 
 def _sequence_map(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
@@ -367,9 +353,8 @@ class Fallback:
         except (MemoryError, HalfulpError):
             raise
         except NotImplementedError as error:
-            raise UnsupportedError(
-                f"the onnx package does not evaluate {node.operator}: {_line(error)}"
-            ) from error
+            message = f"the onnx package does not evaluate {node.operator}: {_line(error)}"
+            raise UnsupportedError(message) from error
         except Exception as error:
             # Any exception may occur: the evaluator checks little, and fails where NumPy fails.
             cause = error.__cause__ or error
