@@ -11,7 +11,7 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, cast
@@ -22,10 +22,10 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
-from halfulp.models.graph import Array, Value
+from halfulp.models.graph import Array, Value, type_name
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
+from halfulp.models.onnx.tensors import TensorReader, copy_fields, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
@@ -185,33 +185,30 @@ class ValueInfo:
         return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
 
 
+# The attributes of Constant nodes other than a tensor: the field of the value, and its type.
+_HELD = {
+    "value_float": ("f", np.float32),
+    "value_floats": ("floats", np.float32),
+    "value_int": ("i", np.int64),
+    "value_ints": ("ints", np.int64),
+}
+
+
 def held_tensor(node: NodeProto) -> TensorProto | None:
     """Return the tensor of a Constant node; None for other nodes and for sparse and text constants."""
-    if node.op_type != "Constant" or plain_domain(node.domain):
+    is_constant = node.op_type == "Constant" and not plain_domain(node.domain)
+    if not is_constant or len(node.attribute) != 1 or len(node.output) != 1:
         return None
-    if len(node.attribute) != 1 or len(node.output) != 1:
-        return None
-    attribute = node.attribute[0]
-    kinds = {
-        "value_float": (TensorProto.FLOAT, (), "f"),
-        "value_floats": (TensorProto.FLOAT, None, "floats"),
-        "value_int": (TensorProto.INT64, (), "i"),
-        "value_ints": (TensorProto.INT64, None, "ints"),
-    }
+    (attribute,) = node.attribute
     if attribute.ref_attr_name:
         return None
     if attribute.name == "value" and attribute.type == AttributeProto.TENSOR:
         held: TensorProto = attribute.t
         return held
-    if attribute.name not in kinds:
+    if attribute.name not in _HELD:
         return None
-    kind, dims, field = kinds[attribute.name]
-    value = getattr(attribute, field)
-    values = [value] if dims == () else list(value)
-    tensor: TensorProto = onnx.helper.make_tensor(
-        node.output[0], kind, () if dims == () else (len(values),), values
-    )
-    return tensor
+    field, dtype = _HELD[attribute.name]
+    return onnx.numpy_helper.from_array(np.array(getattr(attribute, field), dtype), node.output[0])
 
 
 def infer_types(
@@ -406,17 +403,11 @@ def _more(a: Value | None, b: Value) -> Value:
 
 def _light(model: ModelProto) -> ModelProto:
     """Return a copy for inference: without large tensors, and with Identity nodes for some operators."""
-    light = ModelProto(
-        ir_version=max(model.ir_version, 4),
-        opset_import=model.opset_import,
-        functions=model.functions,
-        graph=GraphProto(name=model.graph.name),
-    )
+    light = ModelProto()
     graph = light.graph
-    graph.node.extend(model.graph.node)
-    graph.input.extend(model.graph.input)
-    graph.output.extend(model.graph.output)
-    graph.value_info.extend(model.graph.value_info)
+    copy_fields(model, light, without={"graph"})
+    copy_fields(model.graph, graph, without={"initializer", "sparse_initializer"})
+    light.ir_version = max(model.ir_version, 4)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
             # Some exporters declare a scalar when they do not know the shape.
@@ -553,21 +544,9 @@ _AXES_AS_ATTRIBUTE = 11
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 _OPERATORS = {
     *_ARITHMETIC,
-    *(
-        "Abs",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "Concat",
-        "ConstantOfShape",
-        "DequantizeLinear",
-        "Expand",
-        "Flatten",
-        "Floor",
-        "Gather",
-    ),
-    *("Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape", "Slice", "Sqrt", "Squeeze", "Transpose"),
-    *("Unsqueeze", "Where"),
+    *("Abs", "Cast", "CastLike", "Ceil", "Concat", "ConstantOfShape", "DequantizeLinear", "Expand"),
+    *("Flatten", "Floor", "Gather", "Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape"),
+    *("Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
 _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
@@ -592,23 +571,29 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     if node.op_type == "Identity":
         return inputs[0]
     given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
-    infos = [
-        onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-        )
-        for name, array in given.items()
-    ]
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
-    graph = onnx.helper.make_graph([node], "constant", infos, [onnx.ValueInfoProto(name=node.output[0])])
-    imports = [onnx.helper.make_opsetid("", _AXES_AS_ATTRIBUTE if old else _NEWEST)]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            evaluator = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
-            (result,) = cast("list[object]", evaluator.run(None, given))
+            evaluate = evaluator(node, given, {"": _AXES_AS_ATTRIBUTE if old else _NEWEST})
+            (result,) = cast("list[object]", evaluate.run(None, given))
     except Exception:  # the evaluator checks little, and NumPy raises errors of many classes
         return None
     return result if isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED else None
+
+
+def evaluator(node: NodeProto, values: Mapping[str, Any], opsets: Mapping[str, int]) -> ReferenceEvaluator:
+    """Return the onnx package's evaluator of one node; its inputs have the types and ranks of these values."""
+    infos = [
+        declaration(name, type_name(value.dtype), (None,) * value.ndim)
+        if isinstance(value, np.ndarray)
+        else declaration(name, None, None)
+        for name, value in values.items()
+    ]
+    outputs = [declaration(name, None, None) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", infos, outputs)
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
 
 
 def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:

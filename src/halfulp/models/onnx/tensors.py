@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -38,17 +39,9 @@ _DENSE_LIMIT = 1 << 30
 
 # Elements smaller than a byte are stored packed. Older onnx packages lack some of these types.
 _PACKED_BITS = {
-    number: bits
-    for name, bits in {
-        "INT4": 4,
-        "UINT4": 4,
-        "FLOAT4E2M1": 4,
-        "INT2": 2,
-        "UINT2": 2,
-        "FLOAT6E2M3": 6,
-        "FLOAT6E3M2": 6,
-    }.items()
-    if (number := dict(TensorProto.DataType.items()).get(name)) is not None
+    number: int(found[2])
+    for name, number in TensorProto.DataType.items()
+    if (found := re.match(r"(U?INT|FLOAT)([246])(E|$)", name))
 }
 _DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -166,11 +159,8 @@ class TensorReader:
         if filled == ["raw_data"]:
             if tensor.data_type == TensorProto.STRING:
                 self._fail(f"{what} stores strings as raw data")
-            needed, stored, unit = (
-                _stored_bytes(tensor.data_type, dtype, count),
-                len(tensor.raw_data),
-                "bytes",
-            )
+            needed, stored = _stored_bytes(tensor.data_type, dtype, count), len(tensor.raw_data)
+            unit = "bytes"
         else:
             field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
             if filled and filled != [field]:
@@ -306,8 +296,8 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
             link(inside(folder, location, "external data").resolve(), place / location)
         light = ModelProto()
         if _is_mapped():
-            _copy(proto, light, without="graph")
-            _copy(proto.graph, light.graph, without="initializer")
+            copy_fields(proto, light, without={"graph"})
+            copy_fields(proto.graph, light.graph, without={"initializer"})
             _write_weights(proto, light, place)
         else:
             light.CopyFrom(proto)
@@ -361,10 +351,10 @@ def _is_mapped() -> bool:
     return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
 
 
-def _copy(source: Message, target: Message, *, without: str) -> None:
-    """Copy all fields of a message but one."""
+def copy_fields(source: Message, target: Message, *, without: Container[str]) -> None:
+    """Copy the fields of a message, without some of them."""
     for field, value in source.ListFields():
-        if field.name == without:
+        if field.name in without:
             continue
         to: Any = getattr(target, field.name)
         if hasattr(to, "MergeFrom"):  # a message, or several values
@@ -383,7 +373,7 @@ def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None
             if len(data) < _LEAST:
                 new.CopyFrom(tensor)
                 continue
-            _copy(tensor, new, without="raw_data")
+            copy_fields(tensor, new, without={"raw_data"})
             file.write(bytes(-file.tell() % _ALIGNED))
             for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
                 new.external_data.add(key=key, value=str(value))

@@ -27,7 +27,8 @@ from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Graph, Node, reshape, reshaped, type_name, unsqueezed
 from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.onnx.infer import evaluator
+from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -52,18 +53,12 @@ def check_types(node: Node, inputs: Sequence[Any]) -> None:
             if node.type == "Identity" and value is not None:
                 continue  # for example the type of a sequence
             raise HalfulpError(f"its input {port.name} is missing, or not a tensor")
-        got = f"tensor({onnx.TensorProto.DataType.Name(_number(value.dtype)).lower()})"
+        got = f"tensor({onnx.TensorProto.DataType.Name(enum_of(type_name(value.dtype))).lower()})"
         if got not in allowed.get(port.type_str, [port.type_str]):
             raise HalfulpError(f"{node.operator} does not take {got} as {port.name}")
         if bound.setdefault(port.type_str, got) != got:
             message = f"{node.operator} takes one type for all inputs of type {port.type_str}"
             raise HalfulpError(message, expected=bound[port.type_str], got=f"{got} as {port.name}")
-
-
-def _number(dtype: np.dtype[Any]) -> int:
-    """Return the number of an element type in TensorProto.DataType."""
-    is_text = type_name(dtype) == "string"
-    return onnx.TensorProto.STRING if is_text else onnx.helper.np_dtype_to_tensor_dtype(dtype)
 
 
 def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
@@ -347,9 +342,9 @@ class Fallback:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                evaluator = self._evaluator(node, inputs)
                 named = {name: value for name, value in zip(node.inputs, inputs, strict=True) if name}
-                outputs = evaluator.run([name for name in node.outputs if name], named)
+                evaluate = self._evaluator(node, named)
+                outputs = evaluate.run([name for name in node.outputs if name], named)
         except (MemoryError, HalfulpError):
             raise
         except NotImplementedError as error:
@@ -362,42 +357,24 @@ class Fallback:
         present = iter(outputs)
         return [next(present) if name else None for name in node.outputs]
 
-    def _evaluator(self, node: Node, inputs: list[Any]) -> ReferenceEvaluator:
-        kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs)
+    def _evaluator(self, node: Node, inputs: Mapping[str, Any]) -> ReferenceEvaluator:
+        kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs.values())
         key = node, tuple(kinds)
         if key not in self._prepared:
-            self._prepared[key] = ReferenceEvaluator(_model_of(node, inputs))
+            source = NodeProto()
+            source.CopyFrom(node.source)
+            # If an operator of another domain is a function, its body may need ONNX's own operators.
+            opsets = {"": onnx.defs.onnx_opset_version(), node.domain: node.opset}
+            if node.domain == "" and node.opset < 7:
+                dropped = {"consumed_inputs"}
+                if node.type in _LEGACY_BROADCAST:
+                    dropped |= {"axis", "broadcast"}
+                    opsets[""] = 7
+                kept = [attribute for attribute in source.attribute if attribute.name not in dropped]
+                del source.attribute[:]
+                source.attribute.extend(kept)
+            self._prepared[key] = evaluator(source, inputs, opsets)
         return self._prepared[key]
-
-
-def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
-    """Return a model of the node alone. Its inputs have the types and ranks of this run."""
-    source = NodeProto()
-    source.CopyFrom(node.source)
-    opset = node.opset
-    if node.domain == "" and opset < 7:
-        dropped = {"consumed_inputs"}
-        if node.type in _LEGACY_BROADCAST:
-            dropped |= {"axis", "broadcast"}
-            opset = 7
-        kept = [attribute for attribute in source.attribute if attribute.name not in dropped]
-        del source.attribute[:]
-        source.attribute.extend(kept)
-    infos: list[onnx.ValueInfoProto] = []
-    for name, value in zip(node.inputs, inputs, strict=True):
-        if not name or name in {info.name for info in infos}:
-            continue
-        if isinstance(value, np.ndarray):
-            infos.append(onnx.helper.make_tensor_value_info(name, _number(value.dtype), [None] * value.ndim))
-        else:
-            infos.append(onnx.helper.make_empty_tensor_value_info(name))
-    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
-    graph = onnx.helper.make_graph([source], "node", infos, outputs)
-    imports = [onnx.helper.make_opsetid(node.domain, opset)]
-    if node.domain:
-        # If an operator is a function, its body may need ONNX's own operators.
-        imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
-    return onnx.helper.make_model(graph, opset_imports=imports)
 
 
 def _line(error: BaseException) -> str:
