@@ -37,7 +37,7 @@ def available_memory(root: Path = Path("/")) -> int:
 
 
 def _of_the_machine(root: Path) -> int:
-    free = _number_after(root / "proc/meminfo", "MemAvailable:")
+    free = _number(root / "proc/meminfo", "MemAvailable:")
     if free is not None:
         return free << 10
     try:
@@ -80,20 +80,14 @@ def _left_in(group: Path) -> int:
         limit, taken = _number(group / most), _number(group / used)
         if limit is not None and taken is not None:
             # Cached files are dropped as soon as memory is needed.
-            return limit - taken + (_number_after(group / "memory.stat", cache) or 0)
+            return limit - taken + (_number(group / "memory.stat", cache) or 0)
     return sys.maxsize
 
 
-def _number(file: Path) -> int | None:
+def _number(file: Path, word: str | None = None) -> int | None:
+    """Return the first number of a file, or the one after a word; None if there is none, as for "max"."""
     try:
-        return int(file.read_text())
-    except (OSError, ValueError):  # the latter for "max"
-        return None
-
-
-def _number_after(file: Path, word: str) -> int | None:
-    try:
-        lines = file.read_text().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.split()[:1] == [word]), None)
+        words = file.read_text().split()
+        return int(words[0 if word is None else words.index(word) + 1])
     except (OSError, ValueError, IndexError):
         return None
