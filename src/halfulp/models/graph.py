@@ -190,11 +190,7 @@ class Node:
     @property
     def subgraphs(self) -> Iterator[Graph]:
         """The graphs among the attributes: the branches of an If, the body of a Loop."""
-        for value in self.attributes.values():
-            if isinstance(value, Graph):
-                yield value
-            elif isinstance(value, list):
-                yield from (item for item in value if isinstance(item, Graph))
+        return (value for value in self.attributes.values() if isinstance(value, Graph))
 
     @property
     def reads(self) -> set[str]:

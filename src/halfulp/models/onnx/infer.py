@@ -13,6 +13,7 @@ import warnings
 from collections import ChainMap, defaultdict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import reduce
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, cast
 
@@ -175,9 +176,7 @@ class ValueInfo:
 
     def is_default(self, name: str) -> bool:
         """Return whether a value is an input with a default."""
-        if name in self.types:
-            return name in self.defaults
-        return self._outer is not None and self._outer.is_default(name)
+        return self.tensor(name) is not self.tensor(name, or_default=True)
 
     def array(self, name: str, *, or_default: bool = False) -> Array | None:
         """Return the array of a constant, None for any other value."""
@@ -292,22 +291,13 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
         if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
             continue
         found = True
-        before = outputs.get(info.name) or typed.get(info.name)
-        if before is None:
-            graph.value_info.append(info)
-        elif before.type.WhichOneof("value") is None:
-            before.type.CopyFrom(info.type)
-        else:
-            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
+        before = outputs.get(info.name) or typed.get(info.name) or graph.value_info.add(name=info.name)
+        before.type.MergeFrom(info.type)
     return found
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the types and shapes that ONNX Runtime infers of a graph's values; nothing where it can't.
-
-    Args:
-        model: its outputs are changed.
-    """
+    """Return the types and shapes that ONNX Runtime infers of a model's values, and change the model's outputs."""
     try:
         ort: Any = import_module("onnxruntime")
     except ImportError:
@@ -358,9 +348,7 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
                 found.setdefault(node.input[0], shape)
     for _, graph in owners if found else ():
         known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
-        for name in _made(graph):
-            if name not in found:
-                continue
+        for name in _made(graph) & found.keys():
             info = known.get(name) or graph.value_info.add(name=name)
             shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, found[name]).tensor_type.shape
             info.type.tensor_type.shape.CopyFrom(shape)
@@ -368,10 +356,9 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
 
 
 def _made(graph: GraphProto) -> set[str]:
-    """Return the names of a graph's inputs and of what its nodes make."""
-    return {*(info.name for info in graph.input), *(name for node in graph.node for name in node.output)} - {
-        ""
-    }
+    """Return the names of a graph's inputs and of its nodes' outputs."""
+    made = (name for node in graph.node for name in node.output if name)
+    return {info.name for info in graph.input}.union(made)
 
 
 def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Shape:
@@ -476,12 +463,10 @@ class FunctionTypes:
         """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
         key = identity(function)
         if key not in self._found:
-            joined: dict[str, Types] | None = None
-            for call, *_ in self.kinds(function):
-                inside = self._inferred(function, call.node, self._inputs(function, call))
-                joined = inside if joined is None else _joined(joined, inside)
-            start = root(function)
-            self._found[key] = {start + path: types for path, types in (joined or {"": {}}).items()}
+            calls = [call for call, *_ in self.kinds(function)]
+            found = [self._inferred(function, call.node, self._inputs(function, call)) for call in calls]
+            joined = reduce(_joined, found) if found else {"": {}}
+            self._found[key] = {root(function) + path: types for path, types in joined.items()}
         return self._found[key]
 
     def kinds(self, function: FunctionProto) -> list[list[_Call]]:
