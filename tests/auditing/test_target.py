@@ -218,7 +218,8 @@ def test_the_nearest_version(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert asked("abacus==1.31.0").note == (
         "abacus 1.20.1: measured on 2026-11-20 (quick); 1.31.0 was asked for and not measured,"
-        " this is the nearest version"
+        " this is the nearest version; to measure it:"
+        " halfulp check abacus --json FILE.json, then audit with --target FILE.json"
     )
     assert asked("abacus").note == "abacus 1.31.1: measured on 2026-11-20 (quick)"
 

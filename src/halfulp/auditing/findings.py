@@ -13,6 +13,7 @@ from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
+from halfulp.models.graph import listed
 from halfulp.specs import ids
 
 
@@ -88,6 +89,15 @@ class ModelReport:
     def of_nodes(self) -> list[tuple[Finding, ...]]:
         """The findings of each node."""
         return [tuple(_of_node(self, node)) for node in self.nodes]
+
+    def within(self, node: NodeReport) -> Iterator[Finding]:
+        """Give the targets in which a node is off by a few ulps at most. They are not among the findings."""
+        for said in node.targets:
+            if said.verdict == "within":
+                text = f"up to {said.max_ulp or 0:g} ulp"
+                yield Finding(
+                    self.file, node.label, "within", said.target, None, text, about_target(self, said)
+                )
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
@@ -214,6 +224,7 @@ OUTCOMES = {
     "unknown": "not known",
 }
 """The possible outcomes of a node in a runtime, with the words for them in a line."""
+_MOST_CAUSES = 6  # the most causes shown of an outcome; the others are counted
 
 
 @dataclass(frozen=True)
@@ -244,7 +255,7 @@ class Summary:
                 outcome != "right" or self.outcomes.keys() <= {"right", "within"}
             ):
                 causes = self.causes.get(outcome, ())
-                because = f" ({', '.join(causes)})" if causes else ""
+                because = f" ({listed(causes, _MOST_CAUSES)})" if causes else ""
                 if outcome == "within":
                     because = f" {self.max_ulp or 0:g} ulp"
                 parts.append(f"{self._many(self.outcomes[outcome])} {words}{because}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from html import escape
@@ -17,7 +17,7 @@ from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import Finding, ModelReport, NodeReport, Summary, in_float32
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
-from halfulp.auditing.target import LOADERS, Asked, Statement
+from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
 from halfulp.errors import Printed
 from halfulp.installed import version_of
 from halfulp.models.graph import listed
@@ -27,6 +27,22 @@ WIDTH = 80
 _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
 _MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are counted
 
+_VERDICTS = {
+    "clause": "invalid",
+    "declaration": "invalid",
+    "crashed": "crashed",
+    "hung": "hung",
+    "refused": "refused",
+    "wrong": "wrong",
+    "range": "out of range",
+    "depends": "not reproducible",
+    "shape": "valid for some shapes",
+    "within": "within",
+}
+"""The words for each kind of finding, from the gravest."""
+
+Told = tuple[str, str, str | None]
+"""The kind of a finding, its text and its remedy."""
 Part = tuple[str, str]
 """The start of a line, and a text that is wrapped after it."""
 
@@ -215,24 +231,35 @@ def _of_data(data: NetworkData, nodes: int) -> str:
 
 
 def _findings(model: ModelReport) -> Iterator[Part]:
-    """Give the nodes with findings. Nodes that differ only in their names are grouped."""
-    together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
-    for node, found in zip(model.nodes, model.of_nodes, strict=True):
-        if found:
-            own = tuple((each.about, each.to_do) for each in found)
-            together.setdefault(own, []).append(node)
+    """Give the nodes that are not right, with the gravest verdict first, the findings and the ways out.
+
+    Nodes that differ only in their names and constants are grouped.
+    """
     for finding in model.declarations:
         yield "", ""
-        yield f"{model.file}: ", str(finding.node)
+        yield f"{model.file}: {_VERDICTS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
         yield "  > ", str(finding.to_do)
-    for texts, nodes in together.items():
+    together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
+    for node, found in zip(model.nodes, model.of_nodes, strict=True):
+        told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
+        if told:
+            own = of_constant(node)
+            alike = node.is_prelu, *((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            together.setdefault(alike, (told, []))[1].append(node)
+    for told, nodes in together.values():
+        kinds = {kind for kind, _, _ in told}
+        verdict = next(words for kind, words in _VERDICTS.items() if kind in kinds)
+        many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
-        yield f"{model.file}: ", _listed(node.label for node in nodes)
+        yield f"{model.file}: {verdict}: {many}", _listed(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
             yield "  ", _described(nodes[0])
-        for to_do, same in groupby(texts, key=lambda each: each[1]):
-            yield from (("  ! ", about) for about, _ in same)
+        constants = _listed(dict.fromkeys(node.second.text or "" for node in nodes))
+        own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
+        for to_do, same in groupby(told, key=lambda each: each[2]):
+            for kind, about, _ in same:
+                yield "  ~ " if kind == "within" else "  ! ", about.replace(own, every)
             if to_do is not None:
                 yield "  > ", to_do
 

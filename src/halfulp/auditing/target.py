@@ -59,7 +59,8 @@ class Asked:
         text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
         if self.version is not None and self.version != self.measured.version:
             how = "is installed" if self.installed else "was asked for"
-            text += f"; {self.version} {how} and not measured, this is the nearest version"
+            text += f"; {self.version} {how} and not measured, this is the nearest version; to measure it:"
+            text += f" halfulp check {self.name} --json FILE.json, then audit with --target FILE.json"
         return text
 
 
@@ -452,8 +453,7 @@ def _reason(use: Use, group: Group) -> str:
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":
-        how = "with slopes" if use.is_prelu else "to the power"
-        text = f"{how} of {use.second.text}"
+        text = of_constant(use)
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"
@@ -462,6 +462,11 @@ def _reason(use: Use, group: Group) -> str:
     elif group.max_ulp:
         text += f": up to {group.max_ulp:g} {_unit(use)}"
     return f"{text}: {group.example}" if group.example else text
+
+
+def of_constant(use: Use, text: str | None = None) -> str:
+    """Return how reasons name a node's constant exponent or slopes, or those of a text."""
+    return f"{'with slopes' if use.is_prelu else 'to the power'} of {text or use.second.text}"
 
 
 def _not_its_own(use: Use, group: Group) -> str | None:
