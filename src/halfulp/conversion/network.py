@@ -277,13 +277,12 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     version = openvino().__version__.partition("-")[0]
     differences: list[str] = []
     reasons = vacuous(expected)
-    unconverted: Mapping[str, Array] | None = None
+    unconverted = cache(partial(_unconverted, before, network.file, inputs))
     for name, right in expected.items():
         (away, own), (_, theirs) = (apart(right, answer.get(name)) for answer in answers)
         line = f"output {name!r} in openvino {version}: {own} with halfulp's operators, {theirs} with its own"
         if away > _TOLERANCE:
-            unconverted = _unconverted(before, network.file, inputs) if unconverted is None else unconverted
-            away, there = apart(unconverted.get(name), answers[0].get(name))
+            away, there = apart(unconverted().get(name), answers[0].get(name))
             line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
         (notes if away <= _TOLERANCE else differences).append(line)
     told_by = (right for name, right in expected.items() if name not in reasons)

@@ -572,11 +572,8 @@ class _Nodes:
         Always False for a Pow or PRelu.
         """
         old_node, new_node = self._old[name], self._new[name]
-        if (
-            node.function is not None
-            or any(map(is_ours, all_nodes([node])))
-            or new_node.op_type in SUPPORTED_OPS
-        ):
+        is_own = any(map(is_ours, all_nodes([node]))) or new_node.op_type in SUPPORTED_OPS
+        if node.function is not None or is_own:
             return False
         if old_node.op_type != new_node.op_type:
             schema: Any = schema_in_force("", node.type, self._opset)
