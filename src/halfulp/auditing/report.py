@@ -18,14 +18,14 @@ from halfulp.auditing.findings import Finding, ModelReport, NodeReport, Summary,
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
-from halfulp.errors import Printed
+from halfulp.errors import Printed, count_of
 from halfulp.installed import version_of
 from halfulp.models.graph import listed
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
 _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
-_MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are counted
+_MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are count_of
 
 _VERDICTS = {
     "clause": "invalid",
@@ -112,7 +112,7 @@ class AuditReport(Printed):
     def _counts(self) -> list[str]:
         nodes = sum(len(model.nodes) for model in self.models)
         counts = {"model": len(self.models), "node": nodes, "finding": len(self.findings)}
-        return [_count(number, noun) for noun, number in counts.items()]
+        return [count_of(number, noun) for noun, number in counts.items()]
 
 
 # --- as JSON -------------------------------------------------------------------------------------
@@ -187,10 +187,6 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
     yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _answers(model: ModelReport) -> Iterator[Part]:
     """Give a model's name and a line for each runtime."""
     if model.error is not None:
@@ -199,7 +195,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
     else:
-        yield f"{model.file}: {_count(len(model.nodes), 'node')}", ""
+        yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
         if not model.targets and not LOADERS[model.format]:
             yield "  no runtime judged: none of those measured loads such files", ""
         yield from (("  ", str(summary)) for summary in model.summaries)
@@ -208,7 +204,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
     if model.unread:
         yield "  ", f"not looked into: {_listed(model.unread)}"
     if model.norms:
-        short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
+        short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
         yield "  ", told
 
@@ -217,10 +213,10 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-    parts = [f"data ({_count(data.samples, 'sample')}): {nodes_seen}"]
+    nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
+    parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
     if nodes > len(seen):
-        left = _count(nodes - len(seen), "node")
+        left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
     costly = max(seen, key=lambda each: each.costs or 0, default=None)
     if costly is not None and costly.costs:

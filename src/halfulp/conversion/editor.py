@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, count_of
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
@@ -53,8 +53,7 @@ class Change:
 
 def counted(changes: Sequence[Change], noun: str = "change") -> str:
     """Return how many of these are changes, in words."""
-    count = sum(not change.is_notice for change in changes)
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return count_of(sum(not change.is_notice for change in changes), noun)
 
 
 class NoExactForm(UnsupportedError):

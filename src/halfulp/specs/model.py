@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from halfulp.errors import SpecError, UnsupportedError
+from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
 from halfulp.specs.tensor import Shape, TensorType, tensor_type
 from halfulp.types import TYPES, type_name
@@ -230,9 +230,9 @@ class OpVersion:
 
     def _check(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> TensorType:
         if len(operands) != len(self.inputs):
-            message = f"{self.name} takes {_count(len(self.inputs), 'input')}"
+            message = f"{self.name} takes {count_of(len(self.inputs), 'input')}"
             expected = ", ".join(port.name for port in self.inputs)
-            raise self.error("inputs", message, expected=expected, got=_count(len(operands), "input"))
+            raise self.error("inputs", message, expected=expected, got=count_of(len(operands), "input"))
         bound = self._bind_types(operands)
         if self.limits is not None:
             self._check_limits(self.limits, operands)
@@ -313,10 +313,6 @@ class OpVersion:
 def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
     """Return a later version of an operator: the previous one with the changes of its document."""
     return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _static(operand: TensorType) -> tuple[int, ...]:
