@@ -121,9 +121,8 @@ def _is_default(attribute: AttributeProto, default: object) -> bool:
 
 def check_attributes(node: NodeProto, opset: int) -> None:
     """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
-    known = _defaults(node.op_type, opset)
     for attribute in node.attribute:
-        if attribute.name not in known and not plain_domain(node.domain):
+        if attribute.name not in _defaults(node.op_type, opset) and not plain_domain(node.domain):
             raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
 
 
@@ -178,7 +177,7 @@ def check_types(node: NodeProto, edit: Editor) -> None:
             formal = formals[min(index, len(formals) - 1)]
             if not name or formal.type_str not in allowed:
                 continue
-            value = edit.value_info.value(name)
+            value = edit.value(name)
             if value.kind != "tensor":
                 spelled = None if value.kind == "undeclared" else f"{value.kind}(...)"
                 fits = any(kind.startswith(value.kind) for kind in allowed[formal.type_str])
@@ -361,11 +360,9 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         alone.input[index] = short.setdefault(name, f"i{index}")
         if short[name] != f"i{index}":
             continue
-        tensor = edit.value_info.tensor(name, or_default=True)
+        tensor = edit.tensor(name, or_default=True)
         array = (
-            None
-            if tensor is None or math.prod(tensor.dims) > _SMALL
-            else edit.value_info.array(name, or_default=True)
+            None if tensor is None or math.prod(tensor.dims) > _SMALL else edit.array(name, or_default=True)
         )
         if array is not None:
             graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
@@ -408,5 +405,5 @@ def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
 
 
 def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:
-    value = edit.value_info.value(name)
+    value = edit.value(name)
     return declaration(short, value.type if value.kind == "tensor" else None, value.shape)

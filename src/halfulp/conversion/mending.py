@@ -28,8 +28,8 @@ from halfulp.conversion.editor import (
 )
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.targets import lost
-from halfulp.conversion.walk import check_node
-from halfulp.errors import HalfulpError, SpecError
+from halfulp.conversion.walk import breach
+from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
@@ -92,7 +92,7 @@ class Mender:
         if self._choices.of_node:
             self._choices.found |= self._choices.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, self._opset), None
-        broken = _breach(node, self._opset, edit)
+        broken = breach(node, self._opset, edit.value_info, output=False)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
         if broken is not None:
@@ -107,7 +107,7 @@ class Mender:
             self._place(new, row, axis, edit)
         elif broken is None:
             return edit.keep(node)
-        still = _breach(new, max(self._opset, int(row.version)), edit)
+        still = breach(new, max(self._opset, int(row.version)), edit.value_info, output=False)
         if still is not None:
             raise NoExactForm(_sentence(still))
         if back is None:
@@ -123,7 +123,7 @@ class Mender:
             The version that takes them: a newer one where the model's opset is to be raised. The type that the result
             is to be cast back to, if X goes through another one.
         """
-        x, y = (edit.value_info.value(name).type for name in node.input)
+        x, y = (edit.value(name).type for name in node.input)
         if x is None or y is None or _takes(row, x, y):
             return row, None
         bases, others = (row.type_variables[port.type] for port in row.inputs)
@@ -138,13 +138,13 @@ class Mender:
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
-        array = edit.value_info.array(node.input[1])
+        array = edit.array(node.input[1])
         if x in bases and array is not None and any(edit.retype(node, kind, second) for kind in wanted):
             return row, None
-        base = edit.value_info.array(node.input[0])
+        base = edit.array(node.input[0])
         if one_type and y in bases and base is not None and array is None:
             held = exactly_as(base, y)
-            if held is not None and edit.value_info.value(node.output[0]).type in (None, x, y):
+            if held is not None and edit.value(node.output[0]).type in (None, x, y):
                 edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
                 node.input[0] = edit.constant(held, "base")
                 return row, None
@@ -200,7 +200,7 @@ class Mender:
         Raises:
             NoExactForm: the slope does not fit X, and several dims may be meant, or none has as many elements.
         """
-        x, slope = (edit.value_info.value(name) for name in node.input)
+        x, slope = (edit.value(name) for name in node.input)
         asked, size = self._asked(node, edit), _size(slope)
         if not _fits(node, row, edit):
             assert x.shape is not None
@@ -242,7 +242,7 @@ class Mender:
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
-        x, slope = (edit.value_info.value(name) for name in node.input)
+        x, slope = (edit.value(name) for name in node.input)
         size = _size(slope)
         assert size is not None
         rank = None if x.shape is None else len(x.shape)
@@ -308,7 +308,7 @@ def _legacy_attributes(node: NodeProto, edit: Editor) -> None:
     if y == node.input[1]:
         edit.note(f"{named} is dropped: opset 7 removed it")
         return
-    shape = _text(edit.value_info.value(y).shape)
+    shape = _text(edit.value(y).shape)
     edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
     node.input[1] = y
 
@@ -356,7 +356,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
 
 def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     """Whether the shapes of the operands go together in a version."""
-    x, y = (edit.value_info.value(name).shape for name in node.input)
+    x, y = (edit.value(name).shape for name in node.input)
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     try:
         row.broadcasting.infer(x, y, given)
@@ -371,7 +371,7 @@ def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit
     Raises:
         NoExactForm: several dims may be meant, or none has as many elements.
     """
-    x, slope = (edit.value_info.value(name) for name in node.input)
+    x, slope = (edit.value(name) for name in node.input)
     assert x.shape is not None
     size = _size(slope)
     shapes = f"X: {x}, slope: {slope}"
@@ -419,7 +419,7 @@ def _size(slope: Value) -> int | None:
 
 def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes differ."""
-    x, y = (edit.value_info.value(name) for name in node.input)
+    x, y = (edit.value(name) for name in node.input)
     given = {a.name: a.i for a in node.attribute}
     tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
     if "axis" not in given and x.shape is not None and y.shape is not None:
@@ -455,26 +455,18 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
 
 def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
     """Return a value in another shape; a constant is stored in it."""
-    tensor = edit.value_info.tensor(name)
+    tensor = edit.tensor(name)
     if tensor is not None:
         held = deepcopy(tensor)
         held.dims[:] = shape
         return edit.constant_tensor(held, "reshaped")
-    value = Value("", edit.value_info.value(name).type, shape)
+    value = Value("", edit.value(name).type, shape)
     if edit.opset >= 5:
         return edit.add("Reshape", [name, edit.constant(np.array(shape, np.int64), "shape")], value)
     return edit.add("Reshape", [name], value, shape=list(shape))
 
 
 # --- shared helpers -------------------------------------------------------------------------------
-
-
-def _breach(node: NodeProto, opset: int, edit: Editor) -> SpecError | None:
-    try:
-        check_node(node, opset, edit.value_info, output=False)
-    except SpecError as error:
-        return error
-    return None
 
 
 def _sentence(error: HalfulpError) -> str:

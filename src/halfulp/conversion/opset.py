@@ -7,6 +7,7 @@ opset imports of other domains, references to external data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import onnx
@@ -39,9 +40,15 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
-    for owner, here in walk.owners:
-        for source, target in _steps(owner, here, opset):
-            _step(walk, owner, source, target)
+    for owner, own in walk.owners:
+        kinds: set[str] = set()
+        by = 1 if opset > own else -1
+        for here in range(own, opset, by):
+            kinds = kinds or {node.op_type for node in every_node(owner)}
+            if any(fallback.changes(kind, here, here + by) for kind in kinds):
+                _step(walk, owner, here, here + by)
+            if walk.is_changed:
+                kinds.clear()  # the new nodes may be of others
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     changes = finish(walk)
@@ -97,20 +104,20 @@ def opset_of(model: ModelProto, file: str) -> int:
         UnsupportedError: it imports none.
     """
     opset = default_opset(model.opset_import)
-    if opset is None and model.ir_version < _OLDEST_IR:
-        return 1
-    if opset is None:
+    if opset is None and model.ir_version >= _OLDEST_IR:
         raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
-    return opset
+    return 1 if opset is None else opset
 
 
 def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
+    """Convert the nodes whose operators differ between two opsets."""
+
     def rewrite(node: NodeProto, edit: Editor) -> None:
         node, made = fallback.trimmed(node, here, there), len(edit.nodes)
         try:
             move(edit, node)
         except NoExactForm:
-            held = edit.value_info.tensor(node.output[0]) if len(node.output) == 1 else None
+            held = edit.tensor(node.output[0]) if len(node.output) == 1 else None
             if held is None:
                 raise
             del edit.nodes[made:]
@@ -137,25 +144,11 @@ def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
             if there > here or not fallback.by_body(node, here, edit, move):
                 raise
 
-    walk.rewrite(
-        owner,
-        there,
-        lambda node: fallback.changes(node.op_type, here, there),
-        rewrite,
-        f"opset {there}",
-        collect=True,
-    )
+    @cache
+    def changes(op_type: str) -> bool:
+        return fallback.changes(op_type, here, there)
 
-
-def _steps(owner: Owner, opset: int, target: int) -> Iterator[tuple[int, int]]:
-    """Yield the steps on the way in which an operator changes; the caller takes each before the next one is sought."""
-    by = 1 if target > opset else -1
-    kinds: set[str] = set()
-    for here in range(opset, target, by):
-        kinds = kinds or {node.op_type for node in every_node(owner)}
-        if any(fallback.changes(kind, here, here + by) for kind in kinds):
-            yield here, here + by
-            kinds.clear()
+    walk.rewrite(owner, there, lambda node: changes(node.op_type), rewrite, collect=True)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:

@@ -73,7 +73,7 @@ def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
             def rewrite(node: NodeProto, edit: Editor) -> None:
                 if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
                     return
-                kind = edit.value_info.value(node.input[0]).type
+                kind = edit.value(node.input[0]).type
                 why = "no products, roots and reciprocals give this power"
                 if kind is None:
                     why = "the type of its base is not known"
@@ -100,7 +100,7 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
         why: the reason that the change gives.
         most: the greatest exponent.
     """
-    value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
+    value, exponent = edit.value(node.input[0]), exponent_of(node, edit)
     is_int = "int" in (value.type or "")
     least = 1 if value.type is None else 0 if is_int else -most
     parts = 4 if least < 0 else 1  # an integer has no root
@@ -149,8 +149,8 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
     """Add ``Exp(Y * Log(X))`` for a power of floats, or many products; tell whether it has such a form."""
     if expand_pow(node, edit, most=_MOST_APPROXIMATELY):  # of a negative base, too
         return True
-    x, y = (edit.value_info.value(name) for name in node.input)
-    base, exponent = map(edit.value_info.array, node.input)
+    x, y = (edit.value(name) for name in node.input)
+    base, exponent = map(edit.array, node.input)
     if x.type is None or y.type is None or "float" not in x.type or edit.opset < 7:
         return False
     if base is not None and not (base > 0).all():
@@ -164,9 +164,7 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
         second = edit.constant(exponent.astype(float).astype(kind), "exponent")
     elif y.type != x.type:
         second = edit.cast(second, x.type)
-    product = edit.add(
-        "Mul", [second, logarithm], Value("", x.type, edit.value_info.value(node.output[0]).shape)
-    )
+    product = edit.add("Mul", [second, logarithm], Value("", x.type, edit.value(node.output[0]).shape))
     edit.add("Exp", [product], output=node.output[0], like=node)
     differs = "off by some |Y * Log(X)| units in the last place"
     if base is None:
@@ -177,11 +175,11 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
 
 def exponent_of(node: NodeProto, edit: Editor) -> float | None:
     """Return the exponent of a Pow if one constant is that of all elements, and leaves X's shape; None otherwise."""
-    x, result = (edit.value_info.value(name).shape for name in (node.input[0], node.output[0]))
-    array, maker = edit.value_info.array(node.input[1]), edit.maker(node.input[1])
+    x, result = (edit.value(name).shape for name in (node.input[0], node.output[0]))
+    array, maker = edit.array(node.input[1]), edit.maker(node.input[1])
     rank = 0 if array is None else array.ndim
     if array is None and maker is not None and maker.op_type == "Expand":
-        array, rank = edit.value_info.array(maker.input[0]), _UNKNOWN_RANK
+        array, rank = edit.array(maker.input[0]), _UNKNOWN_RANK
     elif array is None and maker is not None and maker.op_type == "ConstantOfShape":
         array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
         rank = _UNKNOWN_RANK
@@ -214,7 +212,7 @@ def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
 
 def _fold_pow(node: NodeProto, edit: Editor) -> None:
     """Add a Pow if it has the same bits as the node; add any other node unchanged."""
-    x = edit.value_info.value(node.input[0])
+    x = edit.value(node.input[0])
     row_takes = x.type in ("float16", "float32", "float64") or (
         edit.opset >= 12 and x.type in ("int32", "int64")
     )
@@ -244,7 +242,7 @@ def _is_never_negative(name: str, edit: Editor) -> bool:
         exponent = exponent_of(maker, edit)
         return exponent is not None and exponent % 2 == 0
     if maker.op_type == "Add":
-        others = [(edit.value_info.array(a), b) for a, b in (maker.input, maker.input[::-1])]
+        others = [(edit.array(a), b) for a, b in (maker.input, maker.input[::-1])]
         return any(
             array is not None and bool((array > 0).all()) and _is_never_negative(b, edit)
             for array, b in others
@@ -267,7 +265,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
     """
     x, slope = node.input
-    value = edit.value_info.value(x)
+    value = edit.value(x)
     kind = value.type or edit.type_of(slope)  # the two have one type
     reason = why and f": {why}"
     if kind.startswith("uint"):
@@ -275,14 +273,14 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         edit.add("Identity", [x], output=node.output[0], like=node)
         return True
     if edit.opset < _OLDEST_WHERE:
-        kept, differs = edit.value_info.array(slope), _SUMS
+        kept, differs = edit.array(slope), _SUMS
         if kept is None or not np.isfinite(kept).all():
             differs += "; " + _NOT_FINITE.format("gives")
         edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs)
         below = edit.add("Neg", [edit.add("Relu", [edit.add("Neg", [x], value)], value)], value)
         attributes: dict[str, Any] = {}
         if edit.opset < 7:
-            held = edit.value_info.value(slope)
+            held = edit.value(slope)
             if len(value.shape or ()) > 1 and len(held.shape or ()) == 1 and not is_one(held):
                 attributes = {"axis": 1, "broadcast": 1}  # one for each channel
             else:
@@ -316,7 +314,7 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
         del edit.nodes[added:]
         return edit.keep(node)
     edit.drop(*found.nodes)
-    is_int = "int" in (edit.value_info.value(found.x).type or "")
+    is_int = "int" in (edit.value(found.x).type or "")
     edit.note(f"{found.form} becomes PRelu", None if is_int else found.differs)
     edit.add("PRelu", [found.x, found.slope], output=node.output[0], like=node)
     return None
@@ -335,7 +333,7 @@ def _is_zero(name: str, x: str, edit: Editor) -> bool:
     like = edit.maker(name)
     if like is not None and like.op_type == "CastLike":
         name = like.input[0]
-    array, shape = edit.value_info.array(name), edit.value_info.value(x).shape
+    array, shape = edit.array(name), edit.value(x).shape
     return array is not None and array.size == 1 and array.ndim <= len(shape or ()) and not array.any()
 
 
@@ -373,7 +371,7 @@ def _of_where(node: NodeProto, edit: Editor) -> _Found | None:
     form = f"Where(X {sign} 0, ...)"
     if sign in ("<", ">="):
         return _Found(x, slope, nodes, f"{form}, PRelu's function body," if sign == "<" else form)
-    held = edit.value_info.array(slope)
+    held = edit.array(slope)
     if held is not None and np.isfinite(held).all() and not np.signbit(held).any():
         return _Found(x, slope, nodes, form)  # if X is a zero, the product is that zero
     return _unless_infinite(x, slope, nodes, form, edit)
@@ -398,7 +396,7 @@ def _unless_infinite(
     x: str, slope: str, nodes: list[NodeProto], form: str, edit: Editor, more: str = ""
 ) -> _Found | None:
     """Return a form; None if a slope is infinite. For an unknown slope, a note tells of NaN."""
-    held = edit.value_info.array(slope)
+    held = edit.array(slope)
     if held is None:
         more = f"; {_NOT_FINITE.format('gave')}{more}"
     return (
@@ -424,20 +422,20 @@ class _Part:
         """Return scale and factors as one value, if that needs no rounding."""
         scale, rest = self.scale, list[str]()
         for name in self.factors:
-            array = edit.value_info.array(name)
+            array = edit.array(name)
             if array is not None and array.size == 1 and abs(frexp(array.item())[0]) == 0.5:
                 scale *= array.item()
                 self.nodes += filter(None, [_maker(name, edit, "Neg")])
             else:
                 rest.append(name)
-        kind = edit.value_info.value(self.x).type
+        kind = edit.value(self.x).type
         if len(rest) > 1 or kind is None:
             return None
-        held = edit.value_info.array(rest[0]) if rest else np.ones((), dtype_named(kind))
+        held = edit.array(rest[0]) if rest else np.ones((), dtype_named(kind))
         if rest and scale == 1:
             return rest[0]
         if held is None:
-            return edit.add("Neg", rest, edit.value_info.value(rest[0])) if scale == -1 else None
+            return edit.add("Neg", rest, edit.value(rest[0])) if scale == -1 else None
         self.nodes += filter(None, [_maker(rest[0], edit, "Neg") if rest else None])
         with np.errstate(all="ignore"):
             made = (held * held.dtype.type(scale)).astype(held.dtype)
@@ -486,7 +484,7 @@ def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
     for x, name in (node.input, node.input[::-1]) if len(node.input) == 2 else ():
         product = _maker(name, edit, "Mul")
         slope = None if product is None else _factor(product, x)
-        held = None if slope is None else edit.value_info.array(slope)
+        held = None if slope is None else edit.array(slope)
         if (
             product is not None
             and slope is not None
@@ -499,7 +497,7 @@ def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
 
 
 def _of_leaky_relu(node: NodeProto, edit: Editor) -> _Found | None:
-    kind = edit.value_info.value(node.input[0]).type
+    kind = edit.value(node.input[0]).type
     if kind is None:
         return None
     given = next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01)
@@ -524,7 +522,7 @@ _FORMS: dict[str, Callable[[NodeProto, Editor], _Found | None]] = {
 
 def _fits(x: str, slope: str, edit: Editor) -> bool:
     """Tell whether a PRelu of this opset takes these two operands for all sizes of their unknown dims."""
-    a, b = edit.value_info.value(x), edit.value_info.value(slope)
+    a, b = edit.value(x), edit.value(slope)
     if a.type not in in_force("onnx", "PRelu", edit.opset).type_variables["T"] or b.shape is None:
         return False
     if a.shape is None:

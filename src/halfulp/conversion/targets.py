@@ -251,7 +251,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_mixed = is_float(y) and not is_float(x)
     if x not in target.bases or (
-        target.widens_base and (is_mixed or widens_base(x, y, edit.value_info.array(node.input[1])))
+        target.widens_base and (is_mixed or widens_base(x, y, edit.array(node.input[1])))
     ):
         base, between = wider(x, target)
     exponents = target.exponents if edit.opset >= 12 else ()
@@ -267,8 +267,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         )
         new.input[0] = edit.cast(node.input[0], base)
         return edit.keep_cast(new, base, x)
-    shape = edit.value_info.value(node.input[0]).shape
-    unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
+    shape = edit.value(node.input[0]).shape
+    unlike = departs(target, TensorType(x, shape), y, edit.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays unchanged", unlike)
     elif target.widens_base and x in target.unlike:
@@ -347,7 +347,7 @@ def lost(kind: str) -> str:
 
 
 def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
-    if target.pads_slope and edit.value_info.value(node.input[0]).shape == ():
+    if target.pads_slope and edit.value(node.input[0]).shape == ():
         return _vector_prelu(node, edit, target)
     if "PRelu" in target.spelled:
         expand_prelu(node, edit, target.spelled["PRelu"])
@@ -383,7 +383,7 @@ def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     edit.note("X and the slope, scalars, get rank 1, and Y loses it")
     vector = remade(node, [edit.unsqueeze(name, [0]) for name in node.input])
     vector.output[0] = edit.new_name("vector")
-    edit.value_info.types[vector.output[0]] = edit.value_info.value(vector.input[0])
+    edit.value_info.types[vector.output[0]] = edit.value(vector.input[0])
     _prelu(vector, edit, target)
     edit.squeeze(vector.output[0], [0], output=node.output[0])
 
@@ -391,7 +391,7 @@ def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
 def _padded(node: NodeProto, edit: Editor) -> str:
     """Return the slope with X's rank: the target would read one of rank 1 as one value per channel."""
     given: str = node.input[1]
-    x, slope = edit.value_info.value(node.input[0]), edit.value_info.value(given)
+    x, slope = edit.value(node.input[0]), edit.value(given)
     if slope.shape is None or len(slope.shape) > 1 or (is_one(slope) and slope.shape):
         return given
     if not slope.shape:
@@ -406,7 +406,7 @@ def _padded(node: NodeProto, edit: Editor) -> str:
         return given
     name = edit.unsqueeze(given, range(len(x.shape) - 1))
     edit.note(
-        f"the slope gets the shape {list(edit.value_info.value(name).shape or ())}:"
+        f"the slope gets the shape {list(edit.value(name).shape or ())}:"
         " OpenVINO reads one of rank 1 per channel"
     )
     return name
