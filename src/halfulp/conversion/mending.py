@@ -13,9 +13,8 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -110,9 +109,7 @@ class Mender:
         still = breach(new, max(self._opset, int(row.version)), edit.value_info, output=False)
         if still is not None:
             raise NoExactForm(_sentence(still))
-        if back is None:
-            return edit.keep(new)
-        return edit.keep_cast(new, edit.type_of(new.input[0]), back)
+        return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
 
@@ -172,25 +169,14 @@ class Mender:
             row = in_force("onnx", node.op_type, opset)
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
-                why = (
-                    "its exponent is an input with a default; "
-                    if edit.value_info.is_default(node.input[1])
-                    else ""
-                )
-                edit.note(
-                    f"{why}stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
-                )
+                said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
+                has_default = edit.value_info.is_default(node.input[1])
+                edit.note(f"its exponent is an input with a default; {said}" if has_default else said)
                 self._choices.opset = max(self._choices.opset, opset)
                 return row
         return None
 
     # --- slopes -----------------------------------------------------------------------------------
-
-    def _asked(self, node: NodeProto, edit: Editor) -> str | int | None:
-        of_node = self._choices.of_node
-        return next(
-            (of_node[name] for name in (node.name, edit.label) if name in of_node), self._choices.slopes
-        )
 
     def _axis(self, node: NodeProto, row: OpVersion, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
@@ -201,7 +187,8 @@ class Mender:
             NoExactForm: the slope does not fit X, and several dims may be meant, or none has as many elements.
         """
         x, slope = (edit.value(name) for name in node.input)
-        asked, size = self._asked(node, edit), _size(slope)
+        of_node, size = self._choices.of_node, _size(slope)
+        asked = of_node.get(node.name, of_node.get(edit.label, self._choices.slopes))
         if not _fits(node, row, edit):
             assert x.shape is not None
             return _dim_of_slope(node, row, asked, edit) - max(len(x.shape), 1)
@@ -255,7 +242,7 @@ class Mender:
         key = (node.input[1], shape)
         if key not in self._reshaped:
             in_place = self._choices.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
-            self._reshaped[key] = node.input[1] if in_place else _reshaped(*key, edit)
+            self._reshaped[key] = node.input[1] if in_place else edit.reshape(*key)
         node.input[1] = self._reshaped[key]
         dim = axis if rank is None else axis + rank
         along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
@@ -283,34 +270,38 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
     known = {attribute.name for attribute in row.attributes}
     gone = {a.name for a in node.attribute} - known
-    if node.op_type == "Pow" and gone & {"axis", "broadcast"}:
-        _legacy_attributes(node, edit)
+    legacy = {a.name: a.i for a in node.attribute if a.name in gone & {"axis", "broadcast"}}
+    if node.op_type == "Pow" and legacy:
+        _legacy_attributes(node, legacy, edit)
     if "consumed_inputs" in gone:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
     if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
         raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
-    kept = [a for a in node.attribute if a.name in known]
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    _set_attributes(node, [a for a in node.attribute if a.name in known])
 
 
-def _legacy_attributes(node: NodeProto, edit: Editor) -> None:
+def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> None:
     """Put Y where ``axis`` puts it by the rules before opset 7."""
-    given = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
     named = " and ".join(f"{name}={value}" for name, value in given.items())
+    y = node.input[1]
     try:
         y = legacy_operand(node, {**given, "broadcast": 1}, edit)
-    except HalfulpError as error:
-        if isinstance(error, NoExactForm):
-            raise
-        y = node.input[1]  # its shape may be right by NumPy's rules
+    except NoExactForm:
+        raise
+    except HalfulpError:  # its shape may be right by NumPy's rules
+        pass
     if y == node.input[1]:
         edit.note(f"{named} is dropped: opset 7 removed it")
         return
     shape = _text(edit.value(y).shape)
     edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
     node.input[1] = y
+
+
+def _set_attributes(node: NodeProto, attributes: list[AttributeProto]) -> None:
+    del node.attribute[:]
+    node.attribute.extend(attributes)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -358,11 +349,10 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     """Whether the shapes of the operands go together in a version."""
     x, y = (edit.value(name).shape for name in node.input)
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    try:
+    with suppress(Mismatch):
         row.broadcasting.infer(x, y, given)
-    except Mismatch:
-        return False
-    return True
+        return True
+    return False
 
 
 def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int:
@@ -373,32 +363,30 @@ def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit
     """
     x, slope = (edit.value(name) for name in node.input)
     assert x.shape is not None
-    size = _size(slope)
+    size, dims = _size(slope), x.shape
     shapes = f"X: {x}, slope: {slope}"
     if size == 1:
-        return max(len(x.shape) - 1, 0)
+        return max(len(dims) - 1, 0)
     if size is None:
         raise NoExactForm(f"the slope is not one of a single dim, and does not fit X; {shapes}")
     if asked is not None:
-        axis = _dim_asked(asked, len(x.shape))
-        if x.shape[axis] == size or not isinstance(x.shape[axis], int):
+        axis = _dim_asked(asked, len(dims))
+        if dims[axis] == size or not isinstance(dims[axis], int):
             return axis
         if isinstance(asked, int):
             raise NoExactForm(f"dim {axis} of X does not have the slope's {size} elements; {shapes}")
-    fits = [axis for axis, dim in enumerate(x.shape) if axis and (dim == size or not isinstance(dim, int))]
-    if 1 in fits and (x.shape[1] == size or len(fits) == 1):
-        return 1
-    certain = [axis for axis in fits if x.shape[axis] == size]
-    if len(fits) == 1:
+    fits = [axis for axis, dim in enumerate(dims) if axis and (dim == size or not isinstance(dim, int))]
+    if len(fits) == 1 or (1 in fits and dims[1] == size):
         return fits[0]
-    name = node.name or edit.label
-    if not fits and x.shape[:1] == (size,):
-        choice = f"--slopes {shlex.quote(f'{name}=0')} takes it"
-        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {choice}")
-    if not fits:
+    if not fits and dims[:1] != (size,):
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
-    options = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits)
-    raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {options} takes one")
+    certain = [axis for axis in fits if dims[axis] == size]
+    name = node.name or edit.label
+    options = [f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0]]
+    if not fits:
+        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
+    choice = " or ".join(options)
+    raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {choice} takes one")
 
 
 def _dim_asked(asked: str | int, rank: int) -> int:
@@ -424,11 +412,8 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
     if "axis" not in given and x.shape is not None and y.shape is not None:
         starts = range(len(x.shape) - len(y.shape) + 1)
-        tried += [
-            {**given, "broadcast": 1, "axis": axis}
-            for axis in starts
-            if x.shape[axis : axis + len(y.shape)] == y.shape
-        ]
+        fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
+        tried += [{**tried[0], "axis": axis} for axis in fits]
     fitting = []
     for attributes in tried:
         with suppress(Mismatch):
@@ -440,30 +425,17 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         axes = " or ".join(f"axis={attributes['axis']}" for attributes in fitting)
         raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {axes}, and nothing says which is meant")
     if fitting:
-        del node.attribute[:]
-        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in fitting[0].items())
-        added = " and ".join(f"{name}={fitting[0][name]}" for name in fitting[0] if name not in given)
+        attributes = fitting[0]
+        added = " and ".join(f"{name}={attributes[name]}" for name in attributes if name not in given)
         edit.note(f"gets {added or 'broadcast=1'}: X and Y differ in shape")
-        return
-    with suppress(Mismatch):
-        NUMPY.infer(x.shape, y.shape, {})
+    else:
+        try:
+            NUMPY.infer(x.shape, y.shape, {})
+        except Mismatch:
+            return
         node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
-        del node.attribute[:]
-        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
-
-
-def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
-    """Return a value in another shape; a constant is stored in it."""
-    tensor = edit.tensor(name)
-    if tensor is not None:
-        held = deepcopy(tensor)
-        held.dims[:] = shape
-        return edit.constant_tensor(held, "reshaped")
-    value = Value("", edit.value(name).type, shape)
-    if edit.opset >= 5:
-        return edit.add("Reshape", [name, edit.constant(np.array(shape, np.int64), "shape")], value)
-    return edit.add("Reshape", [name], value, shape=list(shape))
+    _set_attributes(node, [onnx.helper.make_attribute(name, value) for name, value in attributes.items()])
 
 
 # --- shared helpers -------------------------------------------------------------------------------

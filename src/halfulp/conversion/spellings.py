@@ -36,7 +36,7 @@ HowPow = Literal["expand", "logarithms", "fold"]
 _MOST = 16  # larger exponents are not expanded into products
 _MOST_APPROXIMATELY = 1024  # by --pow logarithms
 _WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
-_FOLDED = ("Mul", "Sqrt", "Reciprocal")
+_FOLDED = {"Mul": 2, "Sqrt": 0.5, "Reciprocal": -1}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
 
@@ -66,25 +66,25 @@ def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
         raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
     opset_of(walk.model, walk.file)
     expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
-    kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
+    kinds, rewrite = {"Pow": (tuple(_FOLDED), _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
+
+    def expanded(node: NodeProto, edit: Editor) -> None:
+        if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
+            return
+        kind = edit.value(node.input[0]).type
+        why = "no products, roots and reciprocals give this power"
+        if kind is None:
+            why = "the type of its base is not known"
+        elif how == "expand" and "float" in kind:
+            why += "; --pow logarithms computes it approximately"
+        edit.note("stays unchanged", why, is_notice=True)
+        edit.keep(node)
+
+    if how != "fold":
+        kinds, rewrite = (operator,), expanded
     for owner, opset in walk.owners:
-        if how != "fold":
-
-            def rewrite(node: NodeProto, edit: Editor) -> None:
-                if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
-                    return
-                kind = edit.value(node.input[0]).type
-                why = "no products, roots and reciprocals give this power"
-                if kind is None:
-                    why = "the type of its base is not known"
-                elif how == "expand" and "float" in kind:
-                    why += "; --pow logarithms computes it approximately"
-                edit.note("stays unchanged", why, is_notice=True)
-                edit.keep(node)
-
-            walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
-        elif opset >= 7:  # in older opsets, the operands' shapes must be equal
-            walk.rewrite(owner, opset, lambda node: node.op_type in kinds, fold, f"opset {opset}")
+        if how != "fold" or opset >= 7:  # in older opsets, the operands' shapes must be equal
+            walk.rewrite(owner, opset, lambda node: node.op_type in kinds, rewrite)
     return finish(walk)
 
 
@@ -126,12 +126,8 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
 def _at_special(exponent: float, steps: Recipe) -> list[str]:
     """Say where a recipe differs from the power at zeros and infinities."""
     x = np.array([-0.0, -np.inf, 0.0, np.inf])
-    compute: dict[str, Callable[..., Array]] = {
-        "Mul": np.multiply,
-        "Sqrt": np.sqrt,
-        "Reciprocal": np.reciprocal,
-    }
     values = [x]
+    compute = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
     with np.errstate(all="ignore"):
         for op_type, operands in steps:
             values.append(compute[op_type](*(values[each] for each in operands)))
@@ -153,13 +149,13 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
     base, exponent = map(edit.array, node.input)
     if x.type is None or y.type is None or "float" not in x.type or edit.opset < 7:
         return False
-    if base is not None and not (base > 0).all():
-        return False
-    logarithm, second, kind = "", node.input[1], dtype_named(x.type)
+    second, kind = node.input[1], dtype_named(x.type)
     if base is None:
         logarithm = edit.add("Log", [node.input[0]], x)
-    else:
+    elif (base > 0).all():
         logarithm = edit.constant(np.log(base.astype(float)).astype(kind), "logarithm")
+    else:
+        return False
     if exponent is not None:
         second = edit.constant(exponent.astype(float).astype(kind), "exponent")
     elif y.type != x.type:
@@ -212,20 +208,17 @@ def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
 
 def _fold_pow(node: NodeProto, edit: Editor) -> None:
     """Add a Pow if it has the same bits as the node; add any other node unchanged."""
-    x = edit.value(node.input[0])
-    row_takes = x.type in ("float16", "float32", "float64") or (
-        edit.opset >= 12 and x.type in ("int32", "int64")
+    kind = edit.value(node.input[0]).type
+    is_power = (
+        node.op_type == "Reciprocal"
+        or (node.op_type == "Mul" and node.input[0] == node.input[1])
+        or (node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit))
     )
-    exponent: float | None = None
-    if node.op_type == "Mul" and node.input[0] == node.input[1]:
-        exponent = 2
-    elif node.op_type == "Reciprocal":
-        exponent = -1
-    elif node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit):
-        exponent = 0.5
-    if exponent is None or not row_takes:
+    kinds = ("float16", "float32", "float64", *("int32", "int64")[: 2 * (edit.opset >= 12)])
+    if not is_power or kind not in kinds:
         return edit.keep(node)
-    made: Array = np.array(exponent).astype(dtype_named(str(x.type)))
+    exponent = _FOLDED[node.op_type]
+    made: Array = np.array(exponent).astype(dtype_named(kind))
     edit.note(f"becomes x^{exponent:g}")
     edit.add("Pow", [node.input[0], edit.constant(made, "exponent")], output=node.output[0], like=node)
     return None
@@ -323,9 +316,8 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
 def _maker(name: str, edit: Editor, *op_types: str) -> NodeProto | None:
     """Return the ONNX node that makes a value, if it has one reader and one of these operators."""
     node = edit.maker(name)
-    if node is None or node.op_type not in op_types or plain_domain(node.domain) or edit.reads[name] > 1:
-        return None
-    return node
+    is_wanted = node is not None and node.op_type in op_types and not plain_domain(node.domain)
+    return node if is_wanted and edit.reads[name] <= 1 else None
 
 
 def _is_zero(name: str, x: str, edit: Editor) -> bool:
@@ -374,7 +366,7 @@ def _of_where(node: NodeProto, edit: Editor) -> _Found | None:
     held = edit.array(slope)
     if held is not None and np.isfinite(held).all() and not np.signbit(held).any():
         return _Found(x, slope, nodes, form)  # if X is a zero, the product is that zero
-    return _unless_infinite(x, slope, nodes, form, edit)
+    return _unless_infinite(_Found(x, slope, nodes, form, _SUMS), edit)
 
 
 def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
@@ -388,22 +380,19 @@ def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
         if slope is not None:
             signs = "-" if node.op_type == "Sub" else "+"
             form = f"Relu(X) {signs} {below.form}"
-            return _unless_infinite(relu.x, slope, relu.nodes + below.nodes, form, edit, below.differs)
+            found = _Found(relu.x, slope, relu.nodes + below.nodes, form, _SUMS)
+            return _unless_infinite(found, edit, below.differs)
     return None
 
 
-def _unless_infinite(
-    x: str, slope: str, nodes: list[NodeProto], form: str, edit: Editor, more: str = ""
-) -> _Found | None:
+def _unless_infinite(found: _Found, edit: Editor, more: str = "") -> _Found | None:
     """Return a form; None if a slope is infinite. For an unknown slope, a note tells of NaN."""
-    held = edit.array(slope)
+    held = edit.array(found.slope)
     if held is None:
         more = f"; {_NOT_FINITE.format('gave')}{more}"
-    return (
-        None
-        if held is not None and not np.isfinite(held).all()
-        else _Found(x, slope, nodes, form, _SUMS + more)
-    )
+    elif not np.isfinite(held).all():
+        return None
+    return found._replace(differs=f"{found.differs}{more}")
 
 
 @dataclass
@@ -459,14 +448,14 @@ def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
                     part.form = f"slope * {part.form}"
                 return part
         return None
-    x, kind, nodes = node.input[0], node.op_type, [node]
+    x, kind = node.input[0], node.op_type
     if kind in ("Max", "Min"):
         beside = _beside_zero(node, edit) if len(node.input) == 2 else None
         if beside is None:
             return None
         x = beside
     if kind == "Min":
-        return _Part(x, True, 1, "min(X, 0)", nodes)
+        return _Part(x, True, 1, "min(X, 0)", [node])
     if kind == "Sub":
         absolute = _maker(node.input[1], edit, "Abs")
         if absolute is None or absolute.input[0] != x:
@@ -476,7 +465,7 @@ def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
     negated = _maker(x, edit, "Neg")
     if negated is not None:
         return _Part(negated.input[0], True, -1, "Relu(-X)", [negated, node])
-    return _Part(x, False, 1, "Relu(X)", nodes)
+    return _Part(x, False, 1, "Relu(X)", [node])
 
 
 def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
@@ -485,14 +474,10 @@ def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
         product = _maker(name, edit, "Mul")
         slope = None if product is None else _factor(product, x)
         held = None if slope is None else edit.array(slope)
-        if (
-            product is not None
-            and slope is not None
-            and held is not None
-            and ((held >= 0) & (held <= 1)).all()
-        ):
-            differs = "; at +inf a slope of 0 gave NaN" if not held.all() else ""
-            return _Found(x, slope, [product], "Max(X, slope * X)", _SIGN_OF_NAN + differs)
+        if product is None or slope is None or held is None or not ((held >= 0) & (held <= 1)).all():
+            continue
+        differs = "; at +inf a slope of 0 gave NaN" if not held.all() else ""
+        return _Found(x, slope, [product], "Max(X, slope * X)", _SIGN_OF_NAN + differs)
     return None
 
 
@@ -500,12 +485,10 @@ def _of_leaky_relu(node: NodeProto, edit: Editor) -> _Found | None:
     kind = edit.value(node.input[0]).type
     if kind is None:
         return None
-    given = next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01)
-    slope = np.float32(given).astype(dtype_named(kind))
-    differs = "" if float(slope) == float(np.float32(given)) else f"; alpha is rounded to {kind}"
-    return _Found(
-        node.input[0], edit.constant(np.array(slope), "slope"), [], "LeakyRelu", _SIGN_OF_NAN + differs
-    )
+    alpha = np.float32(next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01))
+    slope = np.array(alpha.astype(dtype_named(kind)))
+    differs = _SIGN_OF_NAN + (f"; alpha is rounded to {kind}" if float(slope) != float(alpha) else "")
+    return _Found(node.input[0], edit.constant(slope, "slope"), [], "LeakyRelu", differs)
 
 
 _COMPARISONS = {"Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}

@@ -291,13 +291,13 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
     axis, shape = _attribute(node, "axis", 1), edit.value(node.input[0]).shape
     if axis == -1 or (shape is not None and axis == len(shape) - 1):
         edit.add("Hardmax", node.input, output=node.output[0], like=node, axis=axis)
-        return None
+        return
     edit.note("X is flattened before it and gets its shape back after it")
     dims = edit.add("Shape", [node.input[0]])
     flat = edit.add("Flatten", [node.input[0]], axis=axis)
     middle = edit.add("Hardmax", [flat], like=node, axis=-1)
     edit.add("Reshape", [middle, dims], output=node.output[0])
-    return None
+    return
 
 
 # --- others, one opset down -----------------------------------------------------------------------
