@@ -104,10 +104,7 @@ class Editor:
         self._replaced = NodeProto()
 
     def start(self, node: NodeProto, label: Callable[[], str] | None) -> None:
-        """Set the node that is being replaced. New values and changes are named after it.
-
-        A node that the conversion itself made has no label, and changes to it are not reported.
-        """
+        """Set the node that is being replaced. One without a label is the conversion's own, and not reported."""
         self._label = label
         self._replaced = node
 
@@ -332,11 +329,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
 
 
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
-    """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and how.
-
-    Raises:
-        NoExactForm: the shapes are not known well enough, or one would be repeated too often.
-    """
+    """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and the attributes for it."""
     x, y = edit.value(x_name), edit.value(y_name)
     if x.shape is not None and x.shape == y.shape and all(dim is not None for dim in x.shape):
         return x_name, y_name, {}

@@ -58,11 +58,7 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
-    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is.
-
-    Raises:
-        NoExactForm: a type that the node works on does not exist there.
-    """
+    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
     if not _says_the_same(node.op_type, opset, edit.opset):
         return False
     if edit.opset < opset:
@@ -223,14 +219,7 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
     """Add the onnx package's function body of a node's operator; tell whether there is one.
 
-    Args:
-        node: of an operator that ``edit.opset`` lacks, or has in another version.
-        opset: that of the node.
-        edit: where to add.
-        move: adds a node of ``opset`` in the form that it has in ``edit.opset``.
-
-    Raises:
-        NoExactForm: a node of the body has no exact form there.
+    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
     """
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     by_types = set(schema.context_dependent_function_opset_versions)
@@ -239,9 +228,8 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         return False
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
-    given = _names(call)
-    defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
-    call.attribute.extend(default for default in defaults if default.name)
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
+    call.attribute.extend([default for default in defaults if default.name])
     types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
     kinds = [kind.SerializeToString() for kind in types]
     try:
@@ -340,10 +328,7 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
 
 @lru_cache(maxsize=1024)
 def _converted(op_type: str, model: bytes, to: int) -> bytes:
-    """Return the model in another opset.
-
-    It is cached: setting up the converter takes longer than the conversion.
-    """
+    """Return the model in another opset; cached, because setting up the converter takes longer than the conversion."""
     try:
         return bytes(_CONVERTER.convert_version(model, to))
     except (RuntimeError, ValueError) as error:

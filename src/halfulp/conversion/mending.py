@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto
+from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -43,8 +43,8 @@ _MOST_DIMS = 64
 
 
 @dataclass
-class Choices:
-    """How to read ambiguous nodes, and the readings so far.
+class Mender:
+    """Mends the nodes of a model.
 
     Attributes:
         slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None if not given.
@@ -65,33 +65,21 @@ class Choices:
     per_channel: set[int] = field(default_factory=set)
     doubtful: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
-
-
-class Mender:
-    """Mends the nodes of graphs that are of one opset."""
-
-    def __init__(self, choices: Choices, opset: int) -> None:
-        self._choices = choices
-        self._opset = opset
-        self._owner: GraphProto | FunctionProto | None = None
-        # Reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
-        self._reshaped: dict[tuple[str, Dims], str] = {}
-        self._inputs: dict[str, ValueInfoProto] = {}
+    _edit: Editor | None = None
+    # Reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
+    _reshaped: dict[tuple[str, Dims], str] = field(default_factory=dict)
+    _inputs: dict[str, ValueInfoProto] = field(default_factory=dict)
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
-        """Add a node, mended if it breaks a clause.
-
-        Raises:
-            NoExactForm: it can have several meanings, or none.
-        """
-        if self._owner is not edit.owner:
-            self._owner, self._reshaped = edit.owner, {}
+        """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
+        if self._edit is not edit:
+            self._edit, self._reshaped = edit, {}
             is_graph = isinstance(edit.owner, GraphProto)
             self._inputs = {info.name: info for info in edit.owner.input} if is_graph else {}
-        if self._choices.of_node:
-            self._choices.found |= self._choices.of_node.keys() & {node.name, edit.label}
-        row, back = in_force("onnx", node.op_type, self._opset), None
-        broken = breach(node, self._opset, edit.value_info, output=False)
+        if self.of_node:
+            self.found |= self.of_node.keys() & {node.name, edit.label}
+        row, back = in_force("onnx", node.op_type, edit.opset), None
+        broken = breach(node, edit.opset, edit.value_info, output=False)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
         if broken is not None:
@@ -106,7 +94,7 @@ class Mender:
             self._place(new, row, axis, edit)
         elif broken is None:
             return edit.keep(node)
-        still = breach(new, max(self._opset, int(row.version)), edit.value_info, output=False)
+        still = breach(new, max(edit.opset, int(row.version)), edit.value_info, output=False)
         if still is not None:
             raise NoExactForm(_sentence(still))
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
@@ -114,12 +102,7 @@ class Mender:
     # --- types ------------------------------------------------------------------------------------
 
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
-        """Cast the operands to types that the operator takes together.
-
-        Returns:
-            The version that takes them: a newer one where the model's opset is to be raised. The type that the result
-            is to be cast back to, if X goes through another one.
-        """
+        """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = (edit.value(name).type for name in node.input)
         if x is None or y is None or _takes(row, x, y):
             return row, None
@@ -163,16 +146,16 @@ class Mender:
 
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
         """Return the oldest newer version that takes these types, and note that the model needs its opset."""
-        if not self._choices.may_raise:
+        if not self.may_raise:
             return None
-        for opset in range(self._opset + 1, NEWEST + 1):
+        for opset in range(edit.opset + 1, NEWEST + 1):
             row = in_force("onnx", node.op_type, opset)
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
                 said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
                 has_default = edit.value_info.is_default(node.input[1])
                 edit.note(f"its exponent is an input with a default; {said}" if has_default else said)
-                self._choices.opset = max(self._choices.opset, opset)
+                self.opset = max(self.opset, opset)
                 return row
         return None
 
@@ -182,13 +165,10 @@ class Mender:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
 
         A valid slope that may be meant otherwise is noted.
-
-        Raises:
-            NoExactForm: the slope does not fit X, and several dims may be meant, or none has as many elements.
         """
         x, slope = (edit.value(name) for name in node.input)
-        of_node, size = self._choices.of_node, _size(slope)
-        asked = of_node.get(node.name, of_node.get(edit.label, self._choices.slopes))
+        of_node, size = self.of_node, _size(slope)
+        asked = of_node.get(node.name, of_node.get(edit.label, self.slopes))
         if not _fits(node, row, edit):
             assert x.shape is not None
             return _dim_of_slope(node, row, asked, edit) - max(len(x.shape), 1)
@@ -203,8 +183,8 @@ class Mender:
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
-            if asked == "channel" and len(self._choices.per_channel) == 1:
-                return 1 - min(self._choices.per_channel)  # the rank at the model's other slopes
+            if asked == "channel" and len(self.per_channel) == 1:
+                return 1 - min(self.per_channel)  # the rank at the model's other slopes
             name = shlex.quote(f"{node.name or edit.label}=-3")
             doubt = f"X must have {size} elements in its last dim, and its shape is not known"
             choice = (
@@ -224,7 +204,7 @@ class Mender:
             if channels != size and here == size:
                 return None
             doubt = f"it goes along dim {rank + now} of X, {_text(x.shape)}, and may be meant for dim 1, the channels"
-        self._choices.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
+        self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
         return None
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
@@ -241,7 +221,7 @@ class Mender:
             shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
-            in_place = self._choices.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
+            in_place = self.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
             self._reshaped[key] = node.input[1] if in_place else edit.reshape(*key)
         node.input[1] = self._reshaped[key]
         dim = axis if rank is None else axis + rank
@@ -249,7 +229,7 @@ class Mender:
         was, now = _text(slope.shape), _text(shape)
         edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
         if rank is not None and is_channel and size != 1:
-            self._choices.per_channel.add(rank)
+            self.per_channel.add(rank)
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
         """Change the shape of an input of this graph and its default; tell whether the value is an input."""
@@ -356,11 +336,7 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
 
 
 def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int:
-    """Return the dim of X that a slope lies along, if the slope's own shape does not fit.
-
-    Raises:
-        NoExactForm: several dims may be meant, or none has as many elements.
-    """
+    """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
     x, slope = (edit.value(name) for name in node.input)
     assert x.shape is not None
     size, dims = _size(slope), x.shape

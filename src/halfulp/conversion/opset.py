@@ -75,16 +75,7 @@ def _refuse(walk: Walk, opset: int, before: int) -> None:
 
 
 def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
-    """Inline a model's functions, and return the changes.
-
-    Args:
-        model: one that the front end accepts; changed in place.
-        file: its name in messages.
-        folder: where its external data lies.
-
-    Raises:
-        UnsupportedError: a function is of another opset than the model, and has no exact form in the model's.
-    """
+    """Inline a model's functions in place, converted to the model's opset, and return the changes."""
     if not model.functions:
         return []
     changes = drop_unreached(model, file)
@@ -98,11 +89,7 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
 
 
 def opset_of(model: ModelProto, file: str) -> int:
-    """Return the version that a model imports of ONNX's own operators.
-
-    Raises:
-        UnsupportedError: it imports none.
-    """
+    """Return the version that a model imports of ONNX's own operators; raise UnsupportedError if it imports none."""
     opset = default_opset(model.opset_import)
     if opset is None and model.ir_version >= _OLDEST_IR:
         raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
@@ -213,13 +200,8 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
     needed = dict(_needed(model))
     least = max([wanted, *needed])
     if least >= had:
-        return [
-            Change(
-                file,
-                f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}",
-                is_notice=True,
-            )
-        ]
+        why = f"{needed[max(needed)]} came with IR version {max(needed)}"
+        return [Change(file, f"IR version {had} stays: {why}", is_notice=True)]
     model.ir_version = least
     why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
     if least < _IR_OF_METADATA and any(node.metadata_props for node in every_node(model.graph)):

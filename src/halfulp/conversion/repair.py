@@ -18,7 +18,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remade
-from halfulp.conversion.mending import Choices, Mender
+from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
@@ -49,7 +49,7 @@ class Left:
 
     Attributes:
         node: the node, as messages name it.
-        why: the error or the doubt, with the choices.
+        why: the error or the doubt, with the mender.
         valid: whether it breaks no clause.
     """
 
@@ -182,25 +182,15 @@ def repair(
 def repaired(
     source: ModelProto, file: str, folder: Path | None, slopes: Slopes | None = None
 ) -> tuple[ModelProto, list[Change], list[Left]]:
-    """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left.
-
-    Args:
-        source: the model, which is not changed.
-        file: its name in messages.
-        folder: where its external data lies.
-        slopes: as for :func:`repair`.
-
-    Raises:
-        ModelError, UnsupportedError, HalfulpError: as :func:`repair` does.
-    """
-    choices = _choices(slopes)
+    """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
+    mender = _mender(slopes)
     readable, told = _correct_inputs(source, file)
     error = _check_rest(readable, file, folder)
-    new, changes, left = _repaired(readable, file, folder, choices)
+    new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
         apart = deepcopy(readable)
         if copied := separate(apart, file):
-            new, changes, left = _repaired(apart, file, folder, _choices(slopes))
+            new, changes, left = _repaired(apart, file, folder, _mender(slopes))
             changes = [*copied, *changes]
             breach = _breach_of_a_call(new, file, folder)
         if breach is not None and all(each.valid for each in left):
@@ -211,19 +201,14 @@ def repaired(
     return new, changes, left
 
 
-def _choices(slopes: Slopes | None) -> Choices:
-    """Return the choices of a caller.
-
-    Raises:
-        HalfulpError: one is neither ``channel`` nor ``last`` nor an integer.
-    """
-    of_node, for_all = (slopes, None) if isinstance(slopes, Mapping) else ({}, slopes)
-    for where in (*of_node.values(), *(() if for_all is None else (for_all,))):
+def _mender(slopes: Slopes | None) -> Mender:
+    """Return what mends a model by a caller's choices, each of which must be ``channel``, ``last`` or an integer."""
+    given = slopes if isinstance(slopes, Mapping) else {} if slopes is None else {None: slopes}
+    for where in given.values():
         if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
-            raise HalfulpError(
-                "no such dim for slopes", expected="channel, last or an integer", got=repr(where)[:80]
-            )
-    return Choices(for_all, of_node)
+            expected = "channel, last or an integer"
+            raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
+    return Mender(None, slopes) if isinstance(slopes, Mapping) else Mender(slopes)
 
 
 def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoProto, TensorProto | None]]:
@@ -274,38 +259,36 @@ def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpErr
 
 
 def _repaired(
-    source: ModelProto, file: str, folder: Path | None, choices: Choices
+    source: ModelProto, file: str, folder: Path | None, mender: Mender
 ) -> tuple[ModelProto, list[Change], list[Left]]:
     new = deepcopy(source)
-    choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
+    mender.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _store_constants(walk)
-    _mend(walk, choices)
-    if choices.per_channel and choices.doubtful and choices.slopes in (None, "channel"):
+    _mend(walk, mender)
+    if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
-        choices.slopes = "channel"
-        choices.doubtful.clear()
-        _mend(walk, choices)
+        mender.slopes = "channel"
+        mender.doubtful.clear()
+        _mend(walk, mender)
     mended = walk.told()
-    if unknown := sorted(choices.of_node.keys() - choices.found):
+    if unknown := sorted(mender.of_node.keys() - mender.found):
         expected = "a node's name, or the node as halfulp repair names it"
         raise HalfulpError(f"{file}: slopes: no Pow or PRelu {unknown[0]!r}", expected=expected)
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
-    left += [Left(name, why, valid=True) for name, why in choices.doubtful.items()]
+    left += [Left(name, why, valid=True) for name, why in mender.doubtful.items()]
     if mended:
         mended += finish(walk)
-    raised: list[Change] = []
-    if choices.opset > opset_of(new, file):
+    if mender.opset > opset_of(new, file):
         try:
-            to_opset(Walk(new, file, folder), choices.opset)
+            to_opset(Walk(new, file, folder), mender.opset)
         except UnsupportedError:
-            again = Choices(choices.slopes, choices.of_node, may_raise=False)
+            again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
-        raised = [Change(file, f"becomes one of opset {choices.opset}")]
-    corrected += _correct_declarations(new, file, shapes=True)
-    changes = [*mended, *raised, *corrected]
+        mended.append(Change(file, f"becomes one of opset {mender.opset}"))
+    changes = [*mended, *corrected, *_correct_declarations(new, file, shapes=True)]
     if not changes:
         return source, [], left
     changes = [*unreached, *changes]
@@ -314,9 +297,9 @@ def _repaired(
     return new, changes, left
 
 
-def _mend(walk: Walk, choices: Choices) -> None:
+def _mend(walk: Walk, mender: Mender) -> None:
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, Mender(choices, opset).mend, collect=True)
+        walk.rewrite(owner, opset, is_ours, mender.mend, collect=True)
 
 
 def _store_constants(walk: Walk) -> None:

@@ -92,14 +92,7 @@ def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
 
 
 def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOST) -> bool:
-    """Add nodes that compute a power with a constant exponent without Pow; tell whether such a form exists.
-
-    Args:
-        node: the Pow.
-        edit: where to add.
-        why: the reason that the change gives.
-        most: the greatest exponent.
-    """
+    """Add nodes that compute a power with a constant exponent, at most ``most``; tell whether such a form exists."""
     value, exponent = edit.value(node.input[0]), exponent_of(node, edit)
     is_int = "int" in (value.type or "")
     least = 1 if value.type is None else 0 if is_int else -most
@@ -247,16 +240,7 @@ def _is_never_negative(name: str, edit: Editor) -> bool:
 
 
 def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
-    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or a sum before opset 9.
-
-    Args:
-        node: the PRelu.
-        edit: where to add.
-        why: the reason that the change gives.
-
-    Raises:
-        NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
-    """
+    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or a sum before opset 9."""
     x, slope = node.input
     value = edit.value(x)
     kind = value.type or edit.type_of(slope)  # the two have one type

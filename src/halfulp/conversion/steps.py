@@ -309,11 +309,7 @@ def _attribute(node: NodeProto, name: str, default: Any) -> Any:
 
 
 def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float | None = None) -> Array:
-    """Return the constant that an input is, or the default where it is absent.
-
-    Raises:
-        NoExactForm: it is known only when the model runs.
-    """
+    """Return the constant that an input is, or the default where it is absent."""
     if len(node.input) <= index or not node.input[index]:
         if default is None:
             raise NoExactForm(f"its input {index} is absent")

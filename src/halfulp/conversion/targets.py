@@ -269,13 +269,9 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
 
 
 def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
-    """Return how a power that a target takes departs from the specification; None if it does not.
+    """Return how a power departs from the specification in a target that takes it; None if it does not.
 
-    Args:
-        target: the target.
-        base: its type and shape.
-        y: the exponent's type.
-        constant: the exponent's values, if it is a constant.
+    ``y`` is the exponent's type, and ``constant`` its values if they are known.
     """
     x = base.type
     if x in target.unlike:
@@ -295,12 +291,7 @@ def departs(target: Target, base: TensorType, y: str, constant: Array | None) ->
 
 
 def widens_base(x: str, y: str, exponent: Array | None) -> bool:
-    """Return whether a base is cast to float32 because its own type would round a floating exponent.
-
-    Args:
-        x, y: the types of base and exponent.
-        exponent: its values, if it is a constant.
-    """
+    """Return whether a base of type x is cast to float32 because x would round a floating exponent of type y."""
     is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
     return is_float(y) and x != "float32" and not is_held
 

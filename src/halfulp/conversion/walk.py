@@ -244,10 +244,9 @@ def drop_unreached(model: ModelProto, file: str) -> list[Change]:
 
 
 def separate(model: ModelProto, file: str) -> list[Change]:
-    """Give the calls of a function with other types or shapes a copy of it; return the changes.
+    """Give the calls of a function of Pow or PRelu with other types or shapes a copy of it; return the changes.
 
-    Only functions with a Pow or PRelu are copied, and not without end: each of a chain of functions may call the next
-    one twice.
+    Each of a chain of functions may call the next one twice. So the number of copies is limited.
     """
     changes: list[Change] = []
     before = -1
@@ -314,14 +313,7 @@ def check_clauses(walk: Walk) -> Walk:
 
 
 def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True) -> SpecError | None:
-    """Return the error if a Pow or PRelu breaks a clause of its own version for all inputs.
-
-    Args:
-        node: the node.
-        opset: the version of ONNX's own operators that is in force.
-        known: the types and shapes of its operands.
-        output: whether the known type and shape of its output are compared, too.
-    """
+    """Return the error if a Pow or PRelu breaks a clause of its version for all inputs."""
     attributes: tuple[tuple[str, Hashable], ...] = ()
     if node.attribute:
         if any(attribute.ref_attr_name for attribute in node.attribute):
