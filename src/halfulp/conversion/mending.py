@@ -34,7 +34,7 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.specs.tensor import Shape
+from halfulp.specs.tensor import Shape, format_shape
 from halfulp.types import TYPES
 
 Dims = tuple[int, ...]
@@ -422,8 +422,6 @@ def _sentence(error: HalfulpError) -> str:
 
 
 def _text(shape: Shape) -> str:
-    if shape is None:
-        return "[...]"
     # Shape inference invents names for unknown dims.
-    known = ["?" if dim is None or str(dim).startswith("unk__") else dim for dim in shape]
-    return str(known).replace("'", "")
+    known = (None if str(dim).startswith("unk__") else dim for dim in shape or ())
+    return format_shape(None if shape is None else tuple(known))

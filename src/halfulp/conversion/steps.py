@@ -120,7 +120,7 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
     lacks = f"every {y}; a power in a wider type would be rounded twice"
     if edit.tensor(node.input[1]) is not None:
         lacks = "the constant's value"
-    raise NoExactForm(f"before opset 12 the exponent has the base's type, and {x} does not hold {lacks}")
+    raise _before(edit, f"the exponent has the base's type, and {x} does not hold {lacks}")
 
 
 def _integer_pow(node: NodeProto, edit: Editor) -> None:
@@ -268,7 +268,7 @@ def _constant_12_11(node: NodeProto, edit: Editor) -> None:
     if given in ("value", "sparse_value"):
         return edit.keep(node)
     if tensor is None:
-        raise NoExactForm("before opset 12 a Constant holds a tensor only, and this one is not a tensor")
+        raise _before(edit, "a Constant holds a tensor only, and this one is not a tensor")
     edit.add("Constant", [], output=node.output[0], like=node, value=tensor)
     return None
 
@@ -280,7 +280,7 @@ def _constant_9_8(node: NodeProto, edit: Editor) -> None:
     if tensor is None or edit.value(node.output[0]).type in _FLOATS:
         return edit.keep(node)
     if not isinstance(edit.owner, GraphProto):
-        raise NoExactForm("before opset 9 a Constant holds floats only, and a function has no initializers")
+        raise _before(edit, "a Constant holds floats only, and a function has no initializers")
     edit.constant_tensor(tensor, "", name=node.output[0])
     return None
 
@@ -316,11 +316,14 @@ def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float 
         return np.asarray(default)
     array = edit.array(node.input[index])
     if array is None:
-        raise NoExactForm(
-            f"before opset {edit.opset + 1} {node.op_type} says {node.input[index]!r} in an attribute,"
-            " and it is not a constant"
+        raise _before(
+            edit, f"{node.op_type} says {node.input[index]!r} in an attribute, and it is not a constant"
         )
     return array
+
+
+def _before(edit: Editor, lacks: str) -> NoExactForm:
+    return NoExactForm(f"before opset {edit.opset + 1} {lacks}")
 
 
 def _number(node: NodeProto, index: int, edit: Editor, default: float | None = None) -> float:
@@ -335,9 +338,7 @@ def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
     """Return axes counted from the first dim of a value; raises NoExactForm where its rank is needed and not known."""
     axes, shape = [int(axis) for axis in axes], edit.value(name).shape
     if shape is None and min(axes, default=0) < 0:
-        raise NoExactForm(
-            f"before opset {edit.opset + 1} axes count from the first dim, and the rank of {name!r} is not known"
-        )
+        raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
     return [axis if axis >= 0 else axis % len(shape or ()) for axis in axes]
 
 
@@ -347,7 +348,7 @@ def _size_of_dim(node: NodeProto, edit: Editor, why: str) -> int:
     shape = edit.value(node.input[0]).shape
     size = None if shape is None else shape[axis]
     if not isinstance(size, int):
-        raise NoExactForm(f"before opset {edit.opset + 1} {why}, and the dim's size is not known")
+        raise _before(edit, f"{why}, and the dim's size is not known")
     return size
 
 
@@ -407,7 +408,7 @@ def _pad_11_10(node: NodeProto, edit: Editor) -> None:
     pads = _constant(node, 1, edit).tolist()
     value = _number(node, 2, edit, 0)
     if value != np.float32(value):
-        raise NoExactForm("before opset 11 Pad has its value as a float32, which does not hold it")
+        raise _before(edit, "Pad has its value as a float32, which does not hold it")
     _same(remade(node, node.input[:1], pads=pads, value=value), edit)
 
 
@@ -447,7 +448,7 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
     """An index does not count from the end before opset 11."""
     indices = edit.array(node.input[1])
     if indices is None:
-        raise NoExactForm("before opset 11 Gather takes no negative index, and these are not constants")
+        raise _before(edit, "Gather takes no negative index, and these are not constants")
     new = remade(node)
     if (indices < 0).any():
         size = _size_of_dim(node, edit, "Gather takes no negative index")
@@ -480,7 +481,7 @@ def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
 def _slice_11_10(node: NodeProto, edit: Editor) -> None:
     """Axes count from the first dim, steps go forward."""
     if (_constant(node, 4, edit, 1) < 1).any():
-        raise NoExactForm("before opset 11 Slice goes forward only")
+        raise _before(edit, "Slice goes forward only")
     new = remade(node)
     if len(node.input) > 3 and node.input[3]:
         given = _constant(node, 3, edit)
@@ -506,7 +507,7 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> None:
     limits = np.finfo(kind)
     least, greatest = _number(node, 1, edit, float(limits.min)), _number(node, 2, edit, float(limits.max))
     if not (_in_float32(least) and _in_float32(greatest)):
-        raise NoExactForm("before opset 11 Clip has its bounds as float32, which does not hold them")
+        raise _before(edit, "Clip has its bounds as float32, which does not hold them")
     _same(remade(node, node.input[:1], min=least, max=greatest), edit)
 
 
@@ -514,9 +515,7 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> None:
 def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
     """One scale for all: a scale along an axis came with opset 13."""
     if edit.value(node.input[1]).shape != ():
-        raise NoExactForm(
-            f"before opset 13 {node.op_type} has one scale for all, and its own may be along an axis"
-        )
+        raise _before(edit, f"{node.op_type} has one scale for all, and its own may be along an axis")
     _same(remade(node, None, {"axis"}), edit)
 
 
@@ -536,9 +535,7 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
     """It applies to one axis; in older opsets, to all dims from that axis on."""
     axis, x = _attribute(node, "axis", -1), edit.value(node.input[0])
     if axis != -1 and not x.shape:
-        raise NoExactForm(
-            f"before opset 13 {node.op_type} goes along all dims from its axis on, and the rank is not known"
-        )
+        raise _before(edit, f"{node.op_type} goes along all dims from its axis on, and the rank is not known")
     rank = len(x.shape or ())
     if axis == -1 or axis % rank == rank - 1:
         return _same(remade(node, node.input[:1], axis=axis), edit)
@@ -553,7 +550,7 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
 def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
     """Outside of training it has one output, and its meaning is the same."""
     if _attribute(node, "training_mode", 0) or any(node.output[1:]):
-        raise NoExactForm("before opset 14 BatchNormalization has no training_mode")
+        raise _before(edit, "BatchNormalization has no training_mode")
     new = remade(node, None, {"training_mode"})
     del new.output[1:]
     _same(new, edit)
@@ -564,7 +561,7 @@ def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
     """Two of its modes have other names, and it takes images only."""
     shape = edit.value(node.input[0]).shape
     if shape is None or len(shape) != 4:
-        raise NoExactForm("before opset 20 GridSample takes inputs of rank 4 only")
+        raise _before(edit, "GridSample takes inputs of rank 4 only")
     mode = _attribute(node, "mode", b"linear")
     renamed = {b"linear": b"bilinear", b"cubic": b"bicubic"}.get(mode, mode)
     _same(remade(node, mode=renamed), edit)
@@ -573,7 +570,7 @@ def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
 @_step(16, 15, "RoiAlign")
 def _roi_align_16_15(node: NodeProto, edit: Editor) -> None:
     if _attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"output_half_pixel":
-        raise NoExactForm("before opset 16 RoiAlign has output_half_pixel as its only mode")
+        raise _before(edit, "RoiAlign has output_half_pixel as its only mode")
     _same(remade(node, None, {"coordinate_transformation_mode"}), edit)
 
 
@@ -589,7 +586,7 @@ def _gemm_11_10(node: NodeProto, edit: Editor) -> None:
 @_step(12, 11, "Dropout")
 def _dropout_12_11(node: NodeProto, edit: Editor) -> None:
     if _constant(node, 2, edit, 0).any():
-        raise NoExactForm("before opset 12 a model says from outside whether Dropout trains")
+        raise _before(edit, "a model says from outside whether Dropout trains")
     _same(remade(node, node.input[:1], {"seed"}, ratio=_number(node, 1, edit, 0.5)), edit)
 
 
@@ -601,9 +598,7 @@ def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
         x = edit.value(node.input[0])
         channels, block = (x.shape or (None, None))[1], _attribute(node, "blocksize", 1)
         if not isinstance(channels, int):
-            raise NoExactForm(
-                "before opset 11 DepthToSpace has no mode CRD, and the number of channels is not known"
-            )
+            raise _before(edit, "DepthToSpace has no mode CRD, and the number of channels is not known")
         order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
         edit.note("its mode CRD becomes another order of X's channels")
         new.input[0] = edit.add("Gather", [node.input[0], edit.constant(order, "order")], x, axis=1)
@@ -631,17 +626,15 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
     for name, (default, only) in said.items():
         given = _attribute(node, name, default)
         if given != only and only is not None:
-            raise NoExactForm(f"before opset 11 Resize has no {name} {given.decode()}, only {only.decode()}")
+            raise _before(edit, f"Resize has no {name} {given.decode()}, only {only.decode()}")
     if mode == b"cubic":
-        raise NoExactForm("before opset 11 Resize has no mode cubic")
+        raise _before(edit, "Resize has no mode cubic")
     scales = node.input[2]
     if len(node.input) > 3 and node.input[3]:
         sizes, shape = _constant(node, 3, edit), edit.value(node.input[0]).shape
         dims = [dim for dim in shape or () if isinstance(dim, int) and dim]
         if len(dims) < len(sizes) or (sizes % dims).any():
-            raise NoExactForm(
-                "before opset 11 Resize goes by scales, and its sizes are not multiples of X's dims"
-            )
+            raise _before(edit, "Resize goes by scales, and its sizes are not multiples of X's dims")
         scales = edit.constant((sizes // dims).astype(np.float32), "scales")
     new = remade(node, node.input[:1], {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
     new.input.append(scales)
@@ -652,7 +645,7 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
 def _resize_10_9(node: NodeProto, edit: Editor) -> None:
     """Upsample is equivalent for scales of at least 1."""
     if (_constant(node, 1, edit) < 1).any():
-        raise NoExactForm("before opset 10 Resize does not exist, and Upsample makes nothing smaller")
+        raise _before(edit, "Resize does not exist, and Upsample makes nothing smaller")
     new = remade(node, node.input[:2])
     new.op_type = "Upsample"
     edit.note("becomes Upsample")
@@ -662,7 +655,7 @@ def _resize_10_9(node: NodeProto, edit: Editor) -> None:
 @_step(11, 10, "TopK")
 def _topk_11_10(node: NodeProto, edit: Editor) -> None:
     if not _attribute(node, "largest", 1):
-        raise NoExactForm("before opset 11 TopK takes the largest only")
+        raise _before(edit, "TopK takes the largest only")
     _axis_11_10(remade(node, node.input[:2], {"largest", "sorted"}), edit)
 
 

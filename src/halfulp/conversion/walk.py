@@ -37,6 +37,7 @@ from halfulp.specs.tensor import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
+_Task = tuple[int, Wanted, Rewrite, str, bool]
 
 _MOST_COPIES = 256  # of functions, for calls with other types
 
@@ -135,7 +136,8 @@ class Walk:
         for _, each in graphs(self.model.graph) if useless else ():
             assert isinstance(each, GraphProto)
             _drop_constants(each, useless)
-            _drop_initializers(each, useless - {info.name for info in each.input})
+            unread = useless - {info.name for info in each.input}
+            _drop(each.initializer, lambda tensor, unread=unread: tensor.name in unread)
         return not made <= useless
 
     @cached_property
@@ -180,13 +182,7 @@ class Walk:
             nodes = (node for node in graph.node if node.attribute)
             todo += [(inner_path(path, n, name), inner, known) for n in nodes for name, inner in subgraphs(n)]
 
-    def _walk(
-        self,
-        owner: Owner,
-        outer: ValueInfo | None,
-        path: str,
-        task: tuple[int, Wanted, Rewrite, str, bool],
-    ) -> None:
+    def _walk(self, owner: Owner, outer: ValueInfo | None, path: str, task: _Task) -> None:
         opset, wanted, rewrite, where, collect = task
         known = self._known(owner, outer, path)
         edit = Editor(owner, known, self._names, opset)
@@ -194,11 +190,8 @@ class Walk:
         for node in owner.node:
             for attribute, graph in subgraphs(node) if node.attribute else ():
                 self._walk(graph, known, inner_path(path, node, attribute), task)
-            if (
-                not wanted(node)
-                or plain_domain(node.domain)
-                or not self.refused.keys().isdisjoint(node.output)
-            ):
+            is_wanted = wanted(node) and not plain_domain(node.domain)
+            if not is_wanted or not self.refused.keys().isdisjoint(node.output):
                 edit.nodes.append(node)
                 continue
             made = len(edit.nodes)
@@ -273,10 +266,6 @@ def separate(model: ModelProto, file: str) -> list[Change]:
 
 def _drop_constants(owner: Owner, useless: set[str]) -> None:
     _drop(owner.node, lambda node: node.op_type == "Constant" and set(node.output) <= useless)
-
-
-def _drop_initializers(graph: GraphProto, useless: set[str]) -> None:
-    _drop(graph.initializer, lambda tensor: tensor.name in useless)
 
 
 def _drop(parts: Any, is_useless: Callable[[Any], bool]) -> None:
