@@ -120,7 +120,7 @@ class Walk:
             return self._walk(owner, None, "", task)
         before = set(read_names(owner))
         self._walk(owner, None, root(owner), task)
-        return _drop_constants(owner, before - set(read_names(owner)))
+        return _drop(owner.node, before - set(read_names(owner)))
 
     @property
     def is_changed(self) -> bool:
@@ -135,9 +135,8 @@ class Walk:
         useless = (self._read | made) - set(read_names(self.model.graph))
         for _, each in graphs(self.model.graph) if useless else ():
             assert isinstance(each, GraphProto)
-            _drop_constants(each, useless)
-            unread = useless - {info.name for info in each.input}
-            _drop(each.initializer, lambda tensor, unread=unread: tensor.name in unread)
+            _drop(each.node, useless)
+            _drop(each.initializer, useless - {info.name for info in each.input})
         return not made <= useless
 
     @cached_property
@@ -264,12 +263,14 @@ def separate(model: ModelProto, file: str) -> list[Change]:
     return changes
 
 
-def _drop_constants(owner: Owner, useless: set[str]) -> None:
-    _drop(owner.node, lambda node: node.op_type == "Constant" and set(node.output) <= useless)
+def _drop(parts: Any, useless: set[str]) -> None:
+    """Drop initializers or Constant nodes. To delete them one by one would move all behind it each time."""
 
+    def is_useless(part: Any) -> bool:
+        if isinstance(part, NodeProto):
+            return part.op_type == "Constant" and set(part.output) <= useless
+        return part.name in useless
 
-def _drop(parts: Any, is_useless: Callable[[Any], bool]) -> None:
-    """Drop messages of a list. To delete them one by one would move all behind it each time."""
     parts.sort(key=is_useless)  # stable, and copies nothing
     del parts[sum(not is_useless(part) for part in parts) :]
 
