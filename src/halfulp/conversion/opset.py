@@ -6,8 +6,9 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import onnx
@@ -175,14 +176,18 @@ def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
 
 
 _TYPES_SINCE = {
-    4: ("BFLOAT16",),
-    9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
-    10: ("INT4", "UINT4"),
-    11: ("FLOAT4E2M1",),
-    12: ("FLOAT8E8M0",),
-    13: ("INT2", "UINT2"),
+    TensorProto.DataType.Value(name): (since, name.lower())
+    for since, names in {
+        4: ("BFLOAT16",),
+        9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+        10: ("INT4", "UINT4"),
+        11: ("FLOAT4E2M1",),
+        12: ("FLOAT8E8M0",),
+        13: ("INT2", "UINT2"),
+    }.items()
+    for name in names
 }
-"""The element types by the IR version that introduced them."""
+"""The IR version that introduced an element type, and its name."""
 
 _IR_OF_METADATA = 10  # on nodes: older tools skip it
 
@@ -211,17 +216,22 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
 
 def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     """Yield the IR versions that a model's content needs, each with that content."""
-    owners = [owner for each in (model.graph, *model.functions) for _, owner in graphs(each)]
-    for graph in owners:
-        if not isinstance(graph, GraphProto):
+    kinds: set[int] = set()
+    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
+        given = [(node.op_type, attribute) for node in owner.node for attribute in node.attribute]
+        kinds.update(each.t.data_type for _, each in given if each.type == AttributeProto.TENSOR)
+        kinds.update(each.i for op_type, each in given if (op_type, each.name) == ("Cast", "to"))
+        if not isinstance(owner, GraphProto):
             continue
-        if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
+        values = (*owner.input, *owner.output, *owner.value_info)
+        kinds.update(tensor.data_type for tensor in owner.initializer)
+        kinds.update(info.type.tensor_type.elem_type for info in values)
+        if {tensor.name for tensor in owner.initializer} - {info.name for info in owner.input}:
             yield 4, "initializers that are not inputs"
-        if graph.quantization_annotation:
+        if owner.quantization_annotation:
             yield 5, "quantization annotations"
-        if graph.sparse_initializer:
+        if owner.sparse_initializer:
             yield 6, "sparse initializers"
-        values = (*graph.input, *graph.output, *graph.value_info)
         if {info.type.WhichOneof("value") for info in values} & {"optional_type", "sparse_tensor_type"}:
             yield 8, "optional and sparse values"
     if model.functions:
@@ -230,24 +240,6 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
         yield 9, "defaults of the attributes of its functions"
     if any(function.overload for function in model.functions):
         yield 10, "overloads of its functions"
-    since = {
-        TensorProto.DataType.Value(name): (ir, name) for ir, names in _TYPES_SINCE.items() for name in names
-    }
-    for kind in set(_types(owners)) & since.keys():
-        ir, name = since[kind]
-        yield ir, f"the type {name.lower()}"
-
-
-def _types(owners: Sequence[Owner]) -> Iterator[int]:
-    for owner in owners:
-        if isinstance(owner, GraphProto):
-            yield from (tensor.data_type for tensor in owner.initializer)
-            yield from (
-                info.type.tensor_type.elem_type for info in (*owner.input, *owner.output, *owner.value_info)
-            )
-        for node in owner.node:
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.TENSOR:
-                    yield attribute.t.data_type
-                elif node.op_type == "Cast" and attribute.name == "to":
-                    yield attribute.i
+    for kind in kinds & _TYPES_SINCE.keys():
+        since, name = _TYPES_SINCE[kind]
+        yield since, f"the type {name}"
