@@ -6,7 +6,9 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import onnx
@@ -39,9 +41,15 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
-    for owner, here in walk.owners:
-        for source, target in _steps(owner, here, opset):
-            _step(walk, owner, source, target)
+    for owner, own in walk.owners:
+        kinds: set[str] = set()
+        by = 1 if opset > own else -1
+        for here in range(own, opset, by):
+            kinds = kinds or {node.op_type for node in every_node(owner)}
+            if any(fallback.changes(kind, here, here + by) for kind in kinds):
+                _step(walk, owner, here, here + by)
+            if walk.is_changed:
+                kinds.clear()  # the new nodes may be of others
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     changes = finish(walk)
@@ -68,16 +76,7 @@ def _refuse(walk: Walk, opset: int, before: int) -> None:
 
 
 def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
-    """Inline a model's functions, and return the changes.
-
-    Args:
-        model: one that the front end accepts; changed in place.
-        file: its name in messages.
-        folder: where its external data lies.
-
-    Raises:
-        UnsupportedError: a function is of another opset than the model, and has no exact form in the model's.
-    """
+    """Inline a model's functions in place, converted to the model's opset, and return the changes."""
     if not model.functions:
         return []
     changes = drop_unreached(model, file)
@@ -91,26 +90,22 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
 
 
 def opset_of(model: ModelProto, file: str) -> int:
-    """Return the version that a model imports of ONNX's own operators.
-
-    Raises:
-        UnsupportedError: it imports none.
-    """
+    """Return the version that a model imports of ONNX's own operators; raise UnsupportedError if it imports none."""
     opset = default_opset(model.opset_import)
-    if opset is None and model.ir_version < _OLDEST_IR:
-        return 1
-    if opset is None:
+    if opset is None and model.ir_version >= _OLDEST_IR:
         raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
-    return opset
+    return 1 if opset is None else opset
 
 
 def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
+    """Convert the nodes whose operators differ between two opsets."""
+
     def rewrite(node: NodeProto, edit: Editor) -> None:
         node, made = fallback.trimmed(node, here, there), len(edit.nodes)
         try:
             move(edit, node)
         except NoExactForm:
-            held = edit.value_info.tensor(node.output[0]) if len(node.output) == 1 else None
+            held = edit.tensor(node.output[0]) if len(node.output) == 1 else None
             if held is None:
                 raise
             del edit.nodes[made:]
@@ -137,25 +132,11 @@ def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
             if there > here or not fallback.by_body(node, here, edit, move):
                 raise
 
-    walk.rewrite(
-        owner,
-        there,
-        lambda node: fallback.changes(node.op_type, here, there),
-        rewrite,
-        f"opset {there}",
-        collect=True,
-    )
+    @cache
+    def changes(op_type: str) -> bool:
+        return fallback.changes(op_type, here, there)
 
-
-def _steps(owner: Owner, opset: int, target: int) -> Iterator[tuple[int, int]]:
-    """Yield the steps on the way in which an operator changes; the caller takes each before the next one is sought."""
-    by = 1 if target > opset else -1
-    kinds: set[str] = set()
-    for here in range(opset, target, by):
-        kinds = kinds or {node.op_type for node in every_node(owner)}
-        if any(fallback.changes(kind, here, here + by) for kind in kinds):
-            yield here, here + by
-            kinds.clear()
+    walk.rewrite(owner, there, lambda node: changes(node.op_type), rewrite, collect=True)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
@@ -195,14 +176,18 @@ def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
 
 
 _TYPES_SINCE = {
-    4: ("BFLOAT16",),
-    9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
-    10: ("INT4", "UINT4"),
-    11: ("FLOAT4E2M1",),
-    12: ("FLOAT8E8M0",),
-    13: ("INT2", "UINT2"),
+    TensorProto.DataType.Value(name): (since, name.lower())
+    for since, names in {
+        4: ("BFLOAT16",),
+        9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+        10: ("INT4", "UINT4"),
+        11: ("FLOAT4E2M1",),
+        12: ("FLOAT8E8M0",),
+        13: ("INT2", "UINT2"),
+    }.items()
+    for name in names
 }
-"""The element types by the IR version that introduced them."""
+"""The IR version that introduced an element type, and its name."""
 
 _IR_OF_METADATA = 10  # on nodes: older tools skip it
 
@@ -220,13 +205,8 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
     needed = dict(_needed(model))
     least = max([wanted, *needed])
     if least >= had:
-        return [
-            Change(
-                file,
-                f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}",
-                is_notice=True,
-            )
-        ]
+        why = f"{needed[max(needed)]} came with IR version {max(needed)}"
+        return [Change(file, f"IR version {had} stays: {why}", is_notice=True)]
     model.ir_version = least
     why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
     if least < _IR_OF_METADATA and any(node.metadata_props for node in every_node(model.graph)):
@@ -236,17 +216,22 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
 
 def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     """Yield the IR versions that a model's content needs, each with that content."""
-    owners = [owner for each in (model.graph, *model.functions) for _, owner in graphs(each)]
-    for graph in owners:
-        if not isinstance(graph, GraphProto):
+    kinds: set[int] = set()
+    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
+        given = [(node.op_type, attribute) for node in owner.node for attribute in node.attribute]
+        kinds.update(each.t.data_type for _, each in given if each.type == AttributeProto.TENSOR)
+        kinds.update(each.i for op_type, each in given if (op_type, each.name) == ("Cast", "to"))
+        if not isinstance(owner, GraphProto):
             continue
-        if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
+        values = (*owner.input, *owner.output, *owner.value_info)
+        kinds.update(tensor.data_type for tensor in owner.initializer)
+        kinds.update(info.type.tensor_type.elem_type for info in values)
+        if {tensor.name for tensor in owner.initializer} - {info.name for info in owner.input}:
             yield 4, "initializers that are not inputs"
-        if graph.quantization_annotation:
+        if owner.quantization_annotation:
             yield 5, "quantization annotations"
-        if graph.sparse_initializer:
+        if owner.sparse_initializer:
             yield 6, "sparse initializers"
-        values = (*graph.input, *graph.output, *graph.value_info)
         if {info.type.WhichOneof("value") for info in values} & {"optional_type", "sparse_tensor_type"}:
             yield 8, "optional and sparse values"
     if model.functions:
@@ -255,24 +240,6 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
         yield 9, "defaults of the attributes of its functions"
     if any(function.overload for function in model.functions):
         yield 10, "overloads of its functions"
-    since = {
-        TensorProto.DataType.Value(name): (ir, name) for ir, names in _TYPES_SINCE.items() for name in names
-    }
-    for kind in set(_types(owners)) & since.keys():
-        ir, name = since[kind]
-        yield ir, f"the type {name.lower()}"
-
-
-def _types(owners: Sequence[Owner]) -> Iterator[int]:
-    for owner in owners:
-        if isinstance(owner, GraphProto):
-            yield from (tensor.data_type for tensor in owner.initializer)
-            yield from (
-                info.type.tensor_type.elem_type for info in (*owner.input, *owner.output, *owner.value_info)
-            )
-        for node in owner.node:
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.TENSOR:
-                    yield attribute.t.data_type
-                elif node.op_type == "Cast" and attribute.name == "to":
-                    yield attribute.i
+    for kind in kinds & _TYPES_SINCE.keys():
+        since, name = _TYPES_SINCE[kind]
+        yield since, f"the type {name}"
