@@ -28,7 +28,7 @@ from halfulp.cuda.device import (
     undecided,
 )
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import TensorType, tensor_type
+from halfulp.specs.tensor import TensorType
 from halfulp.types import element_type
 
 __all__ = ["apply", "device_count", "is_available", "undecided"]
@@ -57,22 +57,17 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     library = library_of(arrays if out is None else [*arrays, out])
     placed = (library.memory(a) if is_on_cuda(a) else a for a in (x, y))
     operands = operator.as_arrays(*placed, as_array=_memory_or_number)
-    devices = sorted({a.device for a in operands if isinstance(a, Memory)})
+    into = None if out is None else library.memory(out)
+    places = [a for a in operands if isinstance(a, Memory)]
+    devices = sorted({place.device for place in (*places, into) if place is not None})
     if len(devices) > 1:
         raise HalfulpError(f"operands on several devices: {devices}")
     output = operator.infer(*operands)
-    if out is None:
+    result = out
+    if into is not None:
+        operator.check_output(output, into, _is_writeable(out))
+    if into is None or any(share_memory(into, place) for place in places):
         result = _new(library, output, arrays, operands)
-    else:
-        into = library.memory(out)
-        if not _is_writeable(out):
-            raise operator.error("output", "out must be writeable", expected=output, got="a read-only array")
-        if tensor_type(into) != output or into.device != devices[0]:
-            raise operator.error(
-                "output", "out must have the output's type and shape", expected=output, got=tensor_type(into)
-            )
-        overlaps = any(share_memory(into, a) for a in operands if isinstance(a, Memory))
-        result = _new(library, output, arrays, operands) if overlaps else out
     x, y = operands
     is_prelu, target = operator.kernel == "prelu", library.memory(result)
     launch(prelu=is_prelu, x=x, y=y, out=target, stream=library.stream, allocate=library.allocate)
