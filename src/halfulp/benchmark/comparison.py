@@ -17,16 +17,10 @@ from halfulp.types import element_type
 
 
 class Comparison:
-    """A case with the libraries that compute it, ready to be timed.
+    """A case with the libraries that compute it, halfulp among them, and other calls, ready to be timed.
 
     halfulp's results are the reference. The tests, not this comparison, prove against slow exact oracles that
     they are correctly rounded.
-
-    Args:
-        case: the computation.
-        libraries: the peers' names; halfulp always takes part.
-        threads: the number of threads that each library may use.
-        others: more calls to time in the same turns, by name.
 
     Attributes:
         refused: the reason why a library does not take part, by name.

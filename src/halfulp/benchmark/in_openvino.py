@@ -30,13 +30,7 @@ _WIDE = frozenset(ROWS[name].name for name in WIDE)
 
 
 def preparer(network: Network) -> Prepare:
-    """Return a function that compiles a network, unchanged or with halfulp's operators.
-
-    Both compiled models use weights that were read once.
-
-    Raises:
-        ModelError: OpenVINO does not read it.
-    """
+    """Return a function that compiles a network, which is read once, unchanged or with halfulp's operators."""
     try:
         model = core().read_model(network.path)
     except RuntimeError as error:  # OpenVINO has no class for this error

@@ -84,11 +84,7 @@ def compare(
 ) -> list[InRuntime]:
     """Run a network in each of these runtimes, with its own Pow and PRelu and with halfulp's.
 
-    Args:
-        network: an ONNX model, or one in OpenVINO's IR.
-        runtimes: as returned by :func:`runtimes_of`.
-        seconds: the total time of the measurement.
-        progress: a callback that receives the name of each step before it begins.
+    ``seconds`` is the total time of the measurement. ``progress`` receives the name of each step before it begins.
     """
     rows = []
     for runtime in runtimes:

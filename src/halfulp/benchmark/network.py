@@ -78,11 +78,7 @@ def _is_wanted(node: Node) -> bool:
 
 
 class Samples:
-    """The Pow and PRelu nodes of a graph without its subgraphs, and their operands.
-
-    Args:
-        model: the network.
-        values: tensors by name, as the function from :func:`watched` returns them.
+    """The Pow and PRelu nodes of a graph without its subgraphs, and their operands among tensors given by name.
 
     Attributes:
         nodes: the nodes with known operands, by the name of the result in a model of these nodes alone. In
@@ -175,11 +171,7 @@ class Network(NamedTuple):
 
 
 def network_of(path: Path, model: Model, run: Run, inputs: Mapping[str, Array], threads: int) -> Network:
-    """Return a network with the operands of its nodes, given the function that :func:`watched` returned.
-
-    Raises:
-        ModelError: the network does not run on these inputs.
-    """
+    """Return a network with the operands of its nodes, given the function that :func:`watched` returned."""
     try:
         seen = run(inputs)
     except UnsupportedError:  # a runtime may still have this operator

@@ -20,14 +20,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One computation. The result has x's type and the broadcast shape.
+    """One computation. A 0-d exponent is a constant, which a library may know beforehand.
 
-    Attributes:
-        operator: the operator's name.
-        x: the base, or PRelu's input.
-        y: the exponent, or the slope. A 0-d exponent is a constant, which a library may know beforehand.
-        returned: if true, each library returns a new array, as in `z = pow(x, y)`, even if it could write
-            the result into a given one. Meant for small arrays, where the call itself takes most of the time.
+    If ``returned``, each library returns a new array, as in `z = pow(x, y)`, even if it could write the result
+    into a given one. Meant for small arrays, where the call itself takes most of the time.
     """
 
     operator: Literal["pow", "prelu"]
@@ -366,11 +362,9 @@ _ISA = {
 
 def environment(threads: int, isa: str = "") -> dict[str, str]:
     """Return environment variables that give all libraries the same number of threads and, if they can be
-    told, the same instruction set. A library reads them when it is loaded.
+    told, the same instruction set: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
 
-    Args:
-        threads: how many.
-        isa: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
+    A library reads them when it is loaded.
     """
     variables = dict.fromkeys(_THREADS.split(), str(threads))
     variables["OMP_WAIT_POLICY"] = "passive"  # threads that spin-wait would slow the next library

@@ -168,14 +168,13 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 def _outputs(model: Any) -> Iterator[Any]:
     """Yield the outputs of all nodes, those in bodies included."""
+    from halfulp.integrations.openvino.operators import bodies  # it imports OpenVINO
+
     for node in model.get_ordered_ops():
         if node.get_type_name() != "Result":
             yield from node.outputs()
-        if node.get_type_name() == "If":
-            for index in range(2):
-                yield from _outputs(node.get_function(index))
-        elif node.get_type_name() in ("Loop", "TensorIterator"):
-            yield from _outputs(node.get_function())
+        for body in bodies(node):
+            yield from _outputs(body)
 
 
 def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:

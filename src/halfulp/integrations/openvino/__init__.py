@@ -10,7 +10,7 @@ for inputs of the model that only halfulp's operators read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from halfulp.integrations.openvino.operators import (
     HalfulpPReLU,
     WideTensors,
     array_of,
+    bodies,
     core,
     dims,
     is_ours,
@@ -96,7 +97,7 @@ def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
     computed = frozenset() if every_node else _varying(model)
     wanted: dict[str, Any] = {}
     for node in model.get_ordered_ops():
-        for body in _bodies(node):
+        for body in bodies(node):
             left += _replace(body, every_node, is_body=True)
         if node.get_type_name() not in ("Power", "PRelu") or node.get_type_info().version_id != "opset1":
             continue
@@ -143,15 +144,6 @@ def _substitute(node: Any) -> Any:
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
     return ours
-
-
-def _bodies(node: Any) -> Iterator[ov.Model]:
-    """Yield the models inside of a node."""
-    kind = node.get_type_name()
-    if kind == "If":
-        yield from (node.get_function(index) for index in range(2))
-    elif kind in ("Loop", "TensorIterator"):
-        yield node.get_function()
 
 
 # Nodes that the plugin computes exactly, and without a call into Python, stay the plugin's own.

@@ -22,18 +22,13 @@ from halfulp.models.run.report import NodeRun, RunReport
 class Compiled:
     """A compiled model with one request. OpenVINO's errors become ModelErrors.
 
-    Args:
-        model: an ``openvino.Model``.
-        file: its name in messages.
-        threads: the number of threads; with 0, OpenVINO chooses it.
-        profile: whether :meth:`layers` will be called.
+    With 0 threads, OpenVINO chooses their number. ``profile`` says whether :meth:`layers` will be called.
     """
 
     def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
         self._file = file
         settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
-        if threads:
-            settings["INFERENCE_NUM_THREADS"] = threads
+        settings |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
         with _blaming(file):
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()

@@ -220,6 +220,15 @@ def is_ours(node: Any) -> bool:
     return node.get_type_name() in {kind.__name__ for kind in OPERATORS}
 
 
+def bodies(node: Any) -> Iterator[ov.Model]:
+    """Yield the models inside of a node."""
+    kind = node.get_type_name()
+    if kind == "If":
+        yield from (node.get_function(index) for index in range(2))
+    elif kind in ("Loop", "TensorIterator"):
+        yield node.get_function()
+
+
 def type_of(end: Any) -> str:
     name: str = end.get_element_type().get_type_name()
     return name
@@ -320,9 +329,7 @@ def keeps_wide_types() -> bool:
 class WideTensors:
     """Finds the nodes that must keep the wide types, from node to node along such tensors. It changes no node.
 
-    Args:
-        model: the model, not changed yet.
-        wanted: nodes that should become halfulp's, by name. Those that can't are removed.
+    ``wanted`` has the nodes that should become halfulp's, by name. Those that can't are removed.
     """
 
     def __init__(self, model: ov.Model, wanted: dict[str, Any]) -> None:

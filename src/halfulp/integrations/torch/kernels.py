@@ -161,16 +161,15 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
     """Compute a power of any operands by torch's rules for types; by torch's kernel if halfulp's do not take them."""
     target = x if name.startswith("aten::pow_.") else out
     result = _power(x, y)
-    if target is not None and result is not None:
-        fits = target.shape == result.shape or target is out
-        if fits and torch.can_cast(result.dtype, target.dtype):
-            if target.shape != result.shape:
-                target.resize_(result.shape)
+    if result is not None and target is None:
+        return result
+    if result is not None and target is not None and torch.can_cast(result.dtype, target.dtype):
+        if out is not None and out.shape != result.shape:
+            out.resize_(result.shape)
+        if target.shape == result.shape:
             return target.copy_(result)
-        result = None
-    if result is None:  # it raises torch's own error, unless it knows these types
-        return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
-    return result
+    # It raises torch's own error, unless it knows these types.
+    return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
 
 
 def _power(x: Any, y: Any) -> Tensor | None:
