@@ -6,7 +6,7 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -18,11 +18,14 @@ from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
+from halfulp.models.onnx.checks import schema_in_force, version_of
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
+_RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
+_SINCE_RMS = 23
 _OLDEST_IR = 3  # the first with opset imports
 
 
@@ -40,12 +43,50 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
     for owner, here in walk.owners:
+        for node in every_node(owner):
+            if node.op_type == _RUNTIMES_RMS and not plain_domain(node.domain) and not any(node.output[1:]):
+                said = f"ONNX Runtime's own, is RMSNormalization, which came with opset {_SINCE_RMS}"
+                walk.changes.append(Change(walk.label("", node), said))
+                node.op_type = "RMSNormalization"
+        _adapt(walk, owner, here, strangers_of(owner, here, unknown=True), since=opset + 1)
         for source, target in _steps(owner, here, opset):
             _step(walk, owner, source, target)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     changes = finish(walk)
     return changes + lower(model, opset, file) if opset < before else changes
+
+
+def in_one_version(walk: Walk) -> list[Change]:
+    """Write the nodes that are of other versions of their operators in those of the opset; return the changes."""
+    for owner, opset in walk.owners:
+        _adapt(walk, owner, opset, strangers_of(owner, opset))
+    return finish(walk)
+
+
+def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[NodeProto]:
+    """Return the nodes that are valid in another opset only: those of operators that came later, or the others."""
+    return [
+        node
+        for node in every_node(owner)
+        if (schema_in_force("", node.op_type, opset) is None) == unknown and version_of(node, opset)
+    ]
+
+
+def _adapt(walk: Walk, owner: Owner, opset: int, nodes: list[NodeProto], since: int = 1) -> None:
+    """Bring nodes of other opsets, from ``since`` on, to this one, and the nodes that they become on the way."""
+    outputs: dict[int, set[str]] = {}
+    for node in nodes:
+        outputs.setdefault(version_of(node, opset) or opset, set()).update(filter(None, node.output))
+    for version, names in outputs.items():
+        before = set(walk.made)
+
+        def wanted(node: NodeProto, names: set[str] = names, before: set[str] = before) -> bool:
+            return not (names | walk.made - before).isdisjoint(node.output)
+
+        by = 1 if opset > version else -1
+        for here in range(version, opset, by) if version >= since else ():
+            _step(walk, owner, here, here + by, wanted)
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:
@@ -104,9 +145,18 @@ def opset_of(model: ModelProto, file: str) -> int:
     return opset
 
 
-def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
+def _step(
+    walk: Walk,
+    owner: Owner,
+    here: int,
+    there: int,
+    wanted: Callable[[NodeProto], bool] | None = None,
+) -> None:
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        node, made = fallback.trimmed(node, here, there), len(edit.nodes)
+        whole, made = node, len(edit.nodes)
+        node = fallback.trimmed(node, here, there)
+        if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
+            edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
         try:
             move(edit, node)
         except NoExactForm:
@@ -140,7 +190,7 @@ def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
     walk.rewrite(
         owner,
         there,
-        lambda node: fallback.changes(node.op_type, here, there),
+        lambda node: fallback.changes(node.op_type, here, there) and (wanted is None or wanted(node)),
         rewrite,
         f"opset {there}",
         collect=True,

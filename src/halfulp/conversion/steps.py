@@ -214,7 +214,7 @@ def _cast(node: NodeProto, edit: Editor) -> None:
 def _constant_12_11(node: NodeProto, edit: Editor) -> None:
     """A number or a list of them becomes a tensor."""
     tensor = held_tensor(node)
-    if node.attribute[0].name not in ("value", "sparse_value"):
+    if [attribute.name for attribute in node.attribute] not in (["value"], ["sparse_value"]):
         if tensor is None:
             raise NoExactForm("before opset 12 a Constant holds a tensor only, and this one is not a tensor")
         new = onnx.helper.make_node("Constant", [], list(node.output), value=tensor)

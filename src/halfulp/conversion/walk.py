@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, lru_cache, partial
 from itertools import count
@@ -53,6 +54,7 @@ class Walk:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
             are collected where a rewriting asks for that.
         changes: those that :meth:`told` has not returned yet.
+        made: the outputs of nodes that were added.
     """
 
     def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
@@ -64,7 +66,7 @@ class Walk:
         self._names = Names(value_names(model.graph, *model.functions))
         self._types = infer_types(model, file)
         self._read: set[str] | None = None  # the names that were read before anything was changed
-        self._made: set[str] = set()  # outputs of nodes that were added
+        self.made: set[str] = set()
         functions = FunctionTypes(model, self._types, file)
         for types in [functions.of(function) for function in model.functions]:
             self._types |= types
@@ -135,10 +137,10 @@ class Walk:
     @cached_property
     def _labels(self) -> dict[str, dict[str, str]]:
         """The name of each node in messages, before any node moves: by path, then by output."""
-        found: dict[str, dict[str, str]] = {}
+        found: dict[str, dict[str, str]] = defaultdict(dict)
 
         def note(path: str, owner: Owner, where: str) -> None:
-            labels = found.setdefault(path, {})
+            labels = found[path]
             for index, node in enumerate(owner.node):
                 name = label(node, index, where)
                 labels.update(dict.fromkeys(node.output, name))
@@ -196,7 +198,7 @@ class Walk:
                 edit.nodes.append(node)
                 continue
             made = len(edit.nodes)
-            silent = bool(self._made) and not self._made.isdisjoint(outputs)
+            silent = bool(self.made) and not self.made.isdisjoint(outputs)
             edit.start(node, None if silent else partial(self.label, path, node))
             try:
                 rewrite(node, edit)
@@ -217,7 +219,7 @@ class Walk:
             changed = True
             name, labels = self.label(path, node), self._labels[path]
             for each in new:
-                self._made.update(output for output in each.output if output not in labels)
+                self.made.update(output for output in each.output if output not in labels)
                 labels.update(dict.fromkeys(each.output, name))
         if changed:
             if self._read is None:
@@ -328,11 +330,16 @@ def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bo
         if any(attribute.ref_attr_name for attribute in node.attribute):
             return
         given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
-        attributes = tuple(
-            (name, tuple(value) if isinstance(value, list) else value) for name, value in given
-        )
+        attributes = tuple((name, _hashable(value)) for name, value in given)
     operands = [value_info.value(name) for name in (*node.input, node.output[0] if output else "")]
     _check(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return an attribute's value as a key: a list as a tuple, a tensor, which no version takes, as text."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return value if isinstance(value, Hashable) else str(value)
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
