@@ -351,7 +351,7 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         (16,),
         (9, 4),
     ),
-    # https://github.com/PINTO0309/onnx2tf/pull/868; tsingmicro-toolchain/OnnxSlim 6: a Gelu of opset 20 in an older one
+    # https://github.com/PINTO0309/onnx2tf/pull/868; tsingmicro-toolchain/OnnxSlim 6: Gelu of opset 20 in an older one
     "No Op registered for Gelu with domain_version of 17": (
         """gelu (float[2, 3] x) => (float[2, 3] y) <float half = {0.5}, float one = {1}, float root = {1.41421354}> {
         y = Gelu(x) }""",
@@ -493,6 +493,17 @@ def test_nodes_of_another_opset(report: str) -> None:
     assert found.valid
     assert found.changes
     assert_runs_as(found.model, made(right_of(text, replaced), versions))
+
+
+# https://github.com/opencv/opencv/issues/18179, as torch exports it: the exponent 1 / p is computed of a constant
+def test_a_computed_exponent_becomes_a_constant_of_an_ir() -> None:
+    pytest.importorskip("openvino")
+    text = """gem (float[1, 3, 4, 4] x) => (float[1, 3, 1, 1] y) <float low = {1e-6}, float[1] p = {3}, float one = {1}>
+        { c = Clip(x, low)  q = Pow(c, p)  a = GlobalAveragePool(q)  r = Reciprocal(p)  e = Mul(r, one)
+        y = Pow(a, e) }"""
+    found = hu.convert(made(text, (13,)), to="openvino", verify=True)
+    assert found.verification is not None
+    assert found.verification.same
 
 
 # https://github.com/ailia-ai/ailia-models/issues/1455: values in float32, and a norm's weights in float16

@@ -276,7 +276,9 @@ def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tup
 
     def strangers(model: ModelProto) -> list[NodeProto]:
         owners = [(model.graph, model.opset_import), *((f, f.opset_import) for f in model.functions)]
-        return [node for owner, imports in owners for node in strangers_of(owner, default_opset(imports) or 1)]
+        return [
+            node for owner, imports in owners for node in strangers_of(owner, default_opset(imports) or 1)
+        ]
 
     if not strangers(source):
         return source, []
