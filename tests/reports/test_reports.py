@@ -489,9 +489,11 @@ def test_nodes_of_another_opset(report: str) -> None:
     model = made(text, versions)
     with pytest.raises(hu.HalfulpError, match="halfulp repair"):
         hu.audit(model)
-    found = hu.repair(model)
+    found = hu.repair(model, verify=True)
     assert found.valid
     assert found.changes
+    assert found.verification is not None
+    assert found.verification.same
     assert_runs_as(found.model, made(right_of(text, replaced), versions))
 
 
