@@ -138,6 +138,8 @@ class HalfulpError(ValueError):
     """
 
     def __init__(self, message: str, **shown: object) -> None:
+        if "expected" in shown and shown["expected"] is None:
+            del shown["expected"]
         self.message = message
         self.shown = shown
         super().__init__(format_error(self._where(), message, shown))

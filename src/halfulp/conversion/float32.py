@@ -43,6 +43,7 @@ _BETWEEN = _REDUCE | frozenset(
 _SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is not a number of the norm
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
+_KINDS = ("norms", "pow", "all")
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
 
@@ -51,8 +52,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
 
     Args:
         walk: through the model.
-        what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else nodes by name, or by
-            number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
+        what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else ``all`` nodes, or nodes
+            by name, or by number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
@@ -66,13 +67,18 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
         _put(walk, owner, opset, region)
-    if what not in ("norms", "pow") and names - found:
+    if what not in _KINDS and names - found:
         raise HalfulpError(
             f"{walk.file}: no node is called {min(names - found)!r}",
-            expected="norms, pow, or names of nodes with commas between them; #3 is the node of that number",
+            expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
-        raise HalfulpError(f"{walk.file}: none of these nodes computes in float16 or bfloat16", got=what)
+        written_out = "norms that are written out: LayerNormalization computes in float32 by itself"
+        raise HalfulpError(
+            f"{walk.file}: none of these nodes computes in float16 or bfloat16",
+            expected=written_out if what == "norms" else None,
+            got=what,
+        )
     return [*told, *finish(walk)]
 
 
@@ -85,7 +91,8 @@ def _outputs(
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names
             found |= called
-            if node.output and (node.op_type == "Pow" if what == "pow" else called):
+            is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)
+            if node.output and (called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
         for node in graph.node:
