@@ -13,7 +13,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError, UnsupportedError, printable, within
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain
+from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
 from halfulp.specs import in_force
 
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
@@ -174,14 +174,7 @@ class Checks:
                 row.check_attributes(values)
                 # Every version allows float32 of any shape.
                 row.infer(*[("float32", None)] * len(proto.input))
-        bare = NodeProto(
-            name=proto.name,
-            domain=domain,
-            op_type=proto.op_type,
-            input=proto.input,
-            output=proto.output,
-            attribute=map(_without_data, attributes),
-        )
+        bare = with_attributes(proto, map(_without_data, attributes))
         context = onnx.checker.C.CheckerContext()
         context.ir_version = self._ir_version
         context.opset_imports = dict(opsets)
