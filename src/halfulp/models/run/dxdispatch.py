@@ -37,8 +37,7 @@ def run(
 ) -> tuple[dict[str, Array], RunReport]:
     """Execute a program.
 
-    Print commands write to standard output in DxDispatch's format. A float is printed with enough digits to
-    distinguish it from its neighbours.
+    Print commands write to standard output in DxDispatch's format.
 
     Args:
         program: read from a file.

@@ -1,9 +1,8 @@
 """Find inputs on which a model runs: sizes of symbolic dims, and values of integers that index or count.
 
-A model does not declare which sizes it takes. For example, a convolution needs an image larger than its
-kernel, and a state needs the batch size of its neighbour. So a few sizes are tried, the likeliest first,
-until the model runs. Then values are tried: a mask has 0 and 1. If all of an output is NaN, infinite or
-empty, a few other values are tried.
+A model does not declare which sizes it takes. For example, a convolution needs an image larger than its kernel, and a
+state needs the batch size of its neighbour. So a few sizes are tried, the likeliest first, until the model runs. Then
+values are tried: a mask has 0 and 1. If all of an output is NaN, infinite or empty, a few other values are tried.
 """
 
 from __future__ import annotations
@@ -187,15 +186,14 @@ def fit(
 
     Args:
         model: the model. Its inputs without an initializer are made up.
-        run: runs the model once and returns its outputs. It raises a HalfulpError if the model rejects the
-            inputs.
+        run: runs the model once and returns its outputs. It raises a HalfulpError if the model rejects the inputs.
         seed: the seed of the inputs.
         dims: fixed sizes, which are not varied.
         progress: a callback that receives a line with the sizes of each trial.
 
     Raises:
-        ModelError: the model runs on none of the inputs (with the error of the first trial), or an input
-            cannot be made up at all.
+        ModelError: the model runs on none of the inputs (with the error of the first trial), or an input cannot be
+            made up at all.
         UnsupportedError: an operator that no engine evaluates.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
     """

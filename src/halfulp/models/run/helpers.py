@@ -1,15 +1,12 @@
 """The operators of ONNX around Pow and PRelu.
 
-This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in
-every version that ONNX has had. The onnx package's schema determines the types that a version allows.
+This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in every version
+that ONNX has had, and control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the Pow
+and PRelu nodes inside control flow, and lacks Scan-8, directions, axes other than 0, and loops with no iterations.
 
-It also evaluates control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the
-Pow and PRelu nodes inside them. It also lacks Scan-8, directions, axes other than 0, and loops with no
-iterations.
-
-The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole
-models, because it does not use replaced operators inside a model's functions, does not name nodes in its
-errors, and keeps every intermediate alive.
+The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole models, because
+it does not use replaced operators inside a model's functions, does not name nodes in its errors, and keeps every
+intermediate alive.
 """
 
 from __future__ import annotations
@@ -326,10 +323,7 @@ _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "L
 
 
 class Fallback:
-    """Evaluates the foreign nodes of one model.
-
-    A node's evaluator is created once for given types and ranks.
-    """
+    """Evaluates the foreign nodes of one model. A node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
         self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
