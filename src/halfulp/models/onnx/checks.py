@@ -13,7 +13,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError, UnsupportedError, printable, within
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain
+from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
 from halfulp.specs import in_force
 
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
@@ -226,14 +226,7 @@ def _refused(
     node: NodeProto, attributes: Iterable[AttributeProto], opsets: Mapping[str, int], ir_version: int
 ) -> str | None:
     """Return why the onnx package's checker refuses a node with these attributes; None if it accepts it."""
-    bare = NodeProto(
-        name=node.name,
-        domain=plain_domain(node.domain),
-        op_type=node.op_type,
-        input=node.input,
-        output=node.output,
-        attribute=map(_without_data, attributes),
-    )
+    bare = with_attributes(node, map(_without_data, attributes))
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
     context.opset_imports = dict(opsets)

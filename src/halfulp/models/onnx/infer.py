@@ -26,11 +26,12 @@ from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value, type_name
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, copy_fields, declaration, declared, enum_of, type_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bind,
+    copy_fields,
     default_opset,
     every_node,
     graphs,
