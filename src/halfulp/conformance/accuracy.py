@@ -110,16 +110,11 @@ def measure(
     done: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[TypeAccuracy]:
-    """Measure a target's powers of each type that it offers, with exponents of that type.
+    """Measure a target's powers of each floating type that it offers, with exponents of that type.
 
-    Args:
-        examiner: the target.
-        types: floating types.
-        count: the elements of a range.
-        rounds: the steps of the search.
-        exhaustive: whether to try all pairs of 16-bit types, too. Ctrl-C then ends the measurement.
-        done: the document of an earlier measurement, to be continued.
-        tell: a callback that is called with a line before each part.
+    A range has ``count`` elements, and the search ``rounds`` steps. ``exhaustive`` tries all pairs of 16-bit types,
+    too, until Ctrl-C; ``done``, the document of an earlier measurement, is continued. ``tell`` gets a line before each
+    part.
     """
     known = {entry["type"]: entry for entry in (done or {"types": []})["types"]}
     measured: list[TypeAccuracy] = []
@@ -332,11 +327,7 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
 
 
 def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
-    """Return the documents of a measurement to be continued; none unless ``resume``.
-
-    Raises:
-        HalfulpError: the file is missing, or has other content.
-    """
+    """Return the documents of a measurement to be continued; none unless ``resume``. Raises HalfulpError."""
     if not resume:
         return []
     if path is None or not path.is_file():

@@ -289,12 +289,7 @@ class Allowed:
         return [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries that have allowed no finding, though they cover cases of this run, or no case at all.
-
-        Args:
-            target: the target's name.
-            cases: the ids of the cases of this run. Nothing is known about others that an entry covers.
-        """
+        """Return the entries that allowed no finding, though they cover one of these cases that ran, or none at all."""
         unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
         return [e for e in unused if any(e.covers(target, id) for id in cases) or not _covers_any(e.pattern)]
 
@@ -573,11 +568,7 @@ def _line(value: Any) -> str:
 
 
 def load(path: Path | str) -> list[Document]:
-    """Read a file that ``halfulp check --json`` wrote.
-
-    Raises:
-        HalfulpError: it is unreadable or not such a document; the error names the place.
-    """
+    """Read a file that ``halfulp check --json`` wrote; raises HalfulpError, which names the place, if it is broken."""
     return loads(read_text(Path(path), _LARGEST), str(path))
 
 

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -47,6 +47,7 @@ _CODES = {name: str(place) for place, name in enumerate(SHOWN)}
 _BUCKET_VERDICTS = (
     dict.fromkeys(HISTOGRAM, "wrong") | dict.fromkeys(("1", "2", "3-4"), "within") | {"0": "exact"}
 )
+_SEVERITY = {str(name): place for place, name in enumerate(VERDICTS)}
 _KNOWN_FROM_ID = ("operator", "types", "group")
 
 
@@ -123,11 +124,10 @@ def _data(
     rows = {line.key: {number: _row(row) for number, row in line.rows.items()} for line in found}
     keys = {(case["operator"], tuple(case["types"])) for _, case in cases}
     ordered = sorted(keys, key=lambda key: order(*key))
-    severity: dict[str, int] = {name: place for place, name in enumerate(VERDICTS)}
     return {
         "targets": [target.label for target in named],
         "verdicts": {
-            name: {"sign": row.sign, "severity": severity[name], "urgency": URGENCY.index(name)}
+            name: {"sign": row.sign, "severity": _SEVERITY[name], "urgency": URGENCY.index(name)}
             for name, row in SHOWN.items()
         },
         "buckets": HISTOGRAM,
@@ -163,11 +163,11 @@ def _selects(
 def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
     counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
-    parts, x = [], 0.0
-    for name, count in counts.items():
-        width = 100 * count / sum(counts.values())
-        parts.append({"verdict": name, "x": round(x, 2), "width": round(width, 2)})
-        x += width
+    widths = [100 * count / sum(counts.values()) for count in counts.values()]
+    parts = [
+        {"verdict": name, "x": round(x, 2), "width": round(width, 2)}
+        for name, x, width in zip(counts, accumulate(widths, initial=0.0), widths, strict=False)
+    ]
     return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 

@@ -24,8 +24,8 @@ import onnx
 from jinja2 import Environment, StrictUndefined, Template
 
 from halfulp._interop import Array
+from halfulp.conformance import cases as known
 from halfulp.conformance.case import Case, broadcast
-from halfulp.conformance.cases import find_case
 from halfulp.conformance.document import CaseEntry, ReproducibilityEntry
 from halfulp.conformance.floats import codes, ranks
 from halfulp.conformance.judge import decimal
@@ -75,12 +75,11 @@ def reproducer(target: Target, entry: CaseEntry) -> Program:
 
 def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     """Return the program that computes the same element in two surroundings; empty if this version lacks the case."""
-    example = entry["example"]
+    if (example := entry["example"]) is None:
+        return ()
     try:
-        again = None if example is None else find_case(example["case"])
-        first = None if again is None else find_case(again.compared_with or "")
-        if example is None or again is None or first is None:
-            return ()
+        again = known.case(example["case"])
+        first = known.case(again.compared_with or "")
         notes = f"the bits depend on {entry['aspect']}: {again.id} and {first.id}", repetition_gist(example)
         index = tuple(example["index"])
         place = int(np.ravel_multi_index(index, broadcast(again)[0].shape))
@@ -115,8 +114,11 @@ def _case(entry: CaseEntry) -> Case:
     # The entry lacks some of a reproducibility case, such as its threads.
     if example is not None and not is_small and entry["group"] != "reproducibility":
         return told
-    case = find_case(entry["id"])
-    if case is None or [list(shape) for shape in case.shapes] != entry["shapes"]:
+    try:
+        case = known.case(entry["id"])
+    except HalfulpError:
+        return told
+    if [list(shape) for shape in case.shapes] != entry["shapes"]:
         return told
     # Whether a process dies may depend on all of the input.
     if is_small or entry["verdict"] in ("crashed", "hung"):

@@ -45,11 +45,8 @@ def show(
 ) -> None:
     """Print the findings about some targets: the numbers of verdicts, their rows, and the worst cases.
 
-    Args:
-        results: a document of ``halfulp check`` for each target.
-        console: a narrow one wraps the columns.
-        page: the closing line's name of the page of the findings, or of the option that makes one.
-        least: the grade below which findings don't count, as the closing line says.
+    ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
+    grade ``least`` don't count, as that line says.
     """
     named = targets(results)
     if not named:

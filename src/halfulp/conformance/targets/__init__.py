@@ -303,9 +303,6 @@ def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
     With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
-
-    Raises:
-        HalfulpError: a placeholder or the program is missing.
     """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text
