@@ -124,12 +124,8 @@ def measure(
         if not examiner.spec.takes_types(OPERATOR, (name, name)):
             continue
         tell(f"{examiner.spec.name}: {name}")
-        if name in known:
-            ranges = {label: Range(**found) for label, found in known[name]["ranges"].items()}
-            found = TypeAccuracy(**known[name] | {"ranges": ranges})
-        elif (taken := _of_type(examiner, name, count, rounds)) is not None:
-            found = taken
-        else:
+        found = _read(known[name]) if name in known else _of_type(examiner, name, count, rounds)
+        if found is None:
             continue
         if exhaustive and TYPES[name].bits == 16 and found.message is None:
             found.ranges[ALL_PAIRS] = _all_pairs(examiner, name, found.ranges.get(ALL_PAIRS, Range()), tell)
@@ -335,12 +331,16 @@ def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = json.loads(read_text(path, _LARGEST))
         for each in found:
-            [Range(**ranges) for entry in each["types"] for ranges in entry["ranges"].values()]
-            [TypeAccuracy(**entry) for entry in each["types"]]
+            [_read(entry) for entry in each["types"]]
             str(each["target"]["name"])
     except (ValueError, TypeError, LookupError, AttributeError):
         raise HalfulpError(f"{path}: not a document of {SCHEMA}") from None
     return found
+
+
+def _read(entry: dict[str, Any]) -> TypeAccuracy:
+    ranges = {label: Range(**found) for label, found in entry["ranges"].items()}
+    return TypeAccuracy(**entry | {"ranges": ranges})
 
 
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:

@@ -581,16 +581,12 @@ def loads(text: str, file: str = "<text>") -> list[Document]:
         if schema != SCHEMA:
             wanted = f'"schema": "{SCHEMA}"'
             raise HalfulpError(f"{file}: not a document of {SCHEMA}", expected=wanted, got=repr(schema)[:80])
-        problem = next(_problems(document, Document, ""), None) or next(
-            (
-                f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
-                for number, row in enumerate(document["rows"])
-                if tuple(row["histogram"]) != HISTOGRAM
-            ),
-            None,
-        )
-        if problem is not None:
+        for problem in _problems(document, Document, ""):
             raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
+        for number, row in enumerate(document["rows"]):
+            if tuple(row["histogram"]) != HISTOGRAM:
+                problem = f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
+                raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
     return cast(list[Document], documents)
 
 

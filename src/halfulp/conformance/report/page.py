@@ -36,9 +36,8 @@ from halfulp.conformance.report.reproducer import Program, repetition, reproduce
 
 # Each script uses names that earlier ones define.
 STYLES = ("colours.css", "page.css")
-SCRIPTS = (
-    *("state.js", "filters.js", "sorting.js", "heatmaps.js", "compare.js"),
-    *("grids.js", "distances.js", "findings.js", "main.js"),
+SCRIPTS = tuple(
+    f"{name}.js" for name in ("state", "controls", "heatmaps", "compare", "grids", "findings", "main")
 )
 # The number of findings that the page shows without JavaScript.
 _STATIC = 100
@@ -55,6 +54,9 @@ def render(results: Sequence[Document]) -> str:
     """Return the page of some documents."""
     assets = files(__package__) / "assets"
     style = "\n".join((assets / name).read_text("utf-8") for name in STYLES)
+    style += "".join(
+        f".v-{name} {{ background: var(--{name}); color: var(--on-{name}); }}\n" for name in SHOWN
+    )
     code = "\n".join((assets / name).read_text("utf-8") for name in SCRIPTS)
     named = targets(results)
     found = lines(results)

@@ -250,9 +250,7 @@ def _clause(entry: CaseEntry) -> str:
     """Return the id and the text of an entry's clause; no text if this version lacks the operator or the clause."""
     texts = {}
     with suppress(HalfulpError):
-        texts = {
-            f"{entry['operator']}.{clause.id}": clause.text for clause in find(entry["operator"]).clauses
-        }
+        texts = {f"{entry['operator']}.{each.id}": each.text for each in find(entry["operator"]).clauses}
     return f"{entry['clause']}: {texts.get(entry['clause'] or '', '')}"
 
 

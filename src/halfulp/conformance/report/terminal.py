@@ -191,13 +191,10 @@ def _worst(named: Sequence[Target]) -> Table:
 
 def _alike(target: Target) -> str | None:
     """Return the one message with which every valid case fails, if there is one."""
-    document = target.document
-    failed = ("refused", "crashed", "hung")
-    if not document["rows"] or any(sum(row["cases"].get(v, 0) for v in failed) < sum(row["cases"].values())
-                                   for row in document["rows"]):  # fmt: skip
-        return None
-    said = {case["message"] for case in document["cases"] if case["verdict"] in failed}
-    return printable(str(said.pop())) if len(said) == 1 else None
+    failed, rows = ("refused", "crashed", "hung"), target.document["rows"]
+    said = {case["message"] for case in target.document["cases"] if case["verdict"] in failed}
+    ran = any(count for row in rows for verdict, count in row["cases"].items() if verdict not in failed)
+    return printable(str(*said)) if rows and not ran and len(said) == 1 else None
 
 
 def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text:
