@@ -325,17 +325,15 @@ def load_allowed(path: Path | str) -> Allowed:
     text = read_text(path, _LARGEST_LIST)
     first = text.lstrip().partition("\n")[0].rstrip()
     is_json = path.suffix == ".json" or (first.startswith("[") and not first.endswith("]"))
-    entries = []
-    for line, each in _from_json(text, path) if is_json else _from_text(text, path):
-        verdicts = frozenset(each["verdict"].split(","))
-        for unknown in sorted(verdicts - {*FINDINGS}):
-            message = f"{path}, {line}: {unknown[:40]!r} is not a finding that can be allowed"
+    entries = list(_from_json(text, path) if is_json else _from_text(text, path))
+    for entry in entries:
+        for unknown in sorted(entry.verdicts - {*FINDINGS}):
+            message = f"{path}, {entry.line}: {unknown[:40]!r} is not a finding that can be allowed"
             raise HalfulpError(message, expected=", ".join(FINDINGS))
-        entries.append(Entry(each["case"], verdicts, each["reason"], each.get("target"), line))
     return Allowed(entries)
 
 
-def _from_text(text: str, path: Path) -> Iterator[tuple[int, Listed]]:
+def _from_text(text: str, path: Path) -> Iterator[Entry]:
     target = None
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
@@ -345,17 +343,18 @@ def _from_text(text: str, path: Path) -> Iterator[tuple[int, Listed]]:
             if len(words) < 3:
                 message = f"{path}, line {number}: an entry is CASES VERDICTS REASON"
                 raise HalfulpError(message, got=line[:100])
-            yield number, {"case": words[0], "verdict": words[1], "reason": words[2], "target": target}
+            yield Entry(words[0], frozenset(words[1].split(",")), words[2], target, number)
 
 
-def _from_json(text: str, path: Path) -> Iterator[tuple[int, Listed]]:
+def _from_json(text: str, path: Path) -> Iterator[Entry]:
     listed: list[Listed] = _parsed(text, str(path))
     for problem in _problems(listed, list[Listed], "entries"):
         raise HalfulpError(f"{path}: {problem}")
     for number, each in enumerate(listed, 1):
         if not (each["case"] and each["reason"]):
             raise HalfulpError(f"{path}: entries[{number - 1}].case and .reason must not be empty")
-        yield number, each
+        verdicts = frozenset(each["verdict"].split(","))
+        yield Entry(each["case"], verdicts, each["reason"], each.get("target"), number)
 
 
 # --- from results to a document ------------------------------------------------------------------

@@ -280,15 +280,16 @@ def literal(array: Array) -> str:
         text = f'np.frombuffer(zlib.decompress(base64.b64decode("{data}")), {name})'
         return f"{text}.reshape({array.shape})"
     words = [f"0x{int(code):0{2 * size}x}" for code in bits[:_LISTED]]
+    is_one, kind, shaped = len(set(words)) == 1, f"np.uint{8 * size}", ""
     if array.ndim == 0:
-        made = f"np.array({words[0]}, np.uint{8 * size})"
-    elif len(set(words)) == 1:
-        made = f"np.full({array.shape}, {words[0]}, np.uint{8 * size})"
+        made = f"np.array({words[0]}, {kind})"
+    elif is_one:
+        made = f"np.full({array.shape}, {words[0]}, {kind})"
     else:
-        made = f"np.array([{', '.join(words)}], np.uint{8 * size})"
-    shaped = f".reshape({array.shape})" if array.ndim > 1 and len(set(words)) > 1 else ""
-    shown = values[: 1 if len(set(words)) == 1 else _COMMENTED]
-    decimals = ", ".join(map(decimal, shown)) + ", ..." * (len(set(words)) > 1 and array.size > _COMMENTED)
+        made = f"np.array([{', '.join(words)}], {kind})"
+        shaped = f".reshape({array.shape})" if array.ndim > 1 else ""
+    decimals = ", ".join(map(decimal, values[: 1 if is_one else _COMMENTED]))
+    decimals += ", ..." * (not is_one and array.size > _COMMENTED)
     return f"{made}.view({name}){shaped}  # {decimals}"
 
 
