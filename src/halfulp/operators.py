@@ -218,7 +218,7 @@ torch_kernels = _core.torch_kernels
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
-    return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
+    return Operator(**{field.name: getattr(row, field.name) for field in fields(row) if field.init} | changes)
 
 
 _kept_operator = cache(_operator)

@@ -43,10 +43,8 @@ _USE, _EXACT, _OWN = "{}//use", "{}//exact", "{}//own"
 class Network:
     """A model whose intermediate tensors can be read while it runs.
 
-    Args:
-        proto, file, folder: the model.
-        rounded: whether each Pow and PRelu rounds its result, as a device that computes in float16 does. ONNX Runtime's
-            own CPU kernels compute chains of such nodes in float32.
+    If it is ``rounded``, each Pow and PRelu rounds its result, as a device that computes in float16 does.
+    ONNX Runtime's own CPU kernels compute chains of such nodes in float32.
     """
 
     def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
@@ -79,7 +77,7 @@ class Network:
 
         Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
         """
-        inner = {use.label: use for use in uses if use.site and use.site.where}
+        inner = {use.label: use for use in uses if use.where}
         for group in self._groups([use for use in uses if use.label not in inner], sample):
             found = self._tensors([name for use in group for name in use.names], sample)
             for use in group:
@@ -157,23 +155,17 @@ class Network:
 
         try:
             run_with_report(self._model, as_declared(sample, self._model), watch=watch)
-        except (
-            UnsupportedError
-        ):  # only ONNX Runtime has some operator, and it does not show values of subgraphs
+        except UnsupportedError:  # only ONNX Runtime has some operator: it does not show values of subgraphs
             return False
         return True
 
     def spoiled(
         self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]
     ) -> tuple[list[Numbered], list[Numbered], bool]:
-        """Return a node and all later nodes that read spoiled values, and those of them with sound results.
+        """Return a node with a spoiled result and all later ones that read such, and those with sound results.
 
         The last is whether an output of the graph is spoiled; then there are no nodes with sound results.
-
-        Args:
-            use: the node; its result is spoiled.
-            sample: the inputs.
-            is_spoiled: returns which elements of a tensor are spoiled.
+        ``is_spoiled`` returns which elements of a tensor are spoiled.
         """
         assert use.site is not None
         owner, first, where, _ = use.site
@@ -211,11 +203,11 @@ class Network:
         fusions cause. The nodes are those of one group in the main graph, by label. There are none if the network
         cannot be measured: without ONNX Runtime, or in an opset without Where.
         """
-        (group, *_) = self._groups([use for use in uses if use.site and not use.site.where], sample) or [[]]
+        (group, *_) = self._groups([use for use in uses if not use.where], sample) or [[]]
         values = self._tensors([name for use in group for name in use.names], sample)
         nodes = [use for use in group if values[use.output.name].dtype in (np.float32, np.float64)][:_MOST]
-        opset = default_opset(self._proto.opset_import) or 1
-        if not nodes or opset < _WHERE_SINCE or find_spec("onnxruntime") is None:
+        is_old = (default_opset(self._proto.opset_import) or 1) < _WHERE_SINCE
+        if not nodes or is_old or find_spec("onnxruntime") is None:
             return {}, None
         self._runs = {}
         release()

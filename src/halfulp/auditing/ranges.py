@@ -27,30 +27,17 @@ _PIECE = 1 << 20  # elements that are processed at once
 
 @dataclass(frozen=True)
 class Limits:
-    """The magnitudes of x beyond which x^exponent leaves a type; None if it stays in the type for every x.
+    """The magnitudes of x beyond which x^exponent leaves a type; None if it stays in the type for every x."""
 
-    Attributes:
-        overflow: the result is infinite above it, or below it where the exponent is negative.
-        zero: the result is zero below it, or above it where the exponent is negative.
-    """
-
-    overflow: float | None
-    zero: float | None
+    overflow: float | None  # the result is infinite above it, or below it where the exponent is negative
+    zero: float | None  # the result is zero below it, or above it where the exponent is negative
 
 
 @cache
 def limits(exponent: float, type: str) -> Limits:
-    """Return where powers with an exponent leave a type, found by bisection over its numbers with exact powers.
+    """Return where powers with an exponent other than 0 leave a type of floats.
 
-    Args:
-        exponent: a number of the type other than 0.
-        type: the name of an element type of floats.
-
-    Example:
-        >>> limits(2, "float16")
-        Limits(overflow=255.875, zero=0.00017273426055908203)
-        >>> limits(-1, "float16").overflow
-        1.531839370727539e-05
+    It is found by bisection over the type's numbers with exact powers.
     """
     dtype = dtype_named(type)
     words = np.dtype(f"u{dtype.itemsize}")
@@ -86,13 +73,7 @@ def limits(exponent: float, type: str) -> Limits:
 
 @dataclass
 class Range:
-    """The values of a tensor over all samples.
-
-    Attributes:
-        elements: how many there are.
-        nan, infinite, zeros, subnormal, negative: how many of them are of this kind.
-        least, greatest: the magnitudes of finite numbers other than 0; least is infinite if none.
-    """
+    """A tensor's elements over all samples: counts by kind, and the magnitudes of finite ones other than 0."""
 
     elements: int = 0
     nan: int = 0
@@ -102,7 +83,7 @@ class Range:
     negative: int = 0
     least: float = np.inf
     greatest: float = 0.0
-    _logarithms: float = 0.0  # their sum
+    _logarithms: float = 0.0  # the sum of those of the magnitudes
 
     @property
     def typical(self) -> float:
@@ -133,19 +114,12 @@ class Range:
 
 @dataclass
 class InType:
-    """The number of a node's results that are lost in an element type.
+    """The number of a node's results that are lost in an element type."""
 
-    Attributes:
-        elements: the results that are finite in the wider type.
-        overflow: those of them that are infinite, or NaN, in this one.
-        zero: those other than 0 that become 0.
-        subnormal: those that become subnormal.
-    """
-
-    elements: int = 0
-    overflow: int = 0
-    zero: int = 0
-    subnormal: int = 0
+    elements: int = 0  # the results that are finite in the wider type
+    overflow: int = 0  # those of them that are infinite, or NaN, in this one
+    zero: int = 0  # those other than 0 that become 0
+    subnormal: int = 0  # those that become subnormal
 
     def add(self, wide: Array, narrow: Array) -> None:
         """Add a node's results to the counts."""

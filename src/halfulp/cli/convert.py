@@ -88,8 +88,8 @@ def convert(
 ) -> None:
     """Convert a model, and list the change to each node.
 
-    Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
-    same.
+    Exit status 1 says that the outputs of the two models differ by more than a change announces, or could not be
+    compared; OUT is written all the same.
 
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -128,9 +129,9 @@ class OpVersion:
     """
 
     id: str
-    standard: str
-    name: str
-    version: str
+    standard: str = field(init=False)
+    name: str = field(init=False)
+    version: str = field(init=False)
     summary: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -150,6 +151,9 @@ class OpVersion:
     examples: tuple[Example, ...] = ()
 
     def __post_init__(self) -> None:
+        parts = re.split("[.-]", self.id)
+        for name, value in zip(("standard", "name", "version"), parts, strict=True):
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     # --- the face -------------------------------------------------------------------------------
@@ -240,16 +244,13 @@ class OpVersion:
     def _bind_types(self, operands: tuple[TensorType, ...]) -> dict[str, str]:
         bound: dict[str, str] = {}
         for port, operand in zip(self.inputs, operands, strict=True):
-            allowed = self.type_variables[port.type]
+            check, allowed = f"type {port.type}", self.type_variables[port.type]
             if operand.type not in allowed:
                 message = f"{port.name} must have a type that {port.type} allows"
-                expected = ", ".join(allowed)
-                raise self._breach(
-                    f"type {port.type}", message, operands, expected=expected, got=operand.type
-                )
+                raise self._breach(check, message, operands, expected=", ".join(allowed), got=operand.type)
             if bound.setdefault(port.type, operand.type) != operand.type:
                 names = " and ".join(p.name for p in self.inputs if p.type == port.type)
-                raise self._breach(f"type {port.type}", f"{names} must have the same type", operands)
+                raise self._breach(check, f"{names} must have the same type", operands)
         return bound
 
     def _check_limits(self, limits: Limits, operands: tuple[TensorType, ...]) -> None:
@@ -293,11 +294,9 @@ class OpVersion:
             message = f"{attribute.name} has a value of the wrong type"
             raise self.error(check, message, expected=str(bad), got=repr(value)[:80]) from None
         if attribute.values and value not in attribute.values:
-            message, allowed = (
-                f"{attribute.name} has a value that is not allowed",
-                map(repr, attribute.values),
-            )
-            raise self.error(check, message, expected=" or ".join(allowed), got=repr(value)[:80])
+            message = f"{attribute.name} has a value that is not allowed"
+            expected = " or ".join(map(repr, attribute.values))
+            raise self.error(check, message, expected=expected, got=repr(value)[:80])
         return value
 
     def _breach(
@@ -312,8 +311,7 @@ class OpVersion:
 
 def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
     """Return a later version of an operator: the previous one with the changes of its document."""
-    id = f"{before.standard}.{before.name}-{version}"
-    return replace(before, id=id, version=version, **changes)
+    return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
 
 
 def _count(number: int, noun: str) -> str:
@@ -352,11 +350,11 @@ def _int(value: Any) -> int:
 
 
 def _ints(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise BadValue("INTS: a sequence of integers")
     try:
-        return tuple(map(_int, value))
-    except BadValue:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        return tuple(map(operator.index, value))
+    except TypeError:
         raise BadValue("INTS: a sequence of integers") from None
 
 
@@ -399,19 +397,13 @@ def _shortened(value: int) -> float:
 
 
 def _scale_bias(value: Any) -> ScaleBias:
-    expected = "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None"
-    if isinstance(value, Mapping):
-        if set(value) != {"Scale", "Bias"}:
-            raise BadValue(expected)
-        value = (value["Scale"], value["Bias"])
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise BadValue(expected)
-    parts = tuple(value)
-    if len(parts) != 2:
-        raise BadValue(expected)
     try:
-        return ScaleBias(*map(_float, parts))
-    except BadValue:
+        if isinstance(value, bytes):
+            raise TypeError
+        scale, bias = ScaleBias(**value) if isinstance(value, Mapping) else value
+        return ScaleBias(_float(scale), _float(bias))
+    except (BadValue, TypeError, ValueError):
+        expected = "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None"
         raise BadValue(expected) from None
 
 

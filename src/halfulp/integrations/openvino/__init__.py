@@ -162,14 +162,8 @@ def _bodies(node: Any) -> Iterator[ov.Model]:
 
 _EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 
-_SIGNS = np.array([-1, 1], np.float32)
-
-_SIZES = (
-    2,
-    16,
-    5,
-    7,
-)  # of the trial's tensor: batch, channels, and two that are no multiples of a vector's length
+# Of the trial's tensor: batch, channels, and two that are no multiples of a vector's length.
+_SIZES = (2, 16, 5, 7)
 
 
 def _varying(model: ov.Model) -> frozenset[str]:
@@ -226,11 +220,10 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
     On processors without AVX-512, zeros lose their sign with a negative slope.
     """
     numbers = np.random.default_rng(1)
-    data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * numbers.choice(_SIGNS, _SIZES)
+    signs = numbers.choice(np.array([-1, 1], np.float32), _SIZES)
+    data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * signs
     special = data.copy()
-    special.flat[::9] = np.resize(
-        np.array([0, -0.0, np.inf, -np.inf, np.nan], np.float32), special.flat[::9].size
-    )
+    special.flat[::9] = np.resize([0, -0.0, np.inf, -np.inf, np.nan], special.flat[::9].size)
     channels = _SIZES[1]
     identity = np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
     x = ov.opset13.parameter(list(_SIZES), np.float32)
