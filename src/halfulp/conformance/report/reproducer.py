@@ -114,11 +114,10 @@ def _case(entry: CaseEntry) -> Case:
     # The entry lacks some of a reproducibility case, such as its threads.
     if example is not None and not is_small and entry["group"] != "reproducibility":
         return told
-    try:
+    case = None
+    with suppress(HalfulpError):
         case = known.case(entry["id"])
-    except HalfulpError:
-        return told
-    if [list(shape) for shape in case.shapes] != entry["shapes"]:
+    if case is None or [list(shape) for shape in case.shapes] != entry["shapes"]:
         return told
     # Whether a process dies may depend on all of the input.
     if is_small or entry["verdict"] in ("crashed", "hung"):
