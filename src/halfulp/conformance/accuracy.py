@@ -205,6 +205,7 @@ def _exact_error(x: Any, y: Any, got: Any, name: str) -> float:
         return float(abs(gmpy2.mpfr(float(got)) - power) / ulp)
 
 
+@np.errstate(invalid="ignore")  # signalling NaNs
 def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: int, rounds: int) -> Range:
     """Climb from the worst pairs: their neighbours, near and far, are tried, and the worst of all are kept."""
     total, facts = Range(), float_type(name)

@@ -54,9 +54,7 @@ class Unspecified(NamedTuple):
     zero_signs: Array  # for each element whether the sign of a zero is open
     whole: bool  # whether everything is open, even whether there is an output
     refusal: bool  # whether the case may be refused; an output is judged all the same
-    question: (
-        str  # with its place in the row: "onnx.Pow-15.U4: An integer result ..."; empty if nothing is open
-    )
+    question: str  # with its place: "onnx.Pow-15.U4: An integer result ..."; empty if nothing is open
 
     @property
     def every_element(self) -> bool:
@@ -127,20 +125,20 @@ def judge(
     wrong = int(are_wrong.sum())
     max_ulp = int(steps.max(initial=0))
     different = special.any() or max_ulp > 0
-    grade, shown_ones = None, np.ones(expected.shape, bool)
+    grade, example, shown_ones = None, None, np.ones(expected.shape, bool)
     if wrong:
         grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
         grade = worst(np.unique(grades[are_wrong]).tolist())
         shown_ones = are_wrong & (grades == grade)  # the example is of the worst grade
+    if different:
+        example = _example(case, expected, got, steps * shown_ones, special & shown_ones)
     return Judgement(
         verdict="wrong" if wrong else "within" if different else "exact",
         elements=int(judged.sum()),
         wrong=wrong,
         max_ulp=max_ulp,
         histogram=_histogram(steps[judged], special[judged]),
-        example=_example(case, expected, got, steps * shown_ones, special & shown_ones)
-        if different
-        else None,
+        example=example,
         unspecified=int(expected.size - judged.sum()),
         grade=grade,
     )
