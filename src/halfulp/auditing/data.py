@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing.network import Network, Numbered, Sample, Samples
+from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed
 from halfulp.auditing.node import Use
-from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
+from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
 from halfulp.errors import HalfulpError
@@ -88,9 +88,10 @@ class NodeData:
         self.base.add(x)
         self.second.add(y)
         self.result.add(result)
-        for type in () if is_mixed and self.type not in HALVES else judged(self.type):
-            exact, narrow = in_type(use.operator, (x, y), use.attributes, type)
-            self.in_types.setdefault(type, InType()).add(exact, narrow)
+        types = () if is_mixed and self.type not in HALVES else judged(self.type)
+        exact = computed(use, x, y) if types else result
+        for type in types:
+            self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
