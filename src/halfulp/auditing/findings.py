@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -222,7 +222,11 @@ OUTCOMES = {
     "unknown": "not known",
 }
 """The possible outcomes of a node in a runtime, with the words for them in a line."""
-_MOST_CAUSES = 6  # the most causes shown of an outcome; the others are counted
+
+
+def few(names: Iterable[str]) -> str:
+    """Return the first names, and how many there are besides."""
+    return listed(names, 6)
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,7 @@ class Summary:
         left_out = set() if self.outcomes.keys() <= {"right", "within"} else {"right"}
         for outcome in [key for key in OUTCOMES if key in self.outcomes.keys() - left_out]:
             number, causes = self.outcomes[outcome], self.causes.get(outcome)
-            because = f" ({listed(causes, _MOST_CAUSES)})" if causes else ""
+            because = f" ({few(causes)})" if causes else ""
             if outcome == "within":
                 because = f" {self.max_ulp or 0:g} ulp"
             many = f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
