@@ -107,9 +107,7 @@ class Ways:
     error: str = ""  # why the model can't be repaired at all
     declared: Mapping[str, str] = field(default_factory=dict)  # by node: how the file declares its output
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
-    fused: frozenset[str] = (
-        frozenset()
-    )  # the results of Pow nodes that fusing norms makes part of one operator
+    fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
 
 def ways(
@@ -162,10 +160,8 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
         return frozenset()
     if refusal(copy) is not None and refusal(proto) is None:
         return frozenset()
-    before, after = (
-        {node.output[0] for node in every_node(each.graph) if node.op_type == "Pow" and node.output}
-        for each in (proto, copy)
-    )
+    powers = [(each for each in every_node(model.graph) if each.op_type == "Pow") for model in (proto, copy)]
+    before, after = ({node.output[0] for node in nodes if node.output} for nodes in powers)
     return frozenset(before - after)
 
 

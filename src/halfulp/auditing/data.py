@@ -50,9 +50,7 @@ class NodeData:
     second: Range = field(default_factory=Range)
     result: Range = field(default_factory=Range)
     in_types: dict[str, InType] = field(default_factory=dict)  # the results lost in each type that is judged
-    costs: float | None = (
-        None  # how many ulps the outputs change if its results are exact; None if not measured
-    )
+    costs: float | None = None  # how many ulps exact results here would change the outputs, if measured
     lost: int = 0  # results that are not finite in the network itself, though the operands are
     reaches_outputs: bool = False  # whether the network's outputs show these
     absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
@@ -152,9 +150,7 @@ class NetworkData:
 
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
-    fusions: float | None = (
-        None  # how many ulps ONNX Runtime's fusions change the outputs; None if not measured
-    )
+    fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
 
     @property
     def listed(self) -> list[NodeData]:
