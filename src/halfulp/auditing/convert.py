@@ -160,8 +160,10 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
         return frozenset()
     if refusal(copy) is not None and refusal(proto) is None:
         return frozenset()
-    powers = [(each for each in every_node(model.graph) if each.op_type == "Pow") for model in (proto, copy)]
-    before, after = ({node.output[0] for node in nodes if node.output} for nodes in powers)
+    before, after = (
+        {node.output[0] for node in every_node(each.graph) if node.op_type == "Pow" and node.output}
+        for each in (proto, copy)
+    )
     return frozenset(before - after)
 
 
