@@ -205,20 +205,17 @@ class _Pass:
         """Process a list of nodes, and return the names that each of them reads."""
         if depth > DEEPEST:  # which the front end refuses
             return ()
-        makers: dict[str, int] = {}
         reads: list[list[str]] = []
-        for index, node in enumerate(nodes):
+        read: set[str] = set()
+        is_late = False
+        for node in nodes:
             reads.append(list(node.input))
             for _, graph in subgraphs(node):
                 reads[-1] += self._captures(graph, depth + 1)
-            for name in node.output:
-                makers.setdefault(name, index)
-        makers.pop("", None)
-        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
-            self.late = True
-            ranks = self._ranks(reads, makers)
-            if self._apply:
-                nodes.sort(key=lambda _: next(ranks))
+            read.update(filter(None, reads[-1]))
+            is_late = is_late or not read.isdisjoint(node.output)
+        if is_late:
+            self._sort(nodes, reads)
         return reads
 
     def _captures(self, graph: GraphProto, depth: int) -> set[str]:
@@ -229,6 +226,17 @@ class _Pass:
         names.difference_update(value.name for value in (*graph.input, *graph.initializer))
         names.difference_update(sparse.values.name for sparse in graph.sparse_initializer)
         return names
+
+    def _sort(self, nodes: Any, reads: Sequence[Sequence[str]]) -> None:
+        makers: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            for name in filter(None, node.output):
+                makers.setdefault(name, index)
+        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
+            self.late = True
+            ranks = self._ranks(reads, makers)
+            if self._apply:
+                nodes.sort(key=lambda _: next(ranks))
 
     def _ranks(self, reads: Sequence[Sequence[str]], makers: Mapping[str, int]) -> Iterator[int]:
         """Return each node's place in the order: depth first, each node after the makers of its inputs."""

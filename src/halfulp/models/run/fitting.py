@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
-from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.graph import Array, Graph, Model
 from halfulp.models.run.inputs import (
     DEFAULT_DIM,
     NORMAL,
@@ -46,12 +46,10 @@ _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.I
 # Operators that an integer may pass through before it is compared or looked up.
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 # Operators whose result has the channels of their first operand.
-_KEEPS_CHANNELS = frozenset(
-    (
-        *("Cast", "Identity", "Pad", "Pow", "PRelu", "Relu", "Clip"),
-        *("Add", "Sub", "Mul", "Div", "BatchNormalization"),
-    )
-)
+_KEEPS_CHANNELS = {
+    *("Cast", "Identity", "Pad", "Pow", "PRelu", "Relu", "Clip"),
+    *("Add", "Sub", "Mul", "Div", "BatchNormalization"),
+}
 MASK = (0, 1)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})
 
@@ -85,12 +83,11 @@ class Fit:
 
     def __str__(self) -> str:
         """Return a line for the user; empty if nothing was made up."""
-        made = ", ".join(f"{name}={self.dims[name]}" for name in self.dims if name in self.chosen)
-        lines = [f"dims made up: {made}; --dim NAME=N changes one"] if made else []
+        made = {name: size for name, size in self.dims.items() if name in self.chosen}
+        lines = [f"dims made up: {_listed(made)}; --dim NAME=N changes one"] if made else []
         if self.floats != NORMAL:
-            lines.append(
-                f"floats made up: {self.floats}, since the usual ones give outputs without a finite number"
-            )
+            reason = "since the usual ones give outputs without a finite number"
+            lines.append(f"floats made up: {self.floats}, {reason}")
         return "\n".join(lines)
 
 
@@ -134,29 +131,25 @@ def fit(
     refused: HalfulpError | None = None
     met: Mapping[str, int] = {}
     trials = 0
+    is_curable = False
     clauses: set[str | None] = set()  # the clauses that the trials broke
-    for found in candidates:
-        curable = False
-        for values in ranges:
-            if trials and time.monotonic() > end:
-                break
-            trials += 1
-            ranged = replace(found, ranges=values)
-            try:
-                outputs = attempt(ranged)
-            except HalfulpError as error:
-                clauses.add(getattr(error, "clause", None))
-                curable = curable or not isinstance(error, UnsupportedError)
-                if refused is None:  # later sizes are less likely
-                    refused, met = error, found.dims
-            else:
-                return _improved(ranged, outputs, attempt, candidates, ranges)
-        if refused is not None and not curable and trials <= len(ranges):
-            raise refused  # no engine evaluates the operator: other sizes do not help
-        if time.monotonic() > end:
+    for found in (replace(sizes, ranges=values) for sizes in candidates for values in ranges):
+        if trials and time.monotonic() > end:
             break
+        trials += 1
+        try:
+            outputs = attempt(found)
+        except HalfulpError as error:
+            clauses.add(getattr(error, "clause", None))
+            is_curable = is_curable or not isinstance(error, UnsupportedError)
+            if refused is None:  # later sizes are less likely
+                refused, met = error, found.dims
+        else:
+            return _improved(found, outputs, attempt, candidates, ranges)
+        if trials == len(ranges) and not is_curable:
+            break  # no engine evaluates the operator: other sizes do not help
     assert refused is not None
-    if trials == 1 or (len(clauses) == 1 and None not in clauses):
+    if trials == 1 or not is_curable or (len(clauses) == 1 and None not in clauses):
         raise refused
     raise ModelError(
         f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
@@ -201,22 +194,18 @@ def _improved(
 
 
 def _shortcomings(outputs: Mapping[str, Any], masked: bool) -> int:
-    """Return the number of useless outputs.
-
-    If there are masks, outputs with a NaN or an infinity count, too.
-    """
+    """Return the number of useless outputs. If there are masks, outputs with a NaN or an infinity count, too."""
     reasons = vacuous(outputs)
     useless = {name for name, reason in reasons.items() if not is_usable(reason)}
-    if masked:
-        arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
-        useless |= {name for name, value in arrays.items() if not finite(value).all()}
+    for name, value in outputs.items() if masked else ():
+        if isinstance(value, np.ndarray) and not finite(value).all():
+            useless.add(name)
     return len(useless) + (0 < len(outputs) == len(reasons))
 
 
 def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
     """Yield the sizes to try, each once. Only the first sizes may give inputs above the limit."""
-    names = [name for value in needed(model) for name in dim_names(value) if name is not None]
-    names = list(dict.fromkeys(names))
+    names = list(dict.fromkeys(name for value in needed(model) for name in filter(None, dim_names(value))))
     read = _channels(model)
     seen: set[tuple[int, ...]] = set()
     for sizes in _sizes(model, [name for name in names if name not in given and name not in read]):
@@ -228,7 +217,8 @@ def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
         seen.add(key)
         if len(seen) > _MOST_SIZES:
             return
-        if len(seen) == 1 or _elements(model, found) <= _MOST_ELEMENTS:
+        elements = sum(math.prod(sized(value, found)) for value in needed(model))
+        if len(seen) == 1 or elements <= _MOST_ELEMENTS:
             yield Fit(found, {}, frozenset(names) - given.keys())
 
 
@@ -310,40 +300,26 @@ def _sizes_of_weights(model: Model) -> list[int]:
 
 
 def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
-    """Yield ranges for the integer inputs, the likeliest first.
-
-    Ranges that nodes imply come before others.
-    """
-    integers = [value.name for value in needed(model) if _has_range(value)]
-    compared: dict[str, tuple[int, int]] = {}
-    for graph, constants in _graphs(model.graph, {}):
+    """Yield ranges for the integer inputs, the likeliest first. Ranges that nodes imply come before others."""
+    integers = [
+        value.name
+        for value in needed(model)
+        if value.kind == "tensor" and value.type is not None and is_integral(dtype_named(value.type))
+        if value.type != "bool" or "mask" in value.name.lower()
+    ]
+    compared = {name: MASK for name in integers if "mask" in name.lower()}
+    for graph, constants in reversed([*_graphs(model.graph, {})]):  # the outer graph decides
         for name in integers:
             known = _met(graph, name, constants)
             if known is not None:
-                compared.setdefault(name, known)
-    for name in filter(_is_mask, integers):
-        compared.setdefault(name, MASK)
+                compared[name] = known
     usual: list[dict[str, tuple[int, int]]] = [{}]
     usual += [dict.fromkeys(integers, between) for between in ((0, 1), (1, 1), (0, 0), (16000, 16000))]
     seen = []
-    for ranges in [*({**ranges, **compared} for ranges in usual), *usual]:
+    for ranges in [*(ranges | compared for ranges in usual), *usual]:
         if ranges not in seen:
             seen.append(ranges)
             yield ranges
-
-
-def _has_range(value: Value) -> bool:
-    """Return whether an input's values are chosen from a range.
-
-    Integers are, and booleans that are a mask.
-    """
-    if value.kind != "tensor" or value.type is None:
-        return False
-    return is_integral(dtype_named(value.type)) and (value.type != "bool" or _is_mask(value.name))
-
-
-def _is_mask(name: str) -> bool:
-    return "mask" in name.lower()
 
 
 def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
@@ -375,17 +351,10 @@ def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, M
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
     constants = {**outer, **graph.constants}
     for node in graph.nodes:
-        if node.type == "Constant" and node.outputs:
-            values: Any = next(
-                (v for v in node.attributes.values() if isinstance(v, np.ndarray | int | float)), None
-            )
-            if values is not None:
-                constants[node.outputs[0]] = np.asarray(values)
+        for value in node.attributes.values() if node.type == "Constant" else ():
+            if node.outputs and isinstance(value, np.ndarray | int | float):
+                constants[node.outputs[0]] = np.asarray(value)
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:
             yield from _graphs(subgraph, constants)
-
-
-def _elements(model: Model, sizes: Mapping[str, int]) -> int:
-    return sum(math.prod(sized(value, sizes)) for value in needed(model))
