@@ -14,32 +14,20 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import Finding, ModelReport, NodeReport, Summary, in_float32
+from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport, Summary, few, in_float32
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
 from halfulp.errors import Printed, count_of
 from halfulp.installed import version_of
-from halfulp.models.graph import listed
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
 _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
-_MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are count_of
 
-_VERDICTS = {
-    "clause": "invalid",
-    "declaration": "invalid",
-    "crashed": "crashed",
-    "hung": "hung",
-    "refused": "refused",
-    "wrong": "wrong",
-    "range": "out of range",
-    "depends": "not reproducible",
-    "shape": "valid for some shapes",
-    "within": "within",
-}
-"""The words for each kind of finding, from the gravest."""
+_GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
+"""The kinds of findings about nodes, the gravest first."""
+_WORDS = OUTCOMES | {"clause": "invalid", "declaration": "invalid", "range": "out of range"}
 
 Told = tuple[str, str, str | None]
 """The kind of a finding, its text and its remedy."""
@@ -98,10 +86,14 @@ class AuditReport(Printed):
 
     def html(self) -> str:
         """Return the report as an HTML page that loads nothing, with a picture of the data's ranges."""
-        return f"{_HEAD}{_body(self.models, str(self))}\n</html>\n"
+        return f"{_HEAD}{self._body()}\n</html>\n"
 
     def _repr_html_(self) -> str:
-        return f"<style>{_STYLE}</style>{_body(self.models, str(self))}"
+        return f"<style>{_STYLE}</style>{self._body()}"
+
+    def _body(self) -> str:
+        pictures = "\n".join(map(_picture, self.models))
+        return f"{pictures}\n<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return f"<AuditReport: {', '.join(self._counts())}>"
@@ -202,7 +194,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         if model.data is not None:
             yield "  ", _of_data(model.data, len(model.nodes))
     if model.unread:
-        yield "  ", f"not looked into: {_listed(model.unread)}"
+        yield "  ", f"not looked into: {few(model.unread)}"
     if model.norms:
         short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
@@ -233,7 +225,7 @@ def _findings(model: ModelReport) -> Iterator[Part]:
     """
     for finding in model.declarations:
         yield "", ""
-        yield f"{model.file}: {_VERDICTS[finding.kind]}: ", str(finding.node)
+        yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
         yield "  > ", str(finding.to_do)
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
@@ -244,14 +236,13 @@ def _findings(model: ModelReport) -> Iterator[Part]:
             alike = node.is_prelu, *((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
             together.setdefault(alike, (told, []))[1].append(node)
     for told, nodes in together.values():
-        kinds = {kind for kind, _, _ in told}
-        verdict = next(words for kind, words in _VERDICTS.items() if kind in kinds)
+        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
-        yield f"{model.file}: {verdict}: {many}", _listed(node.label for node in nodes)
+        yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
             yield "  ", _described(nodes[0])
-        constants = _listed(dict.fromkeys(node.second.text or "" for node in nodes))
+        constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
         own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
         for to_do, same in groupby(told, key=lambda each: each[2]):
             for kind, about, _ in same:
@@ -269,11 +260,7 @@ def _notices(model: ModelReport) -> Iterator[Part]:
     if together:
         yield "", ""
     for notice, labels in together.items():
-        yield f"{model.file}, {_listed(labels)}: ", f"notice: {notice}"
-
-
-def _listed(labels: Iterable[str]) -> str:
-    return listed(labels, _MOST_LABELS)
+        yield f"{model.file}, {few(labels)}: ", f"notice: {notice}"
 
 
 def _described(node: NodeReport) -> str:
@@ -339,19 +326,14 @@ pre {{ overflow-x: auto; }}
 """
 
 
-def _body(models: tuple[ModelReport, ...], text: str) -> str:
-    pictures = "\n".join(map(_picture, models))
-    return f"{pictures}\n<pre>{escape(text)}</pre>"
-
-
 def _picture(model: ModelReport) -> str:
     """Return the magnitudes of each node's base and result as bars, over the range of float16; empty without data."""
     nodes = list(model.data.nodes.values()) if model.data else []
     met = [range for data in nodes for range in (data.base, data.result) if range.greatest]
     if not met:
         return ""
-    least, greatest = min(range.least for range in met), max(range.greatest for range in met)
-    first, last = math.log2(min(_LEAST, least)), math.log2(max(_GREATEST, greatest))
+    first = math.log2(min(_LEAST, *(range.least for range in met)))
+    last = math.log2(max(_GREATEST, *(range.greatest for range in met)))
 
     def at(magnitude: float) -> float:
         """Return the place of a magnitude on a logarithmic scale."""
