@@ -172,7 +172,7 @@ class _Walk:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
         if node.standard == "openvino":
-            return "halfulp", [_openvino(node, inputs)]
+            return "halfulp", [evaluate_openvino(node, inputs)]
         if node.domain == "":
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
@@ -234,7 +234,7 @@ def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
             raise ModelError(message, file=model.file, expected=f"[{text}]", got=list(value.shape))
 
 
-def _openvino(node: Node, inputs: list[Array]) -> Array:
+def evaluate_openvino(node: Node, inputs: list[Array]) -> Array:
     """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
     # The operands are known, so that every shape is known.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
