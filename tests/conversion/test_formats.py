@@ -18,10 +18,10 @@ from tests.models.openvino_models import compressed, reread
 
 import halfulp as hu
 from halfulp.conversion import Conversion, Format
-from halfulp.conversion.between import integral
 from halfulp.conversion.verify import nothing_told
 from halfulp.models import load, openvino
 from halfulp.models.directml import dxdispatch
+from halfulp.specs.unspecified import integral
 from halfulp.types import TYPES
 
 FORMATS = get_args(Format)

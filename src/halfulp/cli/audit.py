@@ -103,7 +103,7 @@ def audit(
     write_json(output, report.json())
     console = people(output)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    say(console, *lines(report.targets, report.models, width=width, left_open=left_open))
+    say(console, *lines(report, width=width, left_open=left_open))
     least = GRADES.index(fail_on)
     if any(found.grade is None or GRADES.index(found.grade) >= least for found in report.findings):
         raise typer.Exit(1)

@@ -41,7 +41,9 @@ def convert(
     prelu: Annotated[
         str | None,
         Option(
-            metavar="HOW", help="expand each PRelu into operators that every runtime has, or fold such back."
+            metavar="HOW",
+            help="expand each PRelu into operators that every runtime has (relu: without comparisons), or fold such"
+            " back.",
         ),
     ] = None,
     pow: Annotated[
@@ -57,7 +59,7 @@ def convert(
         Option(
             metavar="NODES",
             help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its square"
-            " to its division; pow; or names with commas between them.",
+            " to its division; pow; all; or names with commas between them.",
         ),
     ] = None,
     fuse: Annotated[
@@ -90,8 +92,8 @@ def convert(
 ) -> None:
     """Convert a model, and list the change to each node.
 
-    Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
-    same.
+    Exit status 1 says that the outputs of the two models differ by more than a change announces, or could not be
+    compared; OUT is written all the same.
 
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
