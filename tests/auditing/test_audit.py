@@ -9,15 +9,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from tests.models import openvino_models
 from tests.models.onnx_models import external, parsed, single, with_initializer
-from tests.models.openvino_models import SMALL, WEIGHTS
+from tests.models.openvino_models import SMALL, WEIGHTS, compressed, reread
 
 import halfulp as hu
 from halfulp.auditing.findings import NodeReport
 from halfulp.auditing.node import Use
-from halfulp.models.graph import Value
-from halfulp.models.openvino import save
 from halfulp.specs import find, ids
 
 
@@ -159,14 +156,10 @@ def test_openvino(tmp_path: Path) -> None:
     assert node.attributes == {"auto_broadcast": "numpy"}
 
 
-def test_an_exponent_of_openvino_may_be_stored_in_another_type(tmp_path: Path) -> None:
-    convert = openvino_models.node("Convert", ["e"], "two", destination_type="float32")
-    power = openvino_models.node("Power", ["x", "two"], "y", auto_broadcast="numpy")
-    constants = {"e": np.array([2], np.float16)}
-    made = openvino_models.graph([convert, power], [Value("x", "float32", (2, 3))], ["y"], constants)
-    save(made, tmp_path / "m.xml")
-    (node,) = nodes(tmp_path / "m.xml")
-    assert str(node.inputs[1]) == "float32[1] = 2"
+def test_openvino_constants_that_are_stored_in_float16(tmp_path: Path) -> None:
+    reread(compressed(2.5), tmp_path)
+    (node,) = nodes(tmp_path / "g.xml")
+    assert str(node.inputs[1]) == "float32[] = 2.5"
 
 
 BODY = """<net name="outer" version="11"><layers>

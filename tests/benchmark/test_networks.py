@@ -20,7 +20,7 @@ from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes
 from halfulp.benchmark.network import Contender, Network, light, network_of, watched
 from halfulp.models import load
 from halfulp.models.onnx.tensors import release
-from halfulp.models.run.inputs import make_inputs
+from halfulp.models.run.fitting import Fit
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>
     g (float[N] x, float[N] y) => (float[N] power, float[N] last) {
@@ -58,7 +58,7 @@ def network(path: Path, inputs: dict[str, Any] | None = None) -> Iterator[Networ
     """Yield a network as the verb prepares it."""
     with light(path) as copy:
         model: Any = load(copy, keep_unknown=True)
-        values = make_inputs(model, dims={"N": 5000}) if inputs is None else inputs
+        values = Fit({"N": 5000}).inputs(model) if inputs is None else inputs
         yield network_of(copy, model, watched(copy, model), values, threads=1)
 
 
@@ -210,7 +210,7 @@ def test_a_network_in_openvinos_own_format(tmp_path: Path) -> None:
     written = path.read_text()
     path.write_text(re.sub(r' names="[pq]"', "", written))
     assert path.read_text() != written
-    with network(path, make_inputs(load(path))) as found:
+    with network(path, Fit().inputs(load(path))) as found:
         (row,) = compare(found, ["openvino"], seconds=0)
     for contender in (ran(row.own), ran(row.ours)):
         assert len(contender.exactness) == 2

@@ -111,13 +111,13 @@ def test_without_inputs_the_clause_is_said() -> None:
 def test_each_node_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversion over several opsets takes time for each node."""
     compared: list[str] = []
-    real = walk.check_node
+    real = walk.breach
 
-    def counting(node: onnx.NodeProto, *rest: Any) -> None:
+    def counting(node: onnx.NodeProto, *rest: Any) -> Any:
         compared.append(node.output[0])
-        real(node, *rest)
+        return real(node, *rest)
 
-    monkeypatch.setattr(walk, "check_node", counting)
+    monkeypatch.setattr(walk, "breach", counting)
     text = "g (float[N, 3] x, float s) => (float[N, 3] z) { y = Pow(x, s)  w = PRelu(y, s)  z = Pow(w, s) }"
     hu.convert(parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {text}'), opset=12)
     assert compared == ["y", "w", "z"]

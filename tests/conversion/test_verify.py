@@ -183,6 +183,20 @@ def test_what_a_change_announces_is_stated_with_its_size() -> None:
     assert found.notes[-1] == "all other nodes give the same bits"
 
 
+def test_what_is_announced_of_a_power_in_a_function_or_body() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float[N, 8] x, bool c) => (float[N, 8] y, float[N, 8] z) <float third = {0.333}> {
+            y = own.f (x)  a = Abs (x)
+            z = If (c) <then_branch = t () => (float[N, 8] p) { p = Pow (a, third) },
+                        else_branch = u () => (float[N, 8] q) { q = Pow (x, third) }> }
+        <domain: "own", opset_import: ["": 17]> f (x) => (v) { k = Constant <value_float = 0.7> ()  v = Pow (x, k) }"""
+    found = hu.convert(parser.parse_model(text), pow="logarithms", verify=True).verification
+    assert found is not None
+    assert found.same, found
+    assert "node #0 (f): " in found.notes[-2]
+    assert "node #2 (If): " in found.notes[-2]
+
+
 @pytest.mark.parametrize("pow", ["expand", "logarithms"])
 def test_more_than_a_change_announces_is_a_difference(
     pow: Any, altering: Callable[[Callable[[ModelProto], None]], None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -109,40 +110,36 @@ class _Data(NamedTuple):
     progress: Callable[[str], None] | None = None
 
 
-_NO_DATA = _Data()
-
-
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
+    """Audit the models of a folder. The report on each of them contains any error."""
     nothing = True
-    for path, refused in _models(folder):
+    for path, reason in _models(folder):
         nothing = False
-        name = _relative(path, folder)
+        name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
+        name = printable(name, most=None)
         if progress is not None:
             progress(name)
-        yield _one_of_many(path, name, refused, targets)
+        report = ModelReport(name, format_of(path))
+        try:
+            if not reason:
+                report = _audited(path, name, targets, _Data())
+        except HalfulpError as error:
+            reason = "; ".join(map(str.strip, str(error).splitlines()))
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        except MemoryError:
+            reason = "not enough memory"
+        except RecursionError:
+            reason = "it nests too deep"
+        report.error = reason or None
+        yield report
     if nothing:
         raise folder_error(folder, str(folder)) or HalfulpError(
             f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml, DxDispatch .json"
         )
 
 
-def _one_of_many(path: Path, name: str, text: str, targets: _Targets) -> ModelReport:
-    """Audit a file, unless a text says why it can't be read. Its report contains any error."""
-    try:
-        if not text:
-            return _audited(path, name, targets)
-    except HalfulpError as error:
-        text = "; ".join(map(str.strip, str(error).splitlines()))
-    except OSError as error:
-        text = error.strerror or type(error).__name__
-    except MemoryError:
-        text = "not enough memory"
-    except RecursionError:
-        text = "it nests too deep"
-    return ModelReport(name, format_of(path), error=text)
-
-
-def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DATA) -> ModelReport:
+def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> ModelReport:
     format = format_of(source)
     judge = _Judge(targets[format], has_data=data.samples is not None)
     if format != "onnx":
@@ -262,26 +259,21 @@ def _models(folder: Path) -> Iterator[tuple[Path, str]]:
     """
     entered: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
-    for here, folders, files in os.walk(folder, onerror=unreadable.append, followlinks=True):
-        status = Path(here).stat()
+    walk = os.walk(folder, onerror=unreadable.append, followlinks=True)
+    for here, folders, files in chain(walk, [("", [], [])]):  # and once more, for the last unreadable ones
+        for error in unreadable:
+            yield Path(error.filename), f"can't be read: {error.strerror}"
+        unreadable.clear()
+        status = os.stat(here or folder)
         is_known = (status.st_dev, status.st_ino) in entered
         entered.add((status.st_dev, status.st_ino))
         folders[:] = [] if is_known else sorted(folders)
-        yield from _refusals(unreadable)
         for path in map(Path(here).joinpath, [] if is_known else sorted(files)):
             try:
                 if _is_model(path):
                     yield path, ""
             except OSError as error:
                 yield path, f"can't be read: {error.strerror}"
-    yield from _refusals(unreadable)
-
-
-def _refusals(unreadable: list[OSError]) -> Iterator[tuple[Path, str]]:
-    """Give each folder that could not be entered, once."""
-    while unreadable:
-        error = unreadable.pop(0)
-        yield Path(error.filename), f"can't be read: {error.strerror}"
 
 
 def _is_model(path: Path) -> bool:
@@ -296,9 +288,3 @@ def _is_model(path: Path) -> bool:
                 return True
             before = piece[-len(_MARKS[suffix]) :]
     return False
-
-
-def _relative(path: Path, folder: Path) -> str:
-    """Return a path in a folder with forward slashes, printable."""
-    text = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
-    return printable(text, most=None)

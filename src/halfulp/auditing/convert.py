@@ -107,9 +107,7 @@ class Ways:
     error: str = ""  # why the model can't be repaired at all
     declared: Mapping[str, str] = field(default_factory=dict)  # by node: how the file declares its output
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
-    fused: frozenset[str] = (
-        frozenset()
-    )  # the results of Pow nodes that fusing norms makes part of one operator
+    fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
 
 def ways(

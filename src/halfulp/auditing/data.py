@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing.network import Network, Numbered, Sample, Samples
+from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed
 from halfulp.auditing.node import Use
-from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
+from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
 from halfulp.errors import HalfulpError
@@ -50,9 +50,7 @@ class NodeData:
     second: Range = field(default_factory=Range)
     result: Range = field(default_factory=Range)
     in_types: dict[str, InType] = field(default_factory=dict)  # the results lost in each type that is judged
-    costs: float | None = (
-        None  # how many ulps the outputs change if its results are exact; None if not measured
-    )
+    costs: float | None = None  # how many ulps exact results here would change the outputs, if measured
     lost: int = 0  # results that are not finite in the network itself, though the operands are
     reaches_outputs: bool = False  # whether the network's outputs show these
     absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
@@ -88,9 +86,10 @@ class NodeData:
         self.base.add(x)
         self.second.add(y)
         self.result.add(result)
-        for type in () if is_mixed and self.type not in HALVES else judged(self.type):
-            exact, narrow = in_type(use.operator, (x, y), use.attributes, type)
-            self.in_types.setdefault(type, InType()).add(exact, narrow)
+        types = () if is_mixed and self.type not in HALVES else judged(self.type)
+        exact = computed(use, x, y) if types else result
+        for type in types:
+            self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
@@ -151,9 +150,7 @@ class NetworkData:
 
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
-    fusions: float | None = (
-        None  # how many ulps ONNX Runtime's fusions change the outputs; None if not measured
-    )
+    fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
 
     @property
     def listed(self) -> list[NodeData]:

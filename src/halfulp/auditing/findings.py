@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
 from halfulp.auditing.convert import Ways
@@ -107,32 +107,30 @@ class ModelReport:
 
 
 def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
-    file = model.file
+    told = partial(Finding, model.file, node.label)
     for breach in node.breaks:
-        way_out = about_clause(model, node)
-        yield Finding(file, node.label, "clause", None, breach.clause, breach.message, way_out)
+        yield told("clause", None, breach.clause, breach.message, about_clause(model, node))
     seen = None if model.data is None else model.data.nodes.get(node.label)
-    for type, text in () if seen is None else seen.told():
-        assert seen is not None
-        yield Finding(file, node.label, "range", None, None, text, about_range(model, node, seen, type))
+    if seen is not None:
+        for type, text in seen.told():
+            yield told("range", None, None, text, about_range(model, node, seen, type))
     if node.only_if is not None:
         text = f"the slope fits only if {node.only_if}"
-        yield Finding(file, node.label, "shape", None, None, text, about_clause(model, node))
+        yield told("shape", None, None, text, about_clause(model, node))
     for said in node.targets:
         if not said.is_finding:
             continue
         to_do = about_target(model, said)
         if to_do in _EXACT.values() and seen is not None and seen.overflows(seen.type):
-            to_do = (
-                f"first convert the model as the finding about {seen.type} says: an exact power overflows too"
-            )
+            first = f"first convert the model as the finding about {seen.type} says"
+            to_do = f"{first}: an exact power overflows too"
         if said.verdict in BAD:
             text = "; ".join(said.reasons) or said.verdict
             grade = "support" if said.verdict == "refused" else said.grade
-            yield Finding(file, node.label, said.verdict, said.target, None, text, to_do, grade)
+            yield told(said.verdict, said.target, None, text, to_do, grade)
         if said.depends:
             text = f"the bits of a result depend on {', '.join(said.depends)}"
-            yield Finding(file, node.label, "depends", said.target, None, text, to_do, "reproducibility")
+            yield told("depends", said.target, None, text, to_do, "reproducibility")
 
 
 # --- remedies ------------------------------------------------------------------------------------
@@ -224,7 +222,11 @@ OUTCOMES = {
     "unknown": "not known",
 }
 """The possible outcomes of a node in a runtime, with the words for them in a line."""
-_MOST_CAUSES = 6  # the most causes shown of an outcome; the others are counted
+
+
+def few(names: Iterable[str]) -> str:
+    """Return the first names, and how many there are besides."""
+    return listed(names, 6)
 
 
 @dataclass(frozen=True)
@@ -249,28 +251,21 @@ class Summary:
     def text(self) -> str:
         """The line, without the runtime's name."""
         parts = []
-        for outcome, words in OUTCOMES.items():
-            # If there are findings, the nodes that are right are not mentioned.
-            if outcome in self.outcomes and (
-                outcome != "right" or self.outcomes.keys() <= {"right", "within"}
-            ):
-                causes = self.causes.get(outcome, ())
-                because = f" ({listed(causes, _MOST_CAUSES)})" if causes else ""
-                if outcome == "within":
-                    because = f" {self.max_ulp or 0:g} ulp"
-                parts.append(f"{self._many(self.outcomes[outcome])} {words}{because}")
+        # If there are findings, the nodes that are right are not mentioned.
+        left_out = set() if self.outcomes.keys() <= {"right", "within"} else {"right"}
+        for outcome in [key for key in OUTCOMES if key in self.outcomes.keys() - left_out]:
+            number, causes = self.outcomes[outcome], self.causes.get(outcome)
+            because = f" ({few(causes)})" if causes else ""
+            if outcome == "within":
+                because = f" {self.max_ulp or 0:g} ulp"
+            many = f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
+            parts.append(f"{'its one node' if self.nodes == 1 else many} {OUTCOMES[outcome]}{because}")
         return "; ".join(parts)
 
-    def _many(self, number: int) -> str:
-        if self.nodes == 1:
-            return "its one node"
-        return f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
-
     def __str__(self) -> str:
-        if self.version is None:
-            return f"{self.target}: {self.text}"
-        nearest = "" if self.asked in (None, self.version) else f" (nearest to {self.asked})"
-        return f"{self.target} {self.version}{nearest}: {self.text}"
+        version = "" if self.version is None else f" {self.version}"
+        nearest = f" (nearest to {self.asked})" if version and self.asked not in (None, self.version) else ""
+        return f"{self.target}{version}{nearest}: {self.text}"
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:

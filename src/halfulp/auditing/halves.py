@@ -8,7 +8,8 @@ a subtraction is a power of an unrounded base.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,41 +66,22 @@ class Body(NamedTuple):
     captures: bool = True  # whether the body reads the values around it by their names, too
 
 
+@dataclass(eq=False)
 class Net:
-    """The nodes around a Pow or PRelu node: those of one graph, body or function.
+    """The nodes around a Pow or PRelu node: those of one graph, body or function."""
 
-    Args:
-        steps: gives the nodes, in an order in which each comes after those that it reads.
-        type_of: gives the element type of a value; None where it is not known.
-        outputs: the names of the values that leave the graph.
-        constants: tells of a value whether it is a constant that the file holds.
-        caller: how messages name the node that calls the function; None for a graph.
-        inputs: the names of a function's inputs.
-        body: the place of a body; None for other graphs.
-    """
-
-    def __init__(
-        self,
-        steps: Callable[[], Iterable[Step]],
-        type_of: Callable[[str], str | None],
-        outputs: Iterable[str],
-        constants: Callable[[str], bool] = lambda name: False,
-        caller: str | None = None,
-        inputs: Iterable[str] = (),
-        body: Body | None = None,
-    ) -> None:
-        self._give = steps
-        self._type_of = type_of
-        self._outputs = frozenset(outputs)
-        self._is_constant = constants
-        self._caller = caller
-        self._inputs = tuple(inputs)
-        self._body = body
-        self._found: dict[frozenset[str], Unrounded] = {}
+    steps: Callable[[], Iterable[Step]]  # gives the nodes, each after those that it reads
+    type_of: Callable[[str], str | None]  # gives the element type of a value; None where it is not known
+    outputs: Collection[str]  # the values that leave the graph
+    is_constant: Callable[[str], bool] = lambda name: False  # whether the file holds the value
+    caller: str | None = None  # how messages name the node that calls the function; None for a graph
+    inputs: Collection[str] = ()  # those of a function
+    body: Body | None = None  # the place of a body; None for other graphs
+    _found: dict[frozenset[str], Unrounded] = field(default_factory=dict)
 
     @cached_property
     def _steps(self) -> list[Step]:
-        return list(self._give())
+        return list(self.steps())
 
     @cached_property
     def _makers(self) -> dict[str, Step]:
@@ -122,10 +104,9 @@ class Net:
     def _trace(self, keeps: frozenset[str]) -> Unrounded:
         kept = (step for step in self._steps if step.operator in keeps)
         stays = {id(step) for step in kept if not self._is_between(step, keeps)}
-        caller = self._caller
-        sources = {name: caller for name in self._inputs if caller and self._is_half(name)}
-        readers = {name: caller for name in self._outputs if caller and self._is_half(name)}
-        body = self._body
+        caller, body = self.caller, self.body
+        sources = {name: caller for name in self.inputs if caller and self._is_half(name)}
+        readers = {name: caller for name in self.outputs if caller and self._is_half(name)}
         if body is None or body.operator in keeps:  # the values that enter and leave are rounded
             return self._follow(sources, readers, stays)
         around = body.net.unrounded(keeps)
@@ -148,7 +129,7 @@ class Net:
         sources, readers = dict(sources), dict(readers)
         constants: set[str] = set()
         for step in self._steps:
-            known = all(not name or name in constants or self._is_constant(name) for name in step.inputs)
+            known = all(not name or name in constants or self.is_constant(name) for name in step.inputs)
             if known and (step.inputs or step.operator in _CONSTANTS):  # folded before anything runs
                 constants.update(step.outputs)
                 continue
@@ -162,11 +143,11 @@ class Net:
         return Unrounded(sources, readers)
 
     def _is_half(self, name: str) -> bool:
-        return self._type_of(name) in HALVES
+        return self.type_of(name) in HALVES
 
     def _is_between(self, step: Step, keeps: frozenset[str]) -> bool:
         """Tell whether a node that could compute in halves is put into float32, with all those around it."""
-        if step.operator in _SUBGRAPHS | _CASTS or not self._outputs.isdisjoint(step.outputs):
+        if step.operator in _SUBGRAPHS | _CASTS or any(name in self.outputs for name in step.outputs):
             return False
         read, made = (list(filter(self._is_half, names)) for names in (step.inputs, step.outputs))
         makers = {self._makers[name].operator for name in read if name in self._makers}
@@ -176,8 +157,8 @@ class Net:
     def _source(self, step: Step, sources: Mapping[str, str], stays: bool) -> str | None:
         """Return the node from which this node's unrounded outputs come; None if they are rounded."""
         if step.operator in _CASTS:
-            type = self._type_of(step.inputs[0])
-            if type in HALVES and type == self._type_of(step.outputs[0]):
+            type = self.type_of(step.inputs[0])
+            if type in HALVES and type == self.type_of(step.outputs[0]):
                 return sources.get(step.inputs[0])
             return step.label if type is None or "float" in type else None
         if stays:
@@ -190,7 +171,7 @@ class Net:
         """Return the node that reads this node's inputs before their rounding; None if they are rounded."""
         if step.operator in _ONLY_SHAPES or (stays and step.operator not in _CASTS):
             return None
-        same = step.operator in _CASTS and self._type_of(step.inputs[0]) == self._type_of(step.outputs[0])
+        same = step.operator in _CASTS and self.type_of(step.inputs[0]) == self.type_of(step.outputs[0])
         if same or step.operator in _SELECT:
             return next((readers[name] for name in step.outputs if name in readers), None)
         return step.label

@@ -22,8 +22,8 @@ from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.inputs import by_name
-from halfulp.operators import op
+from halfulp.models.run.inputs import by_name, dtype_named
+from halfulp.operators import op, pow, prelu
 from halfulp.types import FLOATS
 
 Sample = Mapping[str, Any]
@@ -213,36 +213,40 @@ class Network:
         release()
         from halfulp.integrations.onnxruntime import engine
 
+        results = {use.output.name: values[use.output.name] for use in nodes}
+        folder, plain = self._subject.folder, engine.Settings(ours=False, optimized=False)
         try:
-            own, costs = self._costs(nodes, values, sample)
-            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=self._subject.folder)
+            session = engine.open_session(_switched(self._proto, results), plain, folder=folder)
+
+            def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
+                fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
+                for each, array in results.items():
+                    none = np.zeros((1,) * array.ndim, array.dtype)
+                    fed[_EXACT.format(each)] = exact if each == name else none
+                return engine.run_in(session, self._model, {**sample, **fed})
+
+            own = run()
+            costs = {}
+            for use in nodes:
+                x, y = (values[operand.name] for operand in use.inputs)
+                costs[use.label] = _apart(own, run(use.output.name, computed(use, x, y)))
+            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=folder)
             return costs, _apart(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None
 
-    def _costs(
-        self, nodes: Sequence[Use], values: Mapping[str, Array], sample: Sample
-    ) -> tuple[dict[str, Any], dict[str, float]]:
-        """Return the outputs without fusions, and the maximum change of them by each node."""
-        from halfulp.integrations.onnxruntime import engine
 
-        results = {use.output.name: values[use.output.name] for use in nodes}
-        plain = engine.Settings(ours=False, optimized=False)
-        session = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
+def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
+    """Return a node's exact results, or those of the operands cast to a type, as a conversion of the network does.
 
-        def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
-            fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
-            for each, array in results.items():
-                fed[_EXACT.format(each)] = exact if each == name else np.zeros((1,) * array.ndim, array.dtype)
-            return engine.run_in(session, self._model, {**sample, **fed})
-
-        own = run()
-        costs = {}
-        for use in nodes:
-            operands = (values[operand.name] for operand in use.inputs)
-            exact = np.asarray(op(use.operator)(*operands, **use.attributes))
-            costs[use.label] = _apart(own, run(use.output.name, exact))
-        return own, costs
+    Versions that broadcast as NumPy does take every type.
+    """
+    compute: Callable[..., Any] = op(use.operator) if use.attributes else prelu if use.is_prelu else pow
+    if type is not None:
+        dtype = dtype_named(type)
+        x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
+    with np.errstate(all="ignore"):
+        return np.asarray(compute(x, y, **use.attributes))
 
 
 def _is_float(value: Any) -> bool:

@@ -75,9 +75,7 @@ class Operand:
         number = None if self.constant is None else number_in(self.constant.dtype, text)
         if self.values is None or number is None:
             return False
-        return bool(
-            (self.values == number).any() or (number != number and (self.values != self.values).any())
-        )
+        return bool((self.values == number).any() or (number != number and np.isnan(self.values).any()))
 
     def _describe(self, constant: Array) -> str:
         found = self.values

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from halfulp.models.graph import Array
 from halfulp.models.run.inputs import dtype_named
-from halfulp.operators import op, pow, prelu
+from halfulp.operators import pow
 from halfulp.types import FLOATS
 
 JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
@@ -135,25 +134,5 @@ class InType:
 
 def judged(type: str | None) -> tuple[str, ...]:
     """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
-    if type == "float64":
-        return JUDGED
-    if type == "float32":
-        return JUDGED[1:]
-    return (type,) if type in JUDGED else ()
-
-
-def in_type(
-    operator: str, operands: tuple[Array, Array], attributes: Mapping[str, Any], type: str
-) -> tuple[Array, Array]:
-    """Return a node's results in the type of its operands, and those of the operands cast to another type.
-
-    The casts are those that a conversion of the network makes; versions that broadcast as NumPy does take every type.
-    """
-    x, y = operands
-    compute: Callable[..., Any] = op(operator)
-    if not attributes:
-        compute = pow if ".Pow-" in operator else prelu
-    dtype = dtype_named(type)
-    with np.errstate(all="ignore"):
-        narrow = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
-        return np.asarray(compute(x, y, **attributes)), np.asarray(compute(*narrow, **attributes))
+    shorter = {"float64": JUDGED, "float32": JUDGED[1:]}
+    return shorter.get(type or "", (type,) if type in JUDGED else ())

@@ -14,32 +14,20 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import Finding, ModelReport, NodeReport, Summary, in_float32
+from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport, Summary, few, in_float32
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
-from halfulp.errors import Printed
+from halfulp.errors import Printed, count_of
 from halfulp.installed import version_of
-from halfulp.models.graph import listed
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
 _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
-_MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are counted
 
-_VERDICTS = {
-    "clause": "invalid",
-    "declaration": "invalid",
-    "crashed": "crashed",
-    "hung": "hung",
-    "refused": "refused",
-    "wrong": "wrong",
-    "range": "out of range",
-    "depends": "not reproducible",
-    "shape": "valid for some shapes",
-    "within": "within",
-}
-"""The words for each kind of finding, from the gravest."""
+_GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
+"""The kinds of findings about nodes, the gravest first."""
+_WORDS = OUTCOMES | {"clause": "invalid", "declaration": "invalid", "range": "out of range"}
 
 Told = tuple[str, str, str | None]
 """The kind of a finding, its text and its remedy."""
@@ -98,10 +86,14 @@ class AuditReport(Printed):
 
     def html(self) -> str:
         """Return the report as an HTML page that loads nothing, with a picture of the data's ranges."""
-        return f"{_HEAD}{_body(self.models, str(self))}\n</html>\n"
+        return f"{_HEAD}{self._body()}\n</html>\n"
 
     def _repr_html_(self) -> str:
-        return f"<style>{_STYLE}</style>{_body(self.models, str(self))}"
+        return f"<style>{_STYLE}</style>{self._body()}"
+
+    def _body(self) -> str:
+        pictures = "\n".join(map(_picture, self.models))
+        return f"{pictures}\n<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return f"<AuditReport: {', '.join(self._counts())}>"
@@ -112,7 +104,7 @@ class AuditReport(Printed):
     def _counts(self) -> list[str]:
         nodes = sum(len(model.nodes) for model in self.models)
         counts = {"model": len(self.models), "node": nodes, "finding": len(self.findings)}
-        return [_count(number, noun) for noun, number in counts.items()]
+        return [count_of(number, noun) for noun, number in counts.items()]
 
 
 # --- as JSON -------------------------------------------------------------------------------------
@@ -187,10 +179,6 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
     yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _answers(model: ModelReport) -> Iterator[Part]:
     """Give a model's name and a line for each runtime."""
     if model.error is not None:
@@ -199,16 +187,16 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
     else:
-        yield f"{model.file}: {_count(len(model.nodes), 'node')}", ""
+        yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
         if not model.targets and not LOADERS[model.format]:
             yield "  no runtime judged: none of those measured loads such files", ""
         yield from (("  ", str(summary)) for summary in model.summaries)
         if model.data is not None:
             yield "  ", _of_data(model.data, len(model.nodes))
     if model.unread:
-        yield "  ", f"not looked into: {_listed(model.unread)}"
+        yield "  ", f"not looked into: {few(model.unread)}"
     if model.norms:
-        short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
+        short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
         yield "  ", told
 
@@ -217,10 +205,10 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-    parts = [f"data ({_count(data.samples, 'sample')}): {nodes_seen}"]
+    nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
+    parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
     if nodes > len(seen):
-        left = _count(nodes - len(seen), "node")
+        left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
     costly = max(seen, key=lambda each: each.costs or 0, default=None)
     if costly is not None and costly.costs:
@@ -237,7 +225,7 @@ def _findings(model: ModelReport) -> Iterator[Part]:
     """
     for finding in model.declarations:
         yield "", ""
-        yield f"{model.file}: {_VERDICTS[finding.kind]}: ", str(finding.node)
+        yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
         yield "  > ", str(finding.to_do)
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
@@ -248,14 +236,13 @@ def _findings(model: ModelReport) -> Iterator[Part]:
             alike = node.is_prelu, *((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
             together.setdefault(alike, (told, []))[1].append(node)
     for told, nodes in together.values():
-        kinds = {kind for kind, _, _ in told}
-        verdict = next(words for kind, words in _VERDICTS.items() if kind in kinds)
+        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
-        yield f"{model.file}: {verdict}: {many}", _listed(node.label for node in nodes)
+        yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
             yield "  ", _described(nodes[0])
-        constants = _listed(dict.fromkeys(node.second.text or "" for node in nodes))
+        constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
         own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
         for to_do, same in groupby(told, key=lambda each: each[2]):
             for kind, about, _ in same:
@@ -273,11 +260,7 @@ def _notices(model: ModelReport) -> Iterator[Part]:
     if together:
         yield "", ""
     for notice, labels in together.items():
-        yield f"{model.file}, {_listed(labels)}: ", f"notice: {notice}"
-
-
-def _listed(labels: Iterable[str]) -> str:
-    return listed(labels, _MOST_LABELS)
+        yield f"{model.file}, {few(labels)}: ", f"notice: {notice}"
 
 
 def _described(node: NodeReport) -> str:
@@ -343,19 +326,14 @@ pre {{ overflow-x: auto; }}
 """
 
 
-def _body(models: tuple[ModelReport, ...], text: str) -> str:
-    pictures = "\n".join(map(_picture, models))
-    return f"{pictures}\n<pre>{escape(text)}</pre>"
-
-
 def _picture(model: ModelReport) -> str:
     """Return the magnitudes of each node's base and result as bars, over the range of float16; empty without data."""
     nodes = list(model.data.nodes.values()) if model.data else []
     met = [range for data in nodes for range in (data.base, data.result) if range.greatest]
     if not met:
         return ""
-    least, greatest = min(range.least for range in met), max(range.greatest for range in met)
-    first, last = math.log2(min(_LEAST, least)), math.log2(max(_GREATEST, greatest))
+    first = math.log2(min(_LEAST, *(range.least for range in met)))
+    last = math.log2(max(_GREATEST, *(range.greatest for range in met)))
 
     def at(magnitude: float) -> float:
         """Return the place of a magnitude on a logarithmic scale."""

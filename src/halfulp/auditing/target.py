@@ -27,8 +27,7 @@ _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))
 LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
 """The measured runtimes that load a file of each format. A name is that of the target and of the Python module.
 
-PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with
-halfulp.
+PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with halfulp.
 """
 _LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 
@@ -72,9 +71,8 @@ def asked(target: object) -> Asked:
         except OSError as error:
             raise HalfulpError(f"{target}: can't be read: {error.strerror}") from None
         except ValueError as error:
-            raise HalfulpError(
-                f"{target}: expected the document of one runtime, of halfulp check --json: {error}"
-            ) from None
+            wanted = "expected the document of one runtime, of halfulp check --json"
+            raise HalfulpError(f"{target}: {wanted}: {error}") from None
         return Asked(measured.target, measured.version, measured)
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
@@ -92,7 +90,7 @@ def default() -> dict[str, tuple[Asked, ...]]:
     here = installed()
     known = {name: _known(name, here.get(name), installed=name in here) for name in here or _LOADERS}
     return {
-        format: tuple(known[name] for name in names if name in known) for format, names in LOADERS.items()
+        format: tuple(known[each] for each in names if each in known) for format, names in LOADERS.items()
     }
 
 
@@ -351,16 +349,16 @@ def neighbours(use: Use, target: Asked) -> Iterator[Group]:
     measured = _measured(use, target)
     if measured is None or use.net is None:
         return
-    kinds = [kind for kind in measured.halves if kind in (use.types or ())]
-    dropped = {kind: use.net.unrounded(measured.halves[kind]) for kind in kinds}
+    halves = measured.halves.items()
+    dropped = {kind: use.net.unrounded(keeps) for kind, keeps in halves if kind in (use.types or ())}
     parts = []
     for operand, what in zip(use.inputs, _names(use), strict=False):
         found = dropped.get(operand.type or "")
         if found is not None and operand.name in found.sources:
             parts.append(f"its {what} comes from {found.sources[operand.name]} unrounded")
-    kind = use.inputs[0].type or ""
-    if kind in dropped and use.output.name in dropped[kind].readers:
-        parts.append(f"{dropped[kind].readers[use.output.name]} reads its result unrounded")
+    found = dropped.get(use.inputs[0].type or "")
+    if found is not None and use.output.name in found.readers:
+        parts.append(f"{found.readers[use.output.name]} reads its result unrounded")
     if parts:
         types = " and ".join(sorted(dropped))
         text = f"{target.name} computes {types} in float32 without rounding between nodes: {', '.join(parts)}"
@@ -439,16 +437,8 @@ def _name(group: Group) -> str:
     return _NOT_ORDINARY.get(group.grade or "", group.name) if group.name == "values" else group.name
 
 
-def _unit(use: Use) -> str:
-    result = use.inputs[0].type
-    return "units" if result in TYPES and TYPES[result].kind != "float" else "ulp"
-
-
 def _reason(use: Use, group: Group) -> str:
-    """Return a line about a group.
-
-    Figures and example are included only if they apply to the node's constants.
-    """
+    """Return a line about a group, with figures and example if they apply to the node's constants."""
     text = GROUPS.get(_name(group), _name(group))
     if group.name == "neighbours":
         return group.example or text
@@ -460,7 +450,8 @@ def _reason(use: Use, group: Group) -> str:
     elif other is not None:
         return text if group.name == "broadcast" else f"{text}, measured with another {other}"
     elif group.max_ulp:
-        text += f": up to {group.max_ulp:g} {_unit(use)}"
+        unit = "units" if TYPES[use.inputs[0].type or ""].kind != "float" else "ulp"
+        text += f": up to {group.max_ulp:g} {unit}"
     return f"{text}: {group.example}" if group.example else text
 
 

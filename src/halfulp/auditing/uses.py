@@ -11,7 +11,7 @@ from typing import TypeAlias
 from xml.etree.ElementTree import Element, SubElement
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.auditing.halves import Body, Net, Step
 from halfulp.auditing.node import Operand, Site, Use, breach_of, breaches
@@ -139,16 +139,16 @@ def _net(owner: Owner, value_info: ValueInfo, where: str, body: Body | None) -> 
             captured = (name for _, graph in subgraphs(node) for name in read_names(graph))
             yield Step(label(node, index, where), node.op_type, [*node.input, *captured], node.output)
 
-    def type_of(name: str) -> str | None:
-        return value_info.value(name).type
-
-    def is_constant(name: str) -> bool:
-        return value_info.tensor(name) is not None
-
-    if isinstance(owner, GraphProto):
-        return Net(steps, type_of, (info.name for info in owner.output), is_constant, body=body)
-    caller = f"the caller of '{printable(owner.name)}'"
-    return Net(steps, type_of, owner.output, is_constant, caller, owner.input)
+    net = Net(
+        steps,
+        lambda name: value_info.value(name).type,
+        {info if isinstance(info, str) else info.name for info in owner.output},
+        lambda name: value_info.tensor(name) is not None,
+        body=body,
+    )
+    if isinstance(owner, FunctionProto):
+        net.caller, net.inputs = f"the caller of '{printable(owner.name)}'", owner.input
+    return net
 
 
 def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
@@ -264,11 +264,11 @@ def _around(graph: Graph, where: str, body: Body | None) -> Net:
         for node in graph.nodes:
             yield Step(where + node.label, node.type, node.inputs, node.outputs)
 
-    def type_of(name: str) -> str | None:
-        return graph.declared[name].type if name in graph.declared else None
-
-    outputs = (value.name for value in graph.outputs)
-    return Net(steps, type_of, outputs, lambda name: name in graph.constants, body=body)
+    outputs = {value.name for value in graph.outputs}
+    declared, constants = graph.declared, graph.constants
+    return Net(
+        steps, lambda name: declared.get(name, Value(name)).type, outputs, constants.__contains__, body=body
+    )
 
 
 # --- DxDispatch ----------------------------------------------------------------------------------

@@ -37,7 +37,9 @@ def convert(
     prelu: Annotated[
         str | None,
         typer.Option(
-            metavar="HOW", help="expand each PRelu into operators that every runtime has, or fold such back."
+            metavar="HOW",
+            help="expand each PRelu into operators that every runtime has (relu: without comparisons), or fold such"
+            " back.",
         ),
     ] = None,
     pow: Annotated[
@@ -53,7 +55,7 @@ def convert(
         typer.Option(
             metavar="NODES",
             help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its square"
-            " to its division; pow; or names with commas between them.",
+            " to its division; pow; all; or names with commas between them.",
         ),
     ] = None,
     fuse: Annotated[

@@ -289,12 +289,7 @@ class Allowed:
         return [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries that have allowed no finding, though they cover cases of this run, or no case at all.
-
-        Args:
-            target: the target's name.
-            cases: the ids of the cases of this run. Nothing is known about others that an entry covers.
-        """
+        """Return the entries that allowed no finding, though they cover one of these cases that ran, or none at all."""
         unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
         return [e for e in unused if any(e.covers(target, id) for id in cases) or not _covers_any(e.pattern)]
 
@@ -330,17 +325,15 @@ def load_allowed(path: Path | str) -> Allowed:
     text = read_text(path, _LARGEST_LIST)
     first = text.lstrip().partition("\n")[0].rstrip()
     is_json = path.suffix == ".json" or (first.startswith("[") and not first.endswith("]"))
-    entries = []
-    for line, each in _from_json(text, path) if is_json else _from_text(text, path):
-        verdicts = frozenset(each["verdict"].split(","))
-        for unknown in sorted(verdicts - {*FINDINGS}):
-            message = f"{path}, {line}: {unknown[:40]!r} is not a finding that can be allowed"
+    entries = list(_from_json(text, path) if is_json else _from_text(text, path))
+    for entry in entries:
+        for unknown in sorted(entry.verdicts - {*FINDINGS}):
+            message = f"{path}, {entry.line}: {unknown[:40]!r} is not a finding that can be allowed"
             raise HalfulpError(message, expected=", ".join(FINDINGS))
-        entries.append(Entry(each["case"], verdicts, each["reason"], each.get("target"), line))
     return Allowed(entries)
 
 
-def _from_text(text: str, path: Path) -> Iterator[tuple[int, Listed]]:
+def _from_text(text: str, path: Path) -> Iterator[Entry]:
     target = None
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
@@ -350,17 +343,18 @@ def _from_text(text: str, path: Path) -> Iterator[tuple[int, Listed]]:
             if len(words) < 3:
                 message = f"{path}, line {number}: an entry is CASES VERDICTS REASON"
                 raise HalfulpError(message, got=line[:100])
-            yield number, {"case": words[0], "verdict": words[1], "reason": words[2], "target": target}
+            yield Entry(words[0], frozenset(words[1].split(",")), words[2], target, number)
 
 
-def _from_json(text: str, path: Path) -> Iterator[tuple[int, Listed]]:
+def _from_json(text: str, path: Path) -> Iterator[Entry]:
     listed: list[Listed] = _parsed(text, str(path))
     for problem in _problems(listed, list[Listed], "entries"):
         raise HalfulpError(f"{path}: {problem}")
     for number, each in enumerate(listed, 1):
         if not (each["case"] and each["reason"]):
             raise HalfulpError(f"{path}: entries[{number - 1}].case and .reason must not be empty")
-        yield number, each
+        verdicts = frozenset(each["verdict"].split(","))
+        yield Entry(each["case"], verdicts, each["reason"], each.get("target"), number)
 
 
 # --- from results to a document ------------------------------------------------------------------
@@ -573,11 +567,7 @@ def _line(value: Any) -> str:
 
 
 def load(path: Path | str) -> list[Document]:
-    """Read a file that ``halfulp check --json`` wrote.
-
-    Raises:
-        HalfulpError: it is unreadable or not such a document; the error names the place.
-    """
+    """Read a file that ``halfulp check --json`` wrote; raises HalfulpError, which names the place, if it is broken."""
     return loads(read_text(Path(path), _LARGEST), str(path))
 
 
@@ -590,16 +580,12 @@ def loads(text: str, file: str = "<text>") -> list[Document]:
         if schema != SCHEMA:
             wanted = f'"schema": "{SCHEMA}"'
             raise HalfulpError(f"{file}: not a document of {SCHEMA}", expected=wanted, got=repr(schema)[:80])
-        problem = next(_problems(document, Document, ""), None) or next(
-            (
-                f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
-                for number, row in enumerate(document["rows"])
-                if tuple(row["histogram"]) != HISTOGRAM
-            ),
-            None,
-        )
-        if problem is not None:
+        for problem in _problems(document, Document, ""):
             raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
+        for number, row in enumerate(document["rows"]):
+            if tuple(row["histogram"]) != HISTOGRAM:
+                problem = f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
+                raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
     return cast(list[Document], documents)
 
 

@@ -116,12 +116,13 @@ def convert(
         opset: for ONNX: the version of its own operators to convert to, older or newer.
         target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
             it accepts each Pow and PRelu; ``basic``: so that it has neither.
-        prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has, or ``fold`` such back.
+        prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has (``relu``: into sums of Relu,
+            without comparisons), or ``fold`` such back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
             such operators back into Pow, where every bit stays. ``logarithms`` expands likewise, and approximates each
             other Pow of floats by Exp and Log.
         float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
-            around them: ``norms`` (each from its square to its division), ``pow``, or names of nodes with
+            around them: ``norms`` (each from its square to its division), ``pow``, ``all``, or names of nodes with
             commas between them. Verified, the outputs before and after are compared with those of the network
             in float32 throughout.
         fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.

@@ -7,7 +7,7 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, count_of
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
@@ -25,7 +25,7 @@ from halfulp.models.onnx.walk import Owner, read_names
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
-from halfulp.specs.tensor import Dim, Shape
+from halfulp.specs.tensor import Dim
 from halfulp.types import TYPES
 
 
@@ -53,8 +53,7 @@ class Change:
 
 def counted(changes: Sequence[Change], noun: str = "change") -> str:
     """Return how many of these are changes, in words."""
-    count = sum(not change.is_notice for change in changes)
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return count_of(sum(not change.is_notice for change in changes), noun)
 
 
 class NoExactForm(UnsupportedError):
@@ -66,19 +65,6 @@ class NoExactForm(UnsupportedError):
     def __init__(self, why: str) -> None:
         self.why = why
         super().__init__(f"no exact form: {why}")
-
-
-class Names:
-    """The names that a model uses, and new ones."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
-
-    def new(self, wished: str) -> str:
-        """Return an unused name that resembles the one wished for."""
-        name = unused(wished, self._taken)
-        self._taken.add(name)
-        return name
 
 
 def unused(wished: str, taken: Container[str]) -> str:
@@ -93,15 +79,21 @@ def unused(wished: str, taken: Container[str]) -> str:
 class Editor:
     """Collects the new nodes of one graph or function.
 
-    Attributes:
+    Args:
+        owner: the graph or function.
+        value_info: the known types and shapes of its values; new values are added.
+        names: all names of the model; new names are added.
         opset: the version that new nodes are of.
-        known: the known types and shapes of values; new values are added.
+
+    Attributes:
         nodes: the nodes collected so far.
+        changes: the changes so far.
     """
 
-    def __init__(self, owner: Owner, value_info: ValueInfo, names: Names, opset: int) -> None:
+    def __init__(self, owner: Owner, value_info: ValueInfo, names: set[str], opset: int) -> None:
         self.owner = owner
         self.value_info = value_info
+        self.value, self.tensor, self.array = value_info.value, value_info.tensor, value_info.array
         self.opset = opset
         self.nodes: list[NodeProto] = []
         self.changes: list[Change] = []
@@ -113,10 +105,7 @@ class Editor:
         self._replaced = NodeProto()
 
     def start(self, node: NodeProto, label: Callable[[], str] | None) -> None:
-        """Set the node that is being replaced. New values and changes are named after it.
-
-        A node that the conversion itself made has no label, and changes to it are not reported.
-        """
+        """Set the node that is being replaced. One without a label is the conversion's own, and not reported."""
         self._label = label
         self._replaced = node
 
@@ -177,20 +166,22 @@ class Editor:
             output: its name; a new one where not given.
             like: the node whose name, doc string and metadata it takes on.
         """
-        name = output or self.new_name(op_type.lower())
+        name = output or self.new_name(op_type.lower(), result)
         node = onnx.helper.make_node(op_type, list(inputs), [name], **attributes)
         if like is not None:
             inherit(node, like)
-        if output is None and result is not None:
-            self.value_info.types[name] = Value(name, result.type, result.shape)
         self.keep(node)
         return name
 
-    def new_name(self, suffix: str) -> str:
-        """Return a free name made of the current node's output and a suffix."""
+    def new_name(self, suffix: str, like: Value | None = None) -> str:
+        """Return a free name made of the current node's output and a suffix, for a value that is like another one."""
         node = self._replaced
         base = next(filter(None, node.output), node.name or node.op_type)
-        return self._names.new(f"{base}_{suffix}")
+        name = unused(f"{base}_{suffix}", self._names)
+        self._names.add(name)
+        if like is not None:
+            self.value_info.types[name] = Value(name, like.type, like.shape)
+        return name
 
     def constant(self, array: Array, suffix: str) -> str:
         """Return the name of a new constant."""
@@ -212,7 +203,7 @@ class Editor:
 
     def type_of(self, name: str) -> str:
         """Return the type of a value; raises NoExactForm where it is not known."""
-        kind = self.value_info.value(name).type
+        kind = self.value(name).type
         if kind is None:
             raise NoExactForm(f"the type of its input {name!r} is not known")
         return kind
@@ -221,23 +212,22 @@ class Editor:
 
     def cast(self, name: str, to: str, *, output: str | None = None) -> str:
         """Return a value cast to an element type."""
-        value = self.value_info.value(name)
+        value = self.value(name)
         number = enum_of(to)
         target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
         return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
 
     def keep_cast(self, node: NodeProto, made: str, back: str) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
-        output, shape = node.output[0], self.value_info.value(node.output[0]).shape
-        node.output[0] = self.new_name("wide")
-        self.value_info.types[node.output[0]] = Value(node.output[0], made, shape)
+        output = node.output[0]
+        node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
         self.keep(node)
         self.cast(node.output[0], back, output=output)
 
     def retype(self, node: NodeProto, kind: str, noun: str = "exponent", why: str = "") -> bool:
         """Give a node's second operand another type, if that holds its values exactly; tell whether it does."""
         name = node.input[1]
-        own, array = self.type_of(name), self.value_info.array(name)
+        own, array = self.type_of(name), self.array(name)
         if array is not None and (held := exactly_as(array, kind)) is not None:
             self.note(f"the {noun}, a constant in {own}, is stored in {kind}, exactly")
             node.input[1] = self.constant(held, noun)
@@ -250,36 +240,38 @@ class Editor:
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
-        value = self.value_info.value(name)
-        assert value.shape is not None
-        rank = len(value.shape) + len(axes)
-        rest = iter(value.shape)
-        shape: Shape = tuple(1 if axis in axes else next(rest) for axis in range(rank))
-        return self._reshaped("Unsqueeze", name, axes, shape)
+        shape = self.value(name).shape
+        assert shape is not None
+        rest = iter(shape)
+        wanted = [1 if axis in axes else next(rest) for axis in range(len(shape) + len(axes))]
+        return self.reshape(name, wanted, "Unsqueeze", axes) if axes else name
 
     def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
-        shape = self.value_info.value(name).shape
-        assert shape is not None
-        kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
-        return self._reshaped("Squeeze", name, axes, kept, output)
+        kept = [dim for axis, dim in enumerate(self.value(name).shape or ()) if axis not in axes]
+        return self.reshape(name, kept, "Squeeze", axes, output) if axes or output else name
 
-    def _reshaped(
-        self, op_type: str, name: str, axes: Sequence[int], shape: Shape, output: str | None = None
+    def reshape(
+        self,
+        name: str,
+        shape: Sequence[Dim],
+        op_type: str = "Reshape",
+        axes: Sequence[int] = (),
+        output: str | None = None,
     ) -> str:
-        if not axes and output is None:
-            return name
-        value = Value("", self.value_info.value(name).type, shape)
-        tensor = self.value_info.tensor(name)
-        if tensor is not None and output is None:
+        """Return a value in another shape, which a node gives; a constant is stored in that shape instead."""
+        tensor = self.tensor(name) if output is None else None
+        if tensor is not None:
             held = deepcopy(tensor)
-            del held.dims[:]
-            held.dims.extend(dim for dim in shape or () if isinstance(dim, int))
+            held.dims[:] = shape
             return self.constant_tensor(held, "reshaped")
-        if self.opset >= 13:
-            where = self.constant(np.array(axes, np.int64), "axes")
-            return self.add(op_type, [name, where], value, output=output)
-        return self.add(op_type, [name], value, output=output, axes=list(axes))
+        value = Value("", self.value(name).type, tuple(shape))
+        said, since, numbers = ("shape", 5, shape) if op_type == "Reshape" else ("axes", 13, axes)
+        if self.opset < since:
+            attributes: dict[str, Any] = {said: list(numbers)}
+            return self.add(op_type, [name], value, output=output, **attributes)
+        numbers_at = self.constant(np.array(numbers, np.int64), said)
+        return self.add(op_type, [name, numbers_at], value, output=output)
 
 
 def inherit(node: NodeProto, from_: NodeProto) -> None:
@@ -304,9 +296,6 @@ def remade(
     return new
 
 
-BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater")
-"""The operators that had ``axis`` and ``broadcast`` before opset 7."""
-
 _MOST_COPIES = 256  # limit on the repetitions of a value along a dim, all of them inputs of one Concat
 
 # The most bits that a value of a type has. A type with at least as many holds each of these values.
@@ -321,21 +310,17 @@ SIGNIFICANT = {
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def to_numpy(node: NodeProto, edit: Editor) -> None:
-    """Add the node in the form of opset 7, with Y unsqueezed to the dims that ``axis`` gives."""
-    attributes = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
-    y = legacy_operand(node, attributes, edit)
-    edit.keep(remade(node, [node.input[0], y], attributes))
-    if y != node.input[1]:
-        edit.note(f"Y is unsqueezed to {edit.value_info.value(y)}, where axis={attributes['axis']} puts it")
-
-
 def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
     """Return the second operand in the shape that NumPy's rules fit to the first."""
     y_name: str = node.input[1]
-    x, y = edit.value_info.value(node.input[0]), edit.value_info.value(y_name)
-    _check(node.op_type, x, y, attributes)
-    axis = attributes.get("axis")
+    x, y = edit.value(node.input[0]), edit.value(y_name)
+    axis, shape = attributes.get("axis"), y.shape
+    if node.op_type != "Pow" and shape is not None and attributes.get("broadcast"):
+        shape = tuple(None if dim == 1 else dim for dim in shape)  # as runtime.helpers does it
+    try:
+        LEGACY_AXIS.infer(x.shape, shape, attributes)
+    except Mismatch as error:
+        raise HalfulpError(error.message.format(x="X", y="Y"), got=f"{x} and {y}") from None
     if not attributes.get("broadcast") or axis is None or y.shape == () or is_one(y):
         return y_name
     if x.shape is None or y.shape is None:
@@ -345,31 +330,9 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
     return edit.unsqueeze(y_name, range(len(y.shape), len(y.shape) + max(trailing, 0)))
 
 
-def _check(op_type: str, x: Value, y: Value, attributes: dict[str, int]) -> None:
-    value_info = y.shape
-    if op_type != "Pow" and value_info is not None and attributes.get("broadcast"):
-        value_info = tuple(None if dim == 1 else dim for dim in value_info)  # as runtime.helpers does it
-    try:
-        LEGACY_AXIS.infer(x.shape, value_info, attributes)
-    except Mismatch as error:
-        raise HalfulpError(error.message.format(x="X", y="Y"), got=f"{x} and {y}") from None
-
-
-def to_legacy(node: NodeProto, edit: Editor) -> None:
-    """Add the node in the form of opset 6: shapes equal, or Y a contiguous run of X's dims."""
-    x, y, attributes = legacy_form(node.input[0], node.input[1], edit)
-    edit.keep(remade(node, [x, y], **attributes))
-    if attributes:
-        edit.note("broadcasts by " + " ".join(f"{name}={value}" for name, value in attributes.items()))
-
-
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
-    """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and how.
-
-    Raises:
-        NoExactForm: the shapes are not known well enough, or one would be repeated too often.
-    """
-    x, y = edit.value_info.value(x_name), edit.value_info.value(y_name)
+    """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and the attributes for it."""
+    x, y = edit.value(x_name), edit.value(y_name)
     if x.shape is not None and x.shape == y.shape and all(dim is not None for dim in x.shape):
         return x_name, y_name, {}
     if x.shape is None or y.shape is None:
@@ -378,16 +341,16 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
         raise NoExactForm("opset 6 broadcasts by the ranks of X and Y, and they are not known")
     if len(y.shape) > len(x.shape):
         x_name = edit.unsqueeze(x_name, range(len(y.shape) - len(x.shape)))
-    x_dims, y_dims = _dims(edit.value_info.value(x_name)), _dims(y)
+    x_dims = edit.value(x_name).shape or ()
     if is_one(y):
-        return x_name, y_name, {"broadcast": 1} if x_dims != y_dims else {}
-    lead = len(x_dims) - len(y_dims)
-    padded = [1] * lead + y_dims
+        return x_name, y_name, {"broadcast": 1} if x_dims != y.shape else {}
+    lead = len(x_dims) - len(y.shape)
+    padded = (1,) * lead + y.shape
     _refuse_unknown(x_dims, padded)
     for axis, (a, b) in enumerate(zip(x_dims, padded, strict=True)):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
-    x_dims = _dims(edit.value_info.value(x_name))
+    x_dims = edit.value(x_name).shape or ()
     run = [axis for axis, dim in enumerate(padded) if dim != 1]
     start, end = run[0], run[-1] + 1
     for axis in range(start, end):
@@ -401,12 +364,7 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     return x_name, y_name, {"axis": start, "broadcast": 1}
 
 
-def _dims(value: Value) -> list[Dim]:
-    assert value.shape is not None
-    return list(value.shape)
-
-
-def _refuse_unknown(x: list[Dim], y: list[Dim]) -> None:
+def _refuse_unknown(x: Sequence[Dim], y: Sequence[Dim]) -> None:
     for a, b in zip(x, y, strict=True):
         if b == 1 or (a == b and a is not None) or (isinstance(a, int) and isinstance(b, int)):
             continue
@@ -422,14 +380,14 @@ def _refuse_unknown(x: list[Dim], y: list[Dim]) -> None:
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
     """Return a value repeated along a dim that is 1."""
-    value = edit.value_info.value(name)
+    value = edit.value(name)
     assert value.shape is not None
     if not isinstance(times, int):
         raise NoExactForm(f"{which} would have to be repeated {times or '?'} times, not known until it runs")
     if times > _MOST_COPIES or not times:
         raise NoExactForm(f"opset 6 can't broadcast {which} here, and it would be repeated {times} times")
     shape = (*value.shape[:axis], times, *value.shape[axis + 1 :])
-    array = edit.value_info.array(name)
+    array = edit.array(name)
     if array is not None:
         return edit.constant(array.repeat(times, axis), "repeated")
     edit.note(f"{which} is repeated {times} times along dim {axis}")
@@ -451,21 +409,14 @@ def is_float(kind: str) -> bool:
 
 def holds(kind: str, other: str) -> bool:
     """Tell whether a type holds every value of another one."""
-    if kind == other:
-        return True
-    if kind not in SIGNIFICANT and is_float(kind):
-        return False
-    if is_float(kind):
-        if SIGNIFICANT.get(other, 64) > SIGNIFICANT[kind]:
-            return False
+    if is_float(kind) and kind != other:
         # bfloat16 has the range of float32, and so more than float16.
-        return other != "bfloat16" or kind in ("float32", "float64")
-    if is_float(other):
-        return False
+        has_range = other != "bfloat16" or kind in ("float32", "float64")
+        return has_range and SIGNIFICANT.get(other, 64) <= SIGNIFICANT.get(kind, 0)
     own, others = TYPES[kind], TYPES[other]
-    if own.kind == "uint":
-        return others.kind == "uint" and own.bits >= others.bits
-    return own.bits > others.bits or (own.bits == others.bits and others.kind == "int")
+    if own.kind == others.kind:
+        return own.bits >= others.bits
+    return (own.kind, others.kind) == ("int", "uint") and own.bits > others.bits
 
 
 def exactly_as(array: Array, kind: str) -> Array | None:
@@ -515,7 +466,7 @@ def recipe(exponent: float) -> Recipe:
 def follow(steps: Recipe, node: NodeProto, edit: Editor) -> None:
     """Add the nodes of a recipe in the place of a power."""
     names = [node.input[0]]
-    value = edit.value_info.value(names[0])
+    value = edit.value(names[0])
     for op_type, operands in steps[:-1]:
         names.append(edit.add(op_type, [names[each] for each in operands], value))
     op_type, operands = steps[-1] if steps else ("Identity", (0,))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
-from halfulp.conversion.editor import Editor, NoExactForm, inherit
+from halfulp.conversion.editor import Editor, NoExactForm, inherit, remade
 from halfulp.errors import printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.infer import ValueInfo, inferred
 from halfulp.models.onnx.inline import inlined, rename
-from halfulp.models.onnx.tensors import declaration, declared, enum_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
 from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
@@ -58,14 +58,8 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
-    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is.
-
-    Raises:
-        NoExactForm: a type that the node works on does not exist there.
-    """
-    old = schema_in_force("", node.op_type, opset)
-    new = schema_in_force("", node.op_type, edit.opset)
-    if old is None or new is None or not _says_the_same(node.op_type, opset, edit.opset):
+    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
+    if not _says_the_same(node.op_type, opset, edit.opset):
         return False
     if edit.opset < opset:
         check_types(node, edit)
@@ -83,33 +77,28 @@ def changes(op_type: str, opset: int, to: int) -> bool:
 @lru_cache(maxsize=4096)
 def _says_the_same(op_type: str, opset: int, to: int) -> bool:
     old, new = (schema_in_force("", op_type, version) for version in (opset, to))
-    assert old is not None
-    assert new is not None
-    if old.deprecated or new.deprecated:
+    if old is None or new is None or old.deprecated or new.deprecated:
         return False
     return (op_type, max(opset, to)) in _REWORDED or (
-        _signature(old) == _signature(new) and _words(old.doc) == _words(new.doc) and _same_ports(old, new)
+        _signature(old) == _signature(new)
+        and _words(old.doc) == _words(new.doc)
+        # A description may allow a negative axis, say.
+        and all(
+            _words(a.description) == _words(new.attributes[name].description)
+            for name, a in old.attributes.items()
+        )
     )
 
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
-    if not node.attribute:
-        return node
-    defaults, kept = _defaults(node.op_type, opset), _defaults(node.op_type, to)
-    useless = [
-        attribute
-        for attribute in node.attribute
-        if attribute.name in defaults.keys() - kept.keys()
-        and not attribute.ref_attr_name
-        and _is_default(attribute, defaults[attribute.name])
-    ]
-    if not useless:
-        return node
-    new = deepcopy(node)
-    for attribute in useless:
-        new.attribute.remove(attribute)
-    return new
+    useless = []
+    for attribute in node.attribute:
+        defaults = _defaults(node.op_type, opset)
+        is_gone = attribute.name in defaults and attribute.name not in _defaults(node.op_type, to)
+        if is_gone and not attribute.ref_attr_name and _is_default(attribute, defaults[attribute.name]):
+            useless.append(attribute.name)
+    return remade(node, drop=useless) if useless else node
 
 
 def _is_default(attribute: AttributeProto, default: object) -> bool:
@@ -121,9 +110,8 @@ def _is_default(attribute: AttributeProto, default: object) -> bool:
 
 def check_attributes(node: NodeProto, opset: int) -> None:
     """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
-    known = _defaults(node.op_type, opset)
     for attribute in node.attribute:
-        if attribute.name not in known and not plain_domain(node.domain):
+        if attribute.name not in _defaults(node.op_type, opset) and not plain_domain(node.domain):
             raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
 
 
@@ -140,105 +128,77 @@ def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
 
 
 def _signature(schema: onnx.defs.OpSchema) -> object:
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
     order: dict[str, int] = {}  # type variables by position, because their names change
 
     def port(formal: onnx.defs.OpSchema.FormalParameter) -> object:
         kind = formal.type_str
-        if kind in {constraint.type_param_str for constraint in schema.type_constraints}:
-            kind = str(order.setdefault(kind, len(order)))
-        return kind, formal.option, formal.is_homogeneous, formal.min_arity
+        place = str(order.setdefault(kind, len(order))) if kind in variables else kind
+        return place, formal.option, formal.is_homogeneous, formal.min_arity
 
     attributes = {
         name: (attribute.type, attribute.required, attribute.default_value.SerializeToString())
         for name, attribute in schema.attributes.items()
     }
-    return [port(formal) for formal in schema.inputs], [port(formal) for formal in schema.outputs], attributes
-
-
-def _same_ports(old: onnx.defs.OpSchema, new: onnx.defs.OpSchema) -> bool:
-    """Compare the descriptions of attributes: that a negative axis is allowed, say."""
-    return all(
-        _words(attribute.description) == _words(new.attributes[name].description)
-        for name, attribute in old.attributes.items()
-    )
+    return [*map(port, schema.inputs)], [*map(port, schema.outputs)], attributes
 
 
 def _words(text: str | None) -> list[str]:
     return _VERSION_NOTE.sub("", text or "").split()
 
 
+class _Ports(NamedTuple):
+    """The inputs and outputs of an operator, and the types of each type variable."""
+
+    inputs: Sequence[onnx.defs.OpSchema.FormalParameter]
+    outputs: Sequence[onnx.defs.OpSchema.FormalParameter]
+    allowed: Mapping[str, set[str]]
+    signature: object
+
+    def taken(self, name: str) -> set[str]:
+        """Return the types that the inputs or outputs with a name take."""
+        named = (port for port in (*self.inputs, *self.outputs) if port.name == name)
+        return {kind for port in named for kind in self.allowed.get(port.type_str, ())}
+
+
+@lru_cache(maxsize=4096)  # because reading a schema is slow
+def _ports(op_type: str, opset: int) -> _Ports:
+    schema = schema_in_force("", op_type, opset)
+    assert schema is not None
+    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    return _Ports(schema.inputs, schema.outputs, allowed, _signature(schema))
+
+
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    schema = schema_in_force("", node.op_type, edit.opset)
-    assert schema is not None
-    allowed, inputs, outputs = _ports(node.op_type, edit.opset)
+    ports, newer = _ports(node.op_type, edit.opset), _ports(node.op_type, edit.opset + 1)
     equal: dict[str, set[str | None]] = defaultdict(set)
-    for names, formals in ((node.input, inputs), (node.output, outputs)):
+    for names, formals in ((node.input, ports.inputs), (node.output, ports.outputs)):
         for index, name in enumerate(names):
             formal = formals[min(index, len(formals) - 1)]
-            if not name or formal.type_str not in allowed:
+            if not name or formal.type_str not in ports.allowed:
                 continue
-            value = edit.value_info.value(name)
-            if value.kind != "tensor":
-                spelled = None if value.kind == "undeclared" else f"{value.kind}(...)"
-                fits = any(kind.startswith(value.kind) for kind in allowed[formal.type_str])
-            elif value.type is None:
-                spelled = None
-                fits = False
-            else:
+            allowed, value, spelled = ports.allowed[formal.type_str], edit.value(name), None
+            fits = allowed >= newer.taken(formal.name)
+            if value.kind not in ("tensor", "undeclared"):
+                spelled, fits = f"{value.kind}(...)", any(kind.startswith(value.kind) for kind in allowed)
+            elif value.kind == "tensor" and value.type is not None:
                 spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
-                fits = spelled in allowed[formal.type_str]
+                fits = spelled in allowed
             if formal.is_homogeneous:
                 equal[formal.type_str].add(spelled)
             if not fits and spelled is not None:
                 raise NoExactForm(f"{node.op_type} takes no {spelled} in opset {edit.opset}")
-            if not fits and not allowed[formal.type_str] >= _all_of(
-                node.op_type, edit.opset + 1, formal.name
-            ):
+            if not fits:
                 raise NoExactForm(
                     f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
                 )
-    if all(len(kinds) == 1 for kinds in equal.values()):
-        return
-    newer = schema_in_force("", node.op_type, edit.opset + 1)
-    if newer is None or _signature(newer) == _signature(schema):
+    if ports.signature == newer.signature:
         return
     for kinds in equal.values():
         if len(kinds) > 1:
             told = ", ".join(sorted(kind or "a type that is not known" for kind in kinds))
             raise NoExactForm(f"{node.op_type} takes operands of one type in opset {edit.opset}, not {told}")
-
-
-class _Port(NamedTuple):
-    """An input or output of an operator; cached, because reading a schema is slow."""
-
-    name: str
-    type_str: str
-    is_homogeneous: bool
-
-
-@lru_cache(maxsize=4096)
-def _ports(op_type: str, opset: int) -> tuple[dict[str, set[str]], list[_Port], list[_Port]]:
-    """Return the types of each type variable of an operator, its inputs and its outputs."""
-    schema = schema_in_force("", op_type, opset)
-    assert schema is not None
-    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
-    inputs, outputs = (
-        [_Port(formal.name, formal.type_str, formal.is_homogeneous) for formal in formals]
-        for formals in (schema.inputs, schema.outputs)
-    )
-    return allowed, inputs, outputs
-
-
-@lru_cache(maxsize=4096)
-def _all_of(op_type: str, opset: int, port: str) -> frozenset[str]:
-    schema = schema_in_force("", op_type, opset)
-    assert schema is not None
-    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
-    formals = [*schema.inputs, *schema.outputs]
-    return frozenset(
-        kind for formal in formals if formal.name == port for kind in allowed.get(formal.type_str, ())
-    )
 
 
 # --- through the onnx package ---------------------------------------------------------------------
@@ -259,14 +219,7 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
     """Add the onnx package's function body of a node's operator; tell whether there is one.
 
-    Args:
-        node: of an operator that ``edit.opset`` lacks, or has in another version.
-        opset: that of the node.
-        edit: where to add.
-        move: adds a node of ``opset`` in the form that it has in ``edit.opset``.
-
-    Raises:
-        NoExactForm: a node of the body has no exact form there.
+    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
     """
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     by_types = set(schema.context_dependent_function_opset_versions)
@@ -275,10 +228,10 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         return False
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
-    given = _names(call)
-    defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
-    call.attribute.extend(default for default in defaults if default.name)
-    kinds = [_type_proto(name, edit).SerializeToString() for name in node.input]
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
+    call.attribute.extend([default for default in defaults if default.name])
+    types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
+    kinds = [kind.SerializeToString() for kind in types]
     try:
         data = (
             schema.get_context_dependent_function_with_opset_version(version, call.SerializeToString(), kinds)
@@ -302,8 +255,28 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     differs = None if node.op_type in _MOVERS else "a kernel that a runtime has for it may round otherwise"
     edit.note(f"becomes the function body of {node.op_type}, which came with opset {opset}", differs)
     edit.start(node, None)  # changes to the body's own nodes are not reported
-    _splice(inlined(alone, node.op_type).graph, node, opset, edit, move)
+    body = inlined(alone, node.op_type).graph
+    _fold(body, opset)
+    _splice(body, node, opset, edit, move)
     return True
+
+
+def _fold(graph: GraphProto, opset: int) -> None:
+    """Store what constants and known shapes give, and drop the nodes that made it: small runtimes lack some of them."""
+    if any(map(subgraphs, graph.node)):
+        return
+    types = {info.name: declared(info, "") for info in graph.input} | _types_of(graph, opset)
+    known = ValueInfo(types, TensorReader("", None))
+    known.add_constants(graph)
+    read = {info.name for info in graph.output}
+    for node in reversed([*graph.node]):
+        held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
+        if held is not None:
+            node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=held))
+        if read.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            read.update(node.input)
 
 
 def _splice(
@@ -320,15 +293,12 @@ def _splice(
     kinds = [new.op_type for new in graph.node]
     heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
     for place, new in enumerate(graph.node):
-        for index, name in enumerate(new.input):
-            if name:
-                new.input[index] = original[name]
-        for index, name in enumerate(new.output):
-            if name and name not in original:
+        for name in filter(None, new.output):
+            if name not in original:
                 original[name] = edit.new_name(new.op_type.lower())
                 edit.value_info.types[original[name]] = types.get(name, Value(name))
-            if name:
-                new.output[index] = original[name]
+        new.input[:] = [name and original[name] for name in new.input]
+        new.output[:] = [name and original[name] for name in new.output]
         new.ClearField("name")
         if place == heir:
             inherit(new, node)
@@ -338,10 +308,6 @@ def _splice(
             elif attribute.type == AttributeProto.GRAPH:
                 rename(attribute.g, {**original, "": ""}, edit.new_name("body") + "/")
         add(edit, new)
-
-
-def _type_proto(name: str, edit: Editor) -> TypeProto:
-    return _info(name, name, edit).type if name else TypeProto()
 
 
 def _names(node: NodeProto) -> set[str]:
@@ -361,13 +327,9 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         alone.input[index] = short.setdefault(name, f"i{index}")
         if short[name] != f"i{index}":
             continue
-        tensor = edit.value_info.tensor(name, or_default=True)
-        array = (
-            None
-            if tensor is None or math.prod(tensor.dims) > _SMALL
-            else edit.value_info.array(name, or_default=True)
-        )
-        if array is not None:
+        tensor = edit.tensor(name, or_default=True)
+        is_small = tensor is not None and math.prod(tensor.dims) <= _SMALL
+        if is_small and (array := edit.array(name, or_default=True)) is not None:
             graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
         else:
             graph.input.append(_info(short[name], name, edit))
@@ -386,13 +348,10 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
 
 @lru_cache(maxsize=1024)
 def _converted(op_type: str, model: bytes, to: int) -> bytes:
-    """Return the model in another opset.
-
-    It is cached: setting up the converter takes longer than the conversion.
-    """
+    """Return the model in another opset; cached, because setting up the converter takes longer than the conversion."""
     try:
         return bytes(_CONVERTER.convert_version(model, to))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, _CONVERTER.ConvertError, onnx.shape_inference.InferenceError) as error:
         text = " ".join(str(error).split())
         if "No Adapter" in text or "No Previous Version" in text:
             raise NoExactForm(f"the onnx package does not convert {op_type} to opset {to}") from None
@@ -408,5 +367,5 @@ def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
 
 
 def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:
-    value = edit.value_info.value(name)
+    value = edit.value(name)
     return declaration(short, value.type if value.kind == "tensor" else None, value.shape)

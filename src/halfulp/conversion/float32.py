@@ -43,7 +43,7 @@ _BETWEEN = _REDUCE | frozenset(
 _SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is not a number of the norm
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
-_KEPT = "{}//half"
+_KINDS = ("norms", "pow", "all")
 _LONGEST = 24  # nodes from the square to the division, casts between them included
 
 
@@ -52,8 +52,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
 
     Args:
         walk: through the model.
-        what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else nodes by name, or by
-            number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
+        what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else ``all`` nodes, or nodes
+            by name, or by number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
@@ -67,13 +67,18 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
         _put(walk, owner, opset, region)
-    if what not in ("norms", "pow") and names - found:
+    if what not in _KINDS and names - found:
         raise HalfulpError(
             f"{walk.file}: no node is called {min(names - found)!r}",
-            expected="norms, pow, or names of nodes with commas between them; #3 is the node of that number",
+            expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
-        raise HalfulpError(f"{walk.file}: none of these nodes computes in float16 or bfloat16", got=what)
+        written_out = "norms that are written out: LayerNormalization computes in float32 by itself"
+        raise HalfulpError(
+            f"{walk.file}: none of these nodes computes in float16 or bfloat16",
+            expected=written_out if what == "norms" else None,
+            got=what,
+        )
     return [*told, *finish(walk)]
 
 
@@ -86,7 +91,8 @@ def _outputs(
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names
             found |= called
-            if node.output and (node.op_type == "Pow" if what == "pow" else called):
+            is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)
+            if node.output and (called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
         for node in graph.node:
@@ -165,9 +171,11 @@ def _norm(square: NodeProto, readers: Mapping[str, list[NodeProto]], known: Valu
 
 def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
     """Rewrite the nodes with these outputs."""
-    read = Counter(
-        name for node in every_node(owner) if node.output and node.output[0] in region for name in node.input
-    )
+
+    def is_wanted(node: NodeProto) -> bool:
+        return bool(node.output) and node.output[0] in region
+
+    read = Counter(name for node in every_node(owner) if is_wanted(node) for name in node.input)
     wide: dict[tuple[int, str], str] = {}  # by graph and value
 
     def widened_input(name: str, edit: Editor) -> str:
@@ -207,16 +215,11 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
                     edit.add("Identity", [made], output=name)
                 else:
                     edit.cast(made, type, output=name)
-        edit.note(
-            "computes in float32"
-            if node.op_type != "Cast"
-            else "is taken away: its neighbours compute in float32"
-        )
+        is_cast = node.op_type == "Cast"
+        edit.note("is taken away: its neighbours compute in float32" if is_cast else "computes in float32")
         return None
 
-    walk.rewrite(
-        owner, opset, lambda node: bool(node.output) and node.output[0] in region, rewrite, f"opset {opset}"
-    )
+    walk.rewrite(owner, opset, is_wanted, rewrite, f"opset {opset}")
 
 
 def _widen_attributes(node: NodeProto) -> None:
@@ -230,9 +233,7 @@ def _widen_attributes(node: NodeProto) -> None:
 
 def has_halves(proto: ModelProto) -> bool:
     """Return whether a model has tensors of float16 or bfloat16."""
-    return any(tensor.data_type in _HALF_ENUMS for tensor in tensors(proto)) or any(
-        info.type.tensor_type.elem_type in _HALF_ENUMS for info in _infos(proto)
-    )
+    return any(tensor.data_type in _HALF_ENUMS for tensor in tensors(proto)) or any(_half_types(proto))
 
 
 def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
@@ -245,9 +246,8 @@ def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
             name = tensor.name
             array = reader.read(tensor, printable(name)).astype(np.float32)
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
-    for info in _infos(copy):
-        if info.type.tensor_type.elem_type in _HALF_ENUMS:
-            info.type.tensor_type.elem_type = TensorProto.FLOAT
+    for declared in _half_types(copy):
+        declared.elem_type = TensorProto.FLOAT
     for node in every_node(copy.graph, *copy.functions):
         _widen_attributes(node)
     return copy
@@ -274,7 +274,7 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     for node in graph.node:
         for name in node.input:
             if tensor := weights.pop(name, None):
-                tensor.name = _KEPT.format(name)
+                tensor.name = f"{name}//half"
                 kept.add(tensor.name)
                 nodes.append(helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT))
         nodes.append(node)
@@ -294,12 +294,13 @@ def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:
     }
 
 
-def _infos(proto: ModelProto) -> Iterator[onnx.ValueInfoProto]:
-    for owner in (proto.graph, *proto.functions):
-        for _, graph in graphs(owner):
-            yield from graph.value_info
-            if isinstance(graph, GraphProto):
-                yield from (*graph.input, *graph.output)
+def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:
+    """Yield the declarations of tensors of float16 or bfloat16."""
+    for _, graph in (each for owner in (proto.graph, *proto.functions) for each in graphs(owner)):
+        ends = (*graph.input, *graph.output) if isinstance(graph, GraphProto) else ()
+        for info in (*graph.value_info, *ends):
+            if info.type.tensor_type.elem_type in _HALF_ENUMS:
+                yield info.type.tensor_type
 
 
 def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fused: bool) -> Verification:

@@ -13,9 +13,8 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -28,14 +27,14 @@ from halfulp.conversion.editor import (
 )
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.targets import lost
-from halfulp.conversion.walk import check_node
-from halfulp.errors import HalfulpError, SpecError
+from halfulp.conversion.walk import breach
+from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.specs.tensor import Shape
+from halfulp.specs.tensor import Shape, format_shape
 from halfulp.types import TYPES
 
 Dims = tuple[int, ...]
@@ -44,8 +43,8 @@ _MOST_DIMS = 64
 
 
 @dataclass
-class Choices:
-    """How to read ambiguous nodes, and the readings so far.
+class Mender:
+    """Mends the nodes of a model.
 
     Attributes:
         slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None if not given.
@@ -66,33 +65,21 @@ class Choices:
     per_channel: set[int] = field(default_factory=set)
     doubtful: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
-
-
-class Mender:
-    """Mends the nodes of graphs that are of one opset."""
-
-    def __init__(self, choices: Choices, opset: int) -> None:
-        self._choices = choices
-        self._opset = opset
-        self._owner: GraphProto | FunctionProto | None = None
-        # Reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
-        self._reshaped: dict[tuple[str, Dims], str] = {}
-        self._inputs: dict[str, ValueInfoProto] = {}
+    _edit: Editor | None = None
+    # Reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
+    _reshaped: dict[tuple[str, Dims], str] = field(default_factory=dict)
+    _inputs: dict[str, ValueInfoProto] = field(default_factory=dict)
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
-        """Add a node, mended if it breaks a clause.
-
-        Raises:
-            NoExactForm: it can have several meanings, or none.
-        """
-        if self._owner is not edit.owner:
-            self._owner, self._reshaped = edit.owner, {}
+        """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
+        if self._edit is not edit:
+            self._edit, self._reshaped = edit, {}
             is_graph = isinstance(edit.owner, GraphProto)
             self._inputs = {info.name: info for info in edit.owner.input} if is_graph else {}
-        if self._choices.of_node:
-            self._choices.found |= self._choices.of_node.keys() & {node.name, edit.label}
-        row, back = in_force("onnx", node.op_type, self._opset), None
-        broken = _breach(node, self._opset, edit)
+        if self.of_node:
+            self.found |= self.of_node.keys() & {node.name, edit.label}
+        row, back = in_force("onnx", node.op_type, edit.opset), None
+        broken = breach(node, edit.opset, edit.value_info, output=False)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
         if broken is not None:
@@ -107,23 +94,16 @@ class Mender:
             self._place(new, row, axis, edit)
         elif broken is None:
             return edit.keep(node)
-        still = _breach(new, max(self._opset, int(row.version)), edit)
+        still = breach(new, max(edit.opset, int(row.version)), edit.value_info, output=False)
         if still is not None:
             raise NoExactForm(_sentence(still))
-        if back is None:
-            return edit.keep(new)
-        return edit.keep_cast(new, edit.type_of(new.input[0]), back)
+        return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
 
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
-        """Cast the operands to types that the operator takes together.
-
-        Returns:
-            The version that takes them: a newer one where the model's opset is to be raised. The type that the result
-            is to be cast back to, if X goes through another one.
-        """
-        x, y = (edit.value_info.value(name).type for name in node.input)
+        """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
+        x, y = (edit.value(name).type for name in node.input)
         if x is None or y is None or _takes(row, x, y):
             return row, None
         bases, others = (row.type_variables[port.type] for port in row.inputs)
@@ -138,13 +118,13 @@ class Mender:
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
-        array = edit.value_info.array(node.input[1])
+        array = edit.array(node.input[1])
         if x in bases and array is not None and any(edit.retype(node, kind, second) for kind in wanted):
             return row, None
-        base = edit.value_info.array(node.input[0])
+        base = edit.array(node.input[0])
         if one_type and y in bases and base is not None and array is None:
             held = exactly_as(base, y)
-            if held is not None and edit.value_info.value(node.output[0]).type in (None, x, y):
+            if held is not None and edit.value(node.output[0]).type in (None, x, y):
                 edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
                 node.input[0] = edit.constant(held, "base")
                 return row, None
@@ -166,42 +146,29 @@ class Mender:
 
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
         """Return the oldest newer version that takes these types, and note that the model needs its opset."""
-        if not self._choices.may_raise:
+        if not self.may_raise:
             return None
-        for opset in range(self._opset + 1, NEWEST + 1):
+        for opset in range(edit.opset + 1, NEWEST + 1):
             row = in_force("onnx", node.op_type, opset)
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
-                why = (
-                    "its exponent is an input with a default; "
-                    if edit.value_info.is_default(node.input[1])
-                    else ""
-                )
-                edit.note(
-                    f"{why}stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
-                )
-                self._choices.opset = max(self._choices.opset, opset)
+                said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
+                has_default = edit.value_info.is_default(node.input[1])
+                edit.note(f"its exponent is an input with a default; {said}" if has_default else said)
+                self.opset = max(self.opset, opset)
                 return row
         return None
 
     # --- slopes -----------------------------------------------------------------------------------
 
-    def _asked(self, node: NodeProto, edit: Editor) -> str | int | None:
-        of_node = self._choices.of_node
-        return next(
-            (of_node[name] for name in (node.name, edit.label) if name in of_node), self._choices.slopes
-        )
-
     def _axis(self, node: NodeProto, row: OpVersion, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
 
         A valid slope that may be meant otherwise is noted.
-
-        Raises:
-            NoExactForm: the slope does not fit X, and several dims may be meant, or none has as many elements.
         """
-        x, slope = (edit.value_info.value(name) for name in node.input)
-        asked, size = self._asked(node, edit), _size(slope)
+        x, slope = (edit.value(name) for name in node.input)
+        of_node, size = self.of_node, _size(slope)
+        asked = of_node.get(node.name, of_node.get(edit.label, self.slopes))
         if not _fits(node, row, edit):
             assert x.shape is not None
             return _dim_of_slope(node, row, asked, edit) - max(len(x.shape), 1)
@@ -216,8 +183,8 @@ class Mender:
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
-            if asked == "channel" and len(self._choices.per_channel) == 1:
-                return 1 - min(self._choices.per_channel)  # the rank at the model's other slopes
+            if asked == "channel" and len(self.per_channel) == 1:
+                return 1 - min(self.per_channel)  # the rank at the model's other slopes
             name = shlex.quote(f"{node.name or edit.label}=-3")
             doubt = f"X must have {size} elements in its last dim, and its shape is not known"
             choice = (
@@ -237,12 +204,12 @@ class Mender:
             if channels != size and here == size:
                 return None
             doubt = f"it goes along dim {rank + now} of X, {_text(x.shape)}, and may be meant for dim 1, the channels"
-        self._choices.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
+        self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
         return None
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
-        x, slope = (edit.value_info.value(name) for name in node.input)
+        x, slope = (edit.value(name) for name in node.input)
         size = _size(slope)
         assert size is not None
         rank = None if x.shape is None else len(x.shape)
@@ -254,15 +221,15 @@ class Mender:
             shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
-            in_place = self._choices.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
-            self._reshaped[key] = node.input[1] if in_place else _reshaped(*key, edit)
+            in_place = self.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
+            self._reshaped[key] = node.input[1] if in_place else edit.reshape(*key)
         node.input[1] = self._reshaped[key]
         dim = axis if rank is None else axis + rank
         along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
         was, now = _text(slope.shape), _text(shape)
         edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
         if rank is not None and is_channel and size != 1:
-            self._choices.per_channel.add(rank)
+            self.per_channel.add(rank)
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
         """Change the shape of an input of this graph and its default; tell whether the value is an input."""
@@ -283,34 +250,38 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
     known = {attribute.name for attribute in row.attributes}
     gone = {a.name for a in node.attribute} - known
-    if node.op_type == "Pow" and gone & {"axis", "broadcast"}:
-        _legacy_attributes(node, edit)
+    legacy = {a.name: a.i for a in node.attribute if a.name in gone & {"axis", "broadcast"}}
+    if node.op_type == "Pow" and legacy:
+        _legacy_attributes(node, legacy, edit)
     if "consumed_inputs" in gone:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
     if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
         raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
-    kept = [a for a in node.attribute if a.name in known]
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    _set_attributes(node, [a for a in node.attribute if a.name in known])
 
 
-def _legacy_attributes(node: NodeProto, edit: Editor) -> None:
+def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> None:
     """Put Y where ``axis`` puts it by the rules before opset 7."""
-    given = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
     named = " and ".join(f"{name}={value}" for name, value in given.items())
+    y = node.input[1]
     try:
         y = legacy_operand(node, {**given, "broadcast": 1}, edit)
-    except HalfulpError as error:
-        if isinstance(error, NoExactForm):
-            raise
-        y = node.input[1]  # its shape may be right by NumPy's rules
+    except NoExactForm:
+        raise
+    except HalfulpError:  # its shape may be right by NumPy's rules
+        pass
     if y == node.input[1]:
         edit.note(f"{named} is dropped: opset 7 removed it")
         return
-    shape = _text(edit.value_info.value(y).shape)
+    shape = _text(edit.value(y).shape)
     edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
     node.input[1] = y
+
+
+def _set_attributes(node: NodeProto, attributes: list[AttributeProto]) -> None:
+    del node.attribute[:]
+    node.attribute.extend(attributes)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -356,49 +327,42 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
 
 def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     """Whether the shapes of the operands go together in a version."""
-    x, y = (edit.value_info.value(name).shape for name in node.input)
+    x, y = (edit.value(name).shape for name in node.input)
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    try:
+    with suppress(Mismatch):
         row.broadcasting.infer(x, y, given)
-    except Mismatch:
-        return False
-    return True
+        return True
+    return False
 
 
 def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int:
-    """Return the dim of X that a slope lies along, if the slope's own shape does not fit.
-
-    Raises:
-        NoExactForm: several dims may be meant, or none has as many elements.
-    """
-    x, slope = (edit.value_info.value(name) for name in node.input)
+    """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
+    x, slope = (edit.value(name) for name in node.input)
     assert x.shape is not None
-    size = _size(slope)
+    size, dims = _size(slope), x.shape
     shapes = f"X: {x}, slope: {slope}"
     if size == 1:
-        return max(len(x.shape) - 1, 0)
+        return max(len(dims) - 1, 0)
     if size is None:
         raise NoExactForm(f"the slope is not one of a single dim, and does not fit X; {shapes}")
     if asked is not None:
-        axis = _dim_asked(asked, len(x.shape))
-        if x.shape[axis] == size or not isinstance(x.shape[axis], int):
+        axis = _dim_asked(asked, len(dims))
+        if dims[axis] == size or not isinstance(dims[axis], int):
             return axis
         if isinstance(asked, int):
             raise NoExactForm(f"dim {axis} of X does not have the slope's {size} elements; {shapes}")
-    fits = [axis for axis, dim in enumerate(x.shape) if axis and (dim == size or not isinstance(dim, int))]
-    if 1 in fits and (x.shape[1] == size or len(fits) == 1):
-        return 1
-    certain = [axis for axis in fits if x.shape[axis] == size]
-    if len(fits) == 1:
+    fits = [axis for axis, dim in enumerate(dims) if axis and (dim == size or not isinstance(dim, int))]
+    if len(fits) == 1 or (1 in fits and dims[1] == size):
         return fits[0]
-    name = node.name or edit.label
-    if not fits and x.shape[:1] == (size,):
-        choice = f"--slopes {shlex.quote(f'{name}=0')} takes it"
-        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {choice}")
-    if not fits:
+    if not fits and dims[:1] != (size,):
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
-    options = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits)
-    raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {options} takes one")
+    certain = [axis for axis in fits if dims[axis] == size]
+    name = node.name or edit.label
+    options = [f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0]]
+    if not fits:
+        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
+    choice = " or ".join(options)
+    raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {choice} takes one")
 
 
 def _dim_asked(asked: str | int, rank: int) -> int:
@@ -419,16 +383,13 @@ def _size(slope: Value) -> int | None:
 
 def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes differ."""
-    x, y = (edit.value_info.value(name) for name in node.input)
+    x, y = (edit.value(name) for name in node.input)
     given = {a.name: a.i for a in node.attribute}
     tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
     if "axis" not in given and x.shape is not None and y.shape is not None:
         starts = range(len(x.shape) - len(y.shape) + 1)
-        tried += [
-            {**given, "broadcast": 1, "axis": axis}
-            for axis in starts
-            if x.shape[axis : axis + len(y.shape)] == y.shape
-        ]
+        fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
+        tried += [{**tried[0], "axis": axis} for axis in fits]
     fitting = []
     for attributes in tried:
         with suppress(Mismatch):
@@ -440,41 +401,20 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         axes = " or ".join(f"axis={attributes['axis']}" for attributes in fitting)
         raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {axes}, and nothing says which is meant")
     if fitting:
-        del node.attribute[:]
-        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in fitting[0].items())
-        added = " and ".join(f"{name}={fitting[0][name]}" for name in fitting[0] if name not in given)
+        attributes = fitting[0]
+        added = " and ".join(f"{name}={attributes[name]}" for name in attributes if name not in given)
         edit.note(f"gets {added or 'broadcast=1'}: X and Y differ in shape")
-        return
-    with suppress(Mismatch):
-        NUMPY.infer(x.shape, y.shape, {})
+    else:
+        try:
+            NUMPY.infer(x.shape, y.shape, {})
+        except Mismatch:
+            return
         node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
-        del node.attribute[:]
-        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
-
-
-def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
-    """Return a value in another shape; a constant is stored in it."""
-    tensor = edit.value_info.tensor(name)
-    if tensor is not None:
-        held = deepcopy(tensor)
-        held.dims[:] = shape
-        return edit.constant_tensor(held, "reshaped")
-    value = Value("", edit.value_info.value(name).type, shape)
-    if edit.opset >= 5:
-        return edit.add("Reshape", [name, edit.constant(np.array(shape, np.int64), "shape")], value)
-    return edit.add("Reshape", [name], value, shape=list(shape))
+    _set_attributes(node, [onnx.helper.make_attribute(name, value) for name, value in attributes.items()])
 
 
 # --- shared helpers -------------------------------------------------------------------------------
-
-
-def _breach(node: NodeProto, opset: int, edit: Editor) -> SpecError | None:
-    try:
-        check_node(node, opset, edit.value_info, output=False)
-    except SpecError as error:
-        return error
-    return None
 
 
 def _sentence(error: HalfulpError) -> str:
@@ -482,8 +422,6 @@ def _sentence(error: HalfulpError) -> str:
 
 
 def _text(shape: Shape) -> str:
-    if shape is None:
-        return "[...]"
     # Shape inference invents names for unknown dims.
-    known = ["?" if dim is None or str(dim).startswith("unk__") else dim for dim in shape]
-    return str(known).replace("'", "")
+    known = (None if str(dim).startswith("unk__") else dim for dim in shape or ())
+    return format_shape(None if shape is None else tuple(known))

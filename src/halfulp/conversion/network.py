@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import inline
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, apart, nothing_told, runs
@@ -99,6 +99,9 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     openvino()
     changes = inline(proto, file, folder)
     changes += for_target(Walk(proto, file, folder), "openvino")
+    walk = Walk(proto, file, folder)
+    for owner, opset in walk.owners:
+        walk.rewrite(owner, opset, is_ours, _with_constants, f"opset {opset}")
     _declare(proto, file)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
@@ -111,6 +114,16 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
                     f"{file}, node {walk.label(path, node)}: OpenVINO's reader does not keep its meaning: {why}"
                 )
     return network, changes
+
+
+def _with_constants(node: NodeProto, edit: Editor) -> None:
+    """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes."""
+    inputs = []
+    for name in node.input:
+        maker, array = edit.maker(name), edit.value_info.array(name)
+        is_computed = maker is not None and maker.op_type != "Constant"
+        inputs.append(edit.constant(array, "constant") if array is not None and is_computed else name)
+    edit.keep(node if inputs == node.input else remade(node, inputs))
 
 
 def _declare(proto: ModelProto, file: str) -> None:
@@ -276,13 +289,12 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     version = openvino().__version__.partition("-")[0]
     differences: list[str] = []
     reasons = vacuous(expected)
-    unconverted: Mapping[str, Array] | None = None
+    unconverted = cache(partial(_unconverted, before, network.file, inputs))
     for name, right in expected.items():
         (away, own), (_, theirs) = (apart(right, answer.get(name)) for answer in answers)
         line = f"output {name!r} in openvino {version}: {own} with halfulp's operators, {theirs} with its own"
         if away > _TOLERANCE:
-            unconverted = _unconverted(before, network.file, inputs) if unconverted is None else unconverted
-            away, there = apart(unconverted.get(name), answers[0].get(name))
+            away, there = apart(unconverted().get(name), answers[0].get(name))
             line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
         (notes if away <= _TOLERANCE else differences).append(line)
     told_by = (right for name, right in expected.items() if name not in reasons)

@@ -6,7 +6,9 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import onnx
@@ -18,11 +20,14 @@ from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
+from halfulp.models.onnx.checks import schema_in_force, version_of
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
+_RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
+_SINCE_RMS = 23
 _OLDEST_IR = 3  # the first with opset imports
 
 
@@ -39,13 +44,57 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
-    for owner, here in walk.owners:
-        for source, target in _steps(owner, here, opset):
-            _step(walk, owner, source, target)
+    for owner, own in walk.owners:
+        for node in every_node(owner):
+            if node.op_type == _RUNTIMES_RMS and not plain_domain(node.domain) and not any(node.output[1:]):
+                said = f"ONNX Runtime's own, is RMSNormalization, which came with opset {_SINCE_RMS}"
+                walk.changes.append(Change(walk.label("", node), said))
+                node.op_type = "RMSNormalization"
+        _adapt(walk, owner, own, strangers_of(owner, own, unknown=True), since=opset + 1)
+        kinds: set[str] = set()
+        by = 1 if opset > own else -1
+        for here in range(own, opset, by):
+            kinds = kinds or {node.op_type for node in every_node(owner)}
+            if any(fallback.changes(kind, here, here + by) for kind in kinds):
+                _step(walk, owner, here, here + by)
+            if walk.is_changed:
+                kinds.clear()  # the new nodes may be of others
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     changes = finish(walk)
     return changes + lower(model, opset, file) if opset < before else changes
+
+
+def in_one_version(walk: Walk) -> list[Change]:
+    """Write the nodes that are of other versions of their operators in those of the opset; return the changes."""
+    for owner, opset in walk.owners:
+        _adapt(walk, owner, opset, strangers_of(owner, opset))
+    return finish(walk)
+
+
+def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[NodeProto]:
+    """Return the nodes that are valid in another opset only: those of operators that came later, or the others."""
+    return [
+        node
+        for node in every_node(owner)
+        if (schema_in_force("", node.op_type, opset) is None) == unknown and version_of(node, opset)
+    ]
+
+
+def _adapt(walk: Walk, owner: Owner, opset: int, nodes: list[NodeProto], since: int = 1) -> None:
+    """Bring nodes of other opsets, from ``since`` on, to this one, and the nodes that they become on the way."""
+    outputs: dict[int, set[str]] = {}
+    for node in nodes:
+        outputs.setdefault(version_of(node, opset) or opset, set()).update(filter(None, node.output))
+    for version, names in outputs.items():
+        before = set(walk.made)
+
+        def wanted(node: NodeProto, names: set[str] = names, before: set[str] = before) -> bool:
+            return not (names | walk.made - before).isdisjoint(node.output)
+
+        by = 1 if opset > version else -1
+        for here in range(version, opset, by) if version >= since else ():
+            _step(walk, owner, here, here + by, wanted)
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:
@@ -68,16 +117,7 @@ def _refuse(walk: Walk, opset: int, before: int) -> None:
 
 
 def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
-    """Inline a model's functions, and return the changes.
-
-    Args:
-        model: one that the front end accepts; changed in place.
-        file: its name in messages.
-        folder: where its external data lies.
-
-    Raises:
-        UnsupportedError: a function is of another opset than the model, and has no exact form in the model's.
-    """
+    """Inline a model's functions in place, converted to the model's opset, and return the changes."""
     if not model.functions:
         return []
     changes = drop_unreached(model, file)
@@ -91,26 +131,27 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
 
 
 def opset_of(model: ModelProto, file: str) -> int:
-    """Return the version that a model imports of ONNX's own operators.
-
-    Raises:
-        UnsupportedError: it imports none.
-    """
+    """Return the version that a model imports of ONNX's own operators; raise UnsupportedError if it imports none."""
     opset = default_opset(model.opset_import)
-    if opset is None and model.ir_version < _OLDEST_IR:
-        return 1
-    if opset is None:
+    if opset is None and model.ir_version >= _OLDEST_IR:
         raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
-    return opset
+    return 1 if opset is None else opset
 
 
-def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
+def _step(
+    walk: Walk, owner: Owner, here: int, there: int, wanted: Callable[[NodeProto], bool] | None = None
+) -> None:
+    """Convert the nodes whose operators differ between two opsets: all, or those that are wanted."""
+
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        node, made = fallback.trimmed(node, here, there), len(edit.nodes)
+        whole, made = node, len(edit.nodes)
+        node = fallback.trimmed(node, here, there)
+        if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
+            edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
         try:
             move(edit, node)
         except NoExactForm:
-            held = edit.value_info.tensor(node.output[0]) if len(node.output) == 1 else None
+            held = edit.tensor(node.output[0]) if len(node.output) == 1 else None
             if held is None:
                 raise
             del edit.nodes[made:]
@@ -137,25 +178,14 @@ def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
             if there > here or not fallback.by_body(node, here, edit, move):
                 raise
 
-    walk.rewrite(
-        owner,
-        there,
-        lambda node: fallback.changes(node.op_type, here, there),
-        rewrite,
-        f"opset {there}",
-        collect=True,
-    )
+    @cache
+    def changes(op_type: str) -> bool:
+        return fallback.changes(op_type, here, there)
 
+    def is_wanted(node: NodeProto) -> bool:
+        return changes(node.op_type) and (wanted is None or wanted(node))
 
-def _steps(owner: Owner, opset: int, target: int) -> Iterator[tuple[int, int]]:
-    """Yield the steps on the way in which an operator changes; the caller takes each before the next one is sought."""
-    by = 1 if target > opset else -1
-    kinds: set[str] = set()
-    for here in range(opset, target, by):
-        kinds = kinds or {node.op_type for node in every_node(owner)}
-        if any(fallback.changes(kind, here, here + by) for kind in kinds):
-            yield here, here + by
-            kinds.clear()
+    walk.rewrite(owner, there, is_wanted, rewrite, collect=True)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
@@ -195,14 +225,18 @@ def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
 
 
 _TYPES_SINCE = {
-    4: ("BFLOAT16",),
-    9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
-    10: ("INT4", "UINT4"),
-    11: ("FLOAT4E2M1",),
-    12: ("FLOAT8E8M0",),
-    13: ("INT2", "UINT2"),
+    TensorProto.DataType.Value(name): (since, name.lower())
+    for since, names in {
+        4: ("BFLOAT16",),
+        9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+        10: ("INT4", "UINT4"),
+        11: ("FLOAT4E2M1",),
+        12: ("FLOAT8E8M0",),
+        13: ("INT2", "UINT2"),
+    }.items()
+    for name in names
 }
-"""The element types by the IR version that introduced them."""
+"""The IR version that introduced an element type, and its name."""
 
 _IR_OF_METADATA = 10  # on nodes: older tools skip it
 
@@ -220,13 +254,8 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
     needed = dict(_needed(model))
     least = max([wanted, *needed])
     if least >= had:
-        return [
-            Change(
-                file,
-                f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}",
-                is_notice=True,
-            )
-        ]
+        why = f"{needed[max(needed)]} came with IR version {max(needed)}"
+        return [Change(file, f"IR version {had} stays: {why}", is_notice=True)]
     model.ir_version = least
     why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
     if least < _IR_OF_METADATA and any(node.metadata_props for node in every_node(model.graph)):
@@ -236,17 +265,22 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
 
 def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     """Yield the IR versions that a model's content needs, each with that content."""
-    owners = [owner for each in (model.graph, *model.functions) for _, owner in graphs(each)]
-    for graph in owners:
-        if not isinstance(graph, GraphProto):
+    kinds: set[int] = set()
+    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
+        given = [(node.op_type, attribute) for node in owner.node for attribute in node.attribute]
+        kinds.update(each.t.data_type for _, each in given if each.type == AttributeProto.TENSOR)
+        kinds.update(each.i for op_type, each in given if (op_type, each.name) == ("Cast", "to"))
+        if not isinstance(owner, GraphProto):
             continue
-        if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
+        values = (*owner.input, *owner.output, *owner.value_info)
+        kinds.update(tensor.data_type for tensor in owner.initializer)
+        kinds.update(info.type.tensor_type.elem_type for info in values)
+        if {tensor.name for tensor in owner.initializer} - {info.name for info in owner.input}:
             yield 4, "initializers that are not inputs"
-        if graph.quantization_annotation:
+        if owner.quantization_annotation:
             yield 5, "quantization annotations"
-        if graph.sparse_initializer:
+        if owner.sparse_initializer:
             yield 6, "sparse initializers"
-        values = (*graph.input, *graph.output, *graph.value_info)
         if {info.type.WhichOneof("value") for info in values} & {"optional_type", "sparse_tensor_type"}:
             yield 8, "optional and sparse values"
     if model.functions:
@@ -255,24 +289,6 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
         yield 9, "defaults of the attributes of its functions"
     if any(function.overload for function in model.functions):
         yield 10, "overloads of its functions"
-    since = {
-        TensorProto.DataType.Value(name): (ir, name) for ir, names in _TYPES_SINCE.items() for name in names
-    }
-    for kind in set(_types(owners)) & since.keys():
-        ir, name = since[kind]
-        yield ir, f"the type {name.lower()}"
-
-
-def _types(owners: Sequence[Owner]) -> Iterator[int]:
-    for owner in owners:
-        if isinstance(owner, GraphProto):
-            yield from (tensor.data_type for tensor in owner.initializer)
-            yield from (
-                info.type.tensor_type.elem_type for info in (*owner.input, *owner.output, *owner.value_info)
-            )
-        for node in owner.node:
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.TENSOR:
-                    yield attribute.t.data_type
-                elif node.op_type == "Cast" and attribute.name == "to":
-                    yield attribute.i
+    for kind in kinds & _TYPES_SINCE.keys():
+        since, name = _TYPES_SINCE[kind]
+        yield since, f"the type {name}"

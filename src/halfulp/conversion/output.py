@@ -20,13 +20,12 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.infer import REFUSALS, inferred
 from halfulp.models.onnx.tensors import external_data
 from halfulp.models.onnx.walk import default_opset, every_node, plain_domain
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
-_REFUSALS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)
 _LONGEST = 200
 _OWN = "halfulp.own"  # a domain that no model has
 
@@ -98,7 +97,7 @@ def correct_scalars(model: ModelProto, file: str) -> list[Change]:
 def _message(model: ModelProto) -> str | None:
     try:
         onnx.checker.check_model(model, full_check=True)
-    except _REFUSALS as error:
+    except REFUSALS as error:
         return str(error)
     return None
 
@@ -149,12 +148,15 @@ def _without_data(model: ModelProto) -> ModelProto:
 
 def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
     """Return a line for each part of a model that is lost in another format."""
+    found: list[str] = []
     if isinstance(model, ModelProto):
         found = _of_onnx(model)
-    elif isinstance(model, Model):
-        found = _of_openvino(model)
-    else:
+    elif isinstance(model, Program):
         found = [f"its field {name!r}" for name in model.other]
+    elif isinstance(origin := model.graph.source, Origin):
+        found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
+        if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
+            found.append("the rt_info of layers")
     return [Change(file, f"{what} is not carried over") for what in found]
 
 
@@ -167,20 +169,9 @@ def _of_onnx(model: ModelProto) -> list[str]:
     named = [node.name for node in every if node.name]
     if named:
         found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")
-    if any(node.doc_string for node in every):
-        found.append("the doc string of nodes")
-    if any(node.metadata_props for node in every):
-        found.append("the metadata of nodes")
-    return found
-
-
-def _of_openvino(model: Model) -> list[str]:
-    origin = model.graph.source
-    if not isinstance(origin, Origin):
-        return []
-    found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
-    if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
-        found.append("the rt_info of layers")
+    for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
+        if any(getattr(node, field) for node in every):
+            found.append(f"the {name} of nodes")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import frexp
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -30,13 +31,13 @@ from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 
-How = Literal["expand", "fold"]
+How = Literal["expand", "relu", "fold"]
 HowPow = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
 _MOST_APPROXIMATELY = 1024  # by --pow logarithms
 _WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
-_FOLDED = ("Mul", "Sqrt", "Reciprocal")
+_FOLDED = {"Mul": 2, "Sqrt": 0.5, "Reciprocal": -1}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
 
@@ -48,7 +49,7 @@ _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
-def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
+def spelled(walk: Walk, operator: str, how: How | HowPow) -> list[Change]:
     """Expand a model's Pow or PRelu nodes into other operators, or fold these; return the changes.
 
     Args:
@@ -65,26 +66,26 @@ def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
         expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
         raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
     opset_of(walk.model, walk.file)
-    expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
-    kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
+    expand = expand_pow if operator == "Pow" else partial(expand_prelu, by_relu=how == "relu")
+    kinds, rewrite = {"Pow": (tuple(_FOLDED), _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
+
+    def expanded(node: NodeProto, edit: Editor) -> None:
+        if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
+            return
+        kind = edit.value(node.input[0]).type
+        why = "no products, roots and reciprocals give this power"
+        if kind is None:
+            why = "the type of its base is not known"
+        elif how == "expand" and "float" in kind:
+            why += "; --pow logarithms computes it approximately"
+        edit.note("stays unchanged", why, is_notice=True)
+        edit.keep(node)
+
+    if how != "fold":
+        kinds, rewrite = (operator,), expanded
     for owner, opset in walk.owners:
-        if how != "fold":
-
-            def rewrite(node: NodeProto, edit: Editor) -> None:
-                if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
-                    return
-                kind = edit.value_info.value(node.input[0]).type
-                why = "no products, roots and reciprocals give this power"
-                if kind is None:
-                    why = "the type of its base is not known"
-                elif how == "expand" and "float" in kind:
-                    why += "; --pow logarithms computes it approximately"
-                edit.note("stays unchanged", why, is_notice=True)
-                edit.keep(node)
-
-            walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
-        elif opset >= 7:  # in older opsets, the operands' shapes must be equal
-            walk.rewrite(owner, opset, lambda node: node.op_type in kinds, fold, f"opset {opset}")
+        if how != "fold" or opset >= 7:  # in older opsets, the operands' shapes must be equal
+            walk.rewrite(owner, opset, lambda node: node.op_type in kinds, rewrite)
     return finish(walk)
 
 
@@ -92,15 +93,8 @@ def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
 
 
 def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOST) -> bool:
-    """Add nodes that compute a power with a constant exponent without Pow; tell whether such a form exists.
-
-    Args:
-        node: the Pow.
-        edit: where to add.
-        why: the reason that the change gives.
-        most: the greatest exponent.
-    """
-    value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
+    """Add nodes that compute a power with a constant exponent, at most ``most``; tell whether such a form exists."""
+    value, exponent = edit.value(node.input[0]), exponent_of(node, edit)
     is_int = "int" in (value.type or "")
     least = 1 if value.type is None else 0 if is_int else -most
     parts = 4 if least < 0 else 1  # an integer has no root
@@ -126,12 +120,8 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
 def _at_special(exponent: float, steps: Recipe) -> list[str]:
     """Say where a recipe differs from the power at zeros and infinities."""
     x = np.array([-0.0, -np.inf, 0.0, np.inf])
-    compute: dict[str, Callable[..., Array]] = {
-        "Mul": np.multiply,
-        "Sqrt": np.sqrt,
-        "Reciprocal": np.reciprocal,
-    }
     values = [x]
+    compute = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
     with np.errstate(all="ignore"):
         for op_type, operands in steps:
             values.append(compute[op_type](*(values[each] for each in operands)))
@@ -149,24 +139,22 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
     """Add ``Exp(Y * Log(X))`` for a power of floats, or many products; tell whether it has such a form."""
     if expand_pow(node, edit, most=_MOST_APPROXIMATELY):  # of a negative base, too
         return True
-    x, y = (edit.value_info.value(name) for name in node.input)
-    base, exponent = map(edit.value_info.array, node.input)
+    x, y = (edit.value(name) for name in node.input)
+    base, exponent = map(edit.array, node.input)
     if x.type is None or y.type is None or "float" not in x.type or edit.opset < 7:
         return False
-    if base is not None and not (base > 0).all():
-        return False
-    logarithm, second, kind = "", node.input[1], dtype_named(x.type)
+    second, kind = node.input[1], dtype_named(x.type)
     if base is None:
         logarithm = edit.add("Log", [node.input[0]], x)
-    else:
+    elif (base > 0).all():
         logarithm = edit.constant(np.log(base.astype(float)).astype(kind), "logarithm")
+    else:
+        return False
     if exponent is not None:
         second = edit.constant(exponent.astype(float).astype(kind), "exponent")
     elif y.type != x.type:
         second = edit.cast(second, x.type)
-    product = edit.add(
-        "Mul", [second, logarithm], Value("", x.type, edit.value_info.value(node.output[0]).shape)
-    )
+    product = edit.add("Mul", [second, logarithm], Value("", x.type, edit.value(node.output[0]).shape))
     edit.add("Exp", [product], output=node.output[0], like=node)
     differs = "off by some |Y * Log(X)| units in the last place"
     if base is None:
@@ -177,11 +165,11 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
 
 def exponent_of(node: NodeProto, edit: Editor) -> float | None:
     """Return the exponent of a Pow if one constant is that of all elements, and leaves X's shape; None otherwise."""
-    x, result = (edit.value_info.value(name).shape for name in (node.input[0], node.output[0]))
-    array, maker = edit.value_info.array(node.input[1]), edit.maker(node.input[1])
+    x, result = (edit.value(name).shape for name in (node.input[0], node.output[0]))
+    array, maker = edit.array(node.input[1]), edit.maker(node.input[1])
     rank = 0 if array is None else array.ndim
     if array is None and maker is not None and maker.op_type == "Expand":
-        array, rank = edit.value_info.array(maker.input[0]), _UNKNOWN_RANK
+        array, rank = edit.array(maker.input[0]), _UNKNOWN_RANK
     elif array is None and maker is not None and maker.op_type == "ConstantOfShape":
         array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
         rank = _UNKNOWN_RANK
@@ -214,20 +202,17 @@ def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
 
 def _fold_pow(node: NodeProto, edit: Editor) -> None:
     """Add a Pow if it has the same bits as the node; add any other node unchanged."""
-    x = edit.value_info.value(node.input[0])
-    row_takes = x.type in ("float16", "float32", "float64") or (
-        edit.opset >= 12 and x.type in ("int32", "int64")
+    kind = edit.value(node.input[0]).type
+    is_power = (
+        node.op_type == "Reciprocal"
+        or (node.op_type == "Mul" and node.input[0] == node.input[1])
+        or (node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit))
     )
-    exponent: float | None = None
-    if node.op_type == "Mul" and node.input[0] == node.input[1]:
-        exponent = 2
-    elif node.op_type == "Reciprocal":
-        exponent = -1
-    elif node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit):
-        exponent = 0.5
-    if exponent is None or not row_takes:
+    kinds = ("float16", "float32", "float64", *("int32", "int64")[: 2 * (edit.opset >= 12)])
+    if not is_power or kind not in kinds:
         return edit.keep(node)
-    made: Array = np.array(exponent).astype(dtype_named(str(x.type)))
+    exponent = _FOLDED[node.op_type]
+    made: Array = np.array(exponent).astype(dtype_named(kind))
     edit.note(f"becomes x^{exponent:g}")
     edit.add("Pow", [node.input[0], edit.constant(made, "exponent")], output=node.output[0], like=node)
     return None
@@ -244,7 +229,7 @@ def _is_never_negative(name: str, edit: Editor) -> bool:
         exponent = exponent_of(maker, edit)
         return exponent is not None and exponent % 2 == 0
     if maker.op_type == "Add":
-        others = [(edit.value_info.array(a), b) for a, b in (maker.input, maker.input[::-1])]
+        others = [(edit.array(a), b) for a, b in (maker.input, maker.input[::-1])]
         return any(
             array is not None and bool((array > 0).all()) and _is_never_negative(b, edit)
             for array, b in others
@@ -255,34 +240,28 @@ def _is_never_negative(name: str, edit: Editor) -> bool:
 # --- PRelu ----------------------------------------------------------------------------------------
 
 
-def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
-    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or a sum before opset 9.
+def expand_prelu(node: NodeProto, edit: Editor, why: str = "", *, by_relu: bool = False) -> bool:
+    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or, before opset 9, a sum.
 
-    Args:
-        node: the PRelu.
-        edit: where to add.
-        why: the reason that the change gives.
-
-    Raises:
-        NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
+    ``by_relu``: that sum in newer opsets, too.
     """
     x, slope = node.input
-    value = edit.value_info.value(x)
+    value = edit.value(x)
     kind = value.type or edit.type_of(slope)  # the two have one type
     reason = why and f": {why}"
     if kind.startswith("uint"):
         edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [x], output=node.output[0], like=node)
         return True
-    if edit.opset < _OLDEST_WHERE:
-        kept, differs = edit.value_info.array(slope), _SUMS
+    if edit.opset < _OLDEST_WHERE or (by_relu and "float" in kind):
+        kept, differs = edit.array(slope), _SUMS
         if kept is None or not np.isfinite(kept).all():
             differs += "; " + _NOT_FINITE.format("gives")
         edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs)
         below = edit.add("Neg", [edit.add("Relu", [edit.add("Neg", [x], value)], value)], value)
         attributes: dict[str, Any] = {}
         if edit.opset < 7:
-            held = edit.value_info.value(slope)
+            held = edit.value(slope)
             if len(value.shape or ()) > 1 and len(held.shape or ()) == 1 and not is_one(held):
                 attributes = {"axis": 1, "broadcast": 1}  # one for each channel
             else:
@@ -316,7 +295,7 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
         del edit.nodes[added:]
         return edit.keep(node)
     edit.drop(*found.nodes)
-    is_int = "int" in (edit.value_info.value(found.x).type or "")
+    is_int = "int" in (edit.value(found.x).type or "")
     edit.note(f"{found.form} becomes PRelu", None if is_int else found.differs)
     edit.add("PRelu", [found.x, found.slope], output=node.output[0], like=node)
     return None
@@ -325,9 +304,8 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
 def _maker(name: str, edit: Editor, *op_types: str) -> NodeProto | None:
     """Return the ONNX node that makes a value, if it has one reader and one of these operators."""
     node = edit.maker(name)
-    if node is None or node.op_type not in op_types or plain_domain(node.domain) or edit.reads[name] > 1:
-        return None
-    return node
+    is_wanted = node is not None and node.op_type in op_types and not plain_domain(node.domain)
+    return node if is_wanted and edit.reads[name] <= 1 else None
 
 
 def _is_zero(name: str, x: str, edit: Editor) -> bool:
@@ -335,7 +313,7 @@ def _is_zero(name: str, x: str, edit: Editor) -> bool:
     like = edit.maker(name)
     if like is not None and like.op_type == "CastLike":
         name = like.input[0]
-    array, shape = edit.value_info.array(name), edit.value_info.value(x).shape
+    array, shape = edit.array(name), edit.value(x).shape
     return array is not None and array.size == 1 and array.ndim <= len(shape or ()) and not array.any()
 
 
@@ -373,10 +351,10 @@ def _of_where(node: NodeProto, edit: Editor) -> _Found | None:
     form = f"Where(X {sign} 0, ...)"
     if sign in ("<", ">="):
         return _Found(x, slope, nodes, f"{form}, PRelu's function body," if sign == "<" else form)
-    held = edit.value_info.array(slope)
+    held = edit.array(slope)
     if held is not None and np.isfinite(held).all() and not np.signbit(held).any():
         return _Found(x, slope, nodes, form)  # if X is a zero, the product is that zero
-    return _unless_infinite(x, slope, nodes, form, edit)
+    return _unless_infinite(_Found(x, slope, nodes, form, _SUMS), edit)
 
 
 def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
@@ -390,22 +368,19 @@ def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
         if slope is not None:
             signs = "-" if node.op_type == "Sub" else "+"
             form = f"Relu(X) {signs} {below.form}"
-            return _unless_infinite(relu.x, slope, relu.nodes + below.nodes, form, edit, below.differs)
+            found = _Found(relu.x, slope, relu.nodes + below.nodes, form, _SUMS)
+            return _unless_infinite(found, edit, below.differs)
     return None
 
 
-def _unless_infinite(
-    x: str, slope: str, nodes: list[NodeProto], form: str, edit: Editor, more: str = ""
-) -> _Found | None:
+def _unless_infinite(found: _Found, edit: Editor, more: str = "") -> _Found | None:
     """Return a form; None if a slope is infinite. For an unknown slope, a note tells of NaN."""
-    held = edit.value_info.array(slope)
+    held = edit.array(found.slope)
     if held is None:
         more = f"; {_NOT_FINITE.format('gave')}{more}"
-    return (
-        None
-        if held is not None and not np.isfinite(held).all()
-        else _Found(x, slope, nodes, form, _SUMS + more)
-    )
+    elif not np.isfinite(held).all():
+        return None
+    return found._replace(differs=f"{found.differs}{more}")
 
 
 @dataclass
@@ -424,20 +399,20 @@ class _Part:
         """Return scale and factors as one value, if that needs no rounding."""
         scale, rest = self.scale, list[str]()
         for name in self.factors:
-            array = edit.value_info.array(name)
+            array = edit.array(name)
             if array is not None and array.size == 1 and abs(frexp(array.item())[0]) == 0.5:
                 scale *= array.item()
                 self.nodes += filter(None, [_maker(name, edit, "Neg")])
             else:
                 rest.append(name)
-        kind = edit.value_info.value(self.x).type
+        kind = edit.value(self.x).type
         if len(rest) > 1 or kind is None:
             return None
-        held = edit.value_info.array(rest[0]) if rest else np.ones((), dtype_named(kind))
+        held = edit.array(rest[0]) if rest else np.ones((), dtype_named(kind))
         if rest and scale == 1:
             return rest[0]
         if held is None:
-            return edit.add("Neg", rest, edit.value_info.value(rest[0])) if scale == -1 else None
+            return edit.add("Neg", rest, edit.value(rest[0])) if scale == -1 else None
         self.nodes += filter(None, [_maker(rest[0], edit, "Neg") if rest else None])
         with np.errstate(all="ignore"):
             made = (held * held.dtype.type(scale)).astype(held.dtype)
@@ -461,14 +436,14 @@ def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
                     part.form = f"slope * {part.form}"
                 return part
         return None
-    x, kind, nodes = node.input[0], node.op_type, [node]
+    x, kind = node.input[0], node.op_type
     if kind in ("Max", "Min"):
         beside = _beside_zero(node, edit) if len(node.input) == 2 else None
         if beside is None:
             return None
         x = beside
     if kind == "Min":
-        return _Part(x, True, 1, "min(X, 0)", nodes)
+        return _Part(x, True, 1, "min(X, 0)", [node])
     if kind == "Sub":
         absolute = _maker(node.input[1], edit, "Abs")
         if absolute is None or absolute.input[0] != x:
@@ -478,7 +453,7 @@ def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
     negated = _maker(x, edit, "Neg")
     if negated is not None:
         return _Part(negated.input[0], True, -1, "Relu(-X)", [negated, node])
-    return _Part(x, False, 1, "Relu(X)", nodes)
+    return _Part(x, False, 1, "Relu(X)", [node])
 
 
 def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
@@ -486,28 +461,22 @@ def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
     for x, name in (node.input, node.input[::-1]) if len(node.input) == 2 else ():
         product = _maker(name, edit, "Mul")
         slope = None if product is None else _factor(product, x)
-        held = None if slope is None else edit.value_info.array(slope)
-        if (
-            product is not None
-            and slope is not None
-            and held is not None
-            and ((held >= 0) & (held <= 1)).all()
-        ):
-            differs = "; at +inf a slope of 0 gave NaN" if not held.all() else ""
-            return _Found(x, slope, [product], "Max(X, slope * X)", _SIGN_OF_NAN + differs)
+        held = None if slope is None else edit.array(slope)
+        if product is None or slope is None or held is None or not ((held >= 0) & (held <= 1)).all():
+            continue
+        differs = "; at +inf a slope of 0 gave NaN" if not held.all() else ""
+        return _Found(x, slope, [product], "Max(X, slope * X)", _SIGN_OF_NAN + differs)
     return None
 
 
 def _of_leaky_relu(node: NodeProto, edit: Editor) -> _Found | None:
-    kind = edit.value_info.value(node.input[0]).type
+    kind = edit.value(node.input[0]).type
     if kind is None:
         return None
-    given = next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01)
-    slope = np.float32(given).astype(dtype_named(kind))
-    differs = "" if float(slope) == float(np.float32(given)) else f"; alpha is rounded to {kind}"
-    return _Found(
-        node.input[0], edit.constant(np.array(slope), "slope"), [], "LeakyRelu", _SIGN_OF_NAN + differs
-    )
+    alpha = np.float32(next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01))
+    slope = np.array(alpha.astype(dtype_named(kind)))
+    differs = _SIGN_OF_NAN + (f"; alpha is rounded to {kind}" if float(slope) != float(alpha) else "")
+    return _Found(node.input[0], edit.constant(slope, "slope"), [], "LeakyRelu", differs)
 
 
 _COMPARISONS = {"Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
@@ -524,7 +493,7 @@ _FORMS: dict[str, Callable[[NodeProto, Editor], _Found | None]] = {
 
 def _fits(x: str, slope: str, edit: Editor) -> bool:
     """Tell whether a PRelu of this opset takes these two operands for all sizes of their unknown dims."""
-    a, b = edit.value_info.value(x), edit.value_info.value(slope)
+    a, b = edit.value(x), edit.value(slope)
     if a.type not in in_force("onnx", "PRelu", edit.opset).type_variables["T"] or b.shape is None:
         return False
     if a.shape is None:

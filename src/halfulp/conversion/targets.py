@@ -77,16 +77,11 @@ class Target:
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
         """Tell whether it takes a Pow of such types for every exponent, or a PRelu for all slopes."""
+        if operator in self.spelled or operator == "PRelu":
+            return operator not in self.spelled
         x, y = types if len(types) == 2 else ("", "")
-        return operator not in self.spelled and (
-            operator == "PRelu"
-            or (
-                x in self.bases
-                and y in (self.exponents or (x,))
-                and x not in self.unlike
-                and y not in self.narrows
-            )
-        )
+        takes = x in self.bases and y in (self.exponents or (x,))
+        return takes and x not in self.unlike and y not in self.narrows
 
 
 def _measured(name: str, **more: Any) -> Target:
@@ -101,15 +96,14 @@ def _measured(name: str, **more: Any) -> Target:
     pow_version = max((op for op in taken if op.startswith("onnx.Pow-")), key=_version)
     pairs = taken[pow_version]
     bases = {x for x, _ in pairs}
-    exponents = {y for _, y in pairs if all((x, y) in pairs for x in bases)}
-    prelu = {_version(op): taken[op] for op in taken if op.startswith("onnx.PRelu-")}
     oldest = 7  # both refuse or misread the broadcasting of older opsets
+    prelu = sorted((_version(op), op) for op in taken if op.startswith("onnx.PRelu-"))
     return Target(
         name,
         opsets=(oldest, None),
         bases=_in_order(bases),
-        exponents=_in_order(exponents),
-        prelu={since: _in_order({x for x, _ in prelu[since]}) for since in sorted(prelu) if since >= oldest},
+        exponents=_in_order({y for _, y in pairs if all((x, y) in pairs for x in bases)}),
+        prelu={since: _in_order({x for x, _ in taken[op]}) for since, op in prelu if since >= oldest},
         exact={
             types: frozenset(y for y, power in row.constants.items() if power.verdict == "exact")
             for (operator, types), row in found.rows.items()
@@ -197,14 +191,14 @@ def for_target(walk: Walk, name: str) -> list[Change]:
     if found is None:
         raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
     target = known[found]
+
+    def rewrite(node: NodeProto, edit: Editor) -> None:
+        (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
+
     changes = _into_range(walk, target)
     if changes:
         walk = walk.again()
     for owner, opset in walk.owners:
-
-        def rewrite(node: NodeProto, edit: Editor) -> None:
-            (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
-
         walk.rewrite(owner, opset, is_ours, rewrite, name)
     return changes + finish(walk)
 
@@ -220,12 +214,11 @@ def _into_range(walk: Walk, target: Target) -> list[Change]:
             opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))
     said = []
     for whose, opset in opsets:
-        if opset < oldest:
-            said.append(
-                Change(walk.file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later")
-            )
-        elif newest is not None and opset > newest:
-            said.append(Change(walk.file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
+        if not oldest <= opset <= (newest or opset):
+            why = f"{target.name} takes {oldest} and later"
+            if opset >= oldest:
+                why = f"the newest that {target.name} takes"
+            said.append(Change(walk.file, f"{whose} becomes {wanted}: {why}"))
     return [*said, *to_opset(walk, wanted)] if said else []
 
 
@@ -251,11 +244,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_mixed = is_float(y) and not is_float(x)
     if x not in target.bases or (
-        target.widens_base and (is_mixed or widens_base(x, y, edit.value_info.array(node.input[1])))
+        target.widens_base and (is_mixed or widens_base(x, y, edit.array(node.input[1])))
     ):
         base, between = wider(x, target)
-    exponents = target.exponents if edit.opset >= 12 else ()
-    wanted = exponents if exponents else (base,)
+    wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
     new = remade(node)
     if y not in wanted:
         _exponent(new, y, base, wanted, edit, target)
@@ -267,8 +259,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         )
         new.input[0] = edit.cast(node.input[0], base)
         return edit.keep_cast(new, base, x)
-    shape = edit.value_info.value(node.input[0]).shape
-    unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
+    shape = edit.value(node.input[0]).shape
+    unlike = departs(target, TensorType(x, shape), y, edit.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays unchanged", unlike)
     elif target.widens_base and x in target.unlike:
@@ -277,21 +269,21 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
 
 
 def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
-    """Return how a power that a target takes departs from the specification; None if it does not.
+    """Return how a power departs from the specification in a target that takes it; None if it does not.
 
-    Args:
-        target: the target.
-        base: its type and shape.
-        y: the exponent's type.
-        constant: the exponent's values, if it is a constant.
+    ``y`` is the exponent's type, and ``constant`` its values if they are known.
     """
     x = base.type
     if x in target.unlike:
         # If the last dim is 1, a runtime may compute elements one by one, unlike those of a vector.
         is_vector = base.shape is None or base.shape[-1:] not in ((), (1,))
-        if constant is not None and constant.size == 1 and is_vector:
-            return None if float(constant.item()) in target.exact.get((x, y), ()) else target.unlike[x]
-        return target.unlike[x]
+        is_exact = (
+            constant is not None
+            and constant.size == 1
+            and is_vector
+            and float(constant.item()) in target.exact.get((x, y), ())
+        )
+        return None if is_exact else target.unlike[x]
     narrow = target.narrows.get(y)
     if narrow is None or (constant is not None and exactly_as(constant, narrow) is not None):
         return None
@@ -299,24 +291,19 @@ def departs(target: Target, base: TensorType, y: str, constant: Array | None) ->
 
 
 def widens_base(x: str, y: str, exponent: Array | None) -> bool:
-    """Return whether a base is cast to float32 because its own type would round a floating exponent.
-
-    Args:
-        x, y: the types of base and exponent.
-        exponent: its values, if it is a constant.
-    """
+    """Return whether a base of type x is cast to float32 because x would round a floating exponent of type y."""
     is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
     return is_float(y) and x != "float32" and not is_held
 
 
 def wider(x: str, target: Target) -> tuple[str, str]:
     """Return the type that a base of an unsupported type is cast to, and how the result can then differ."""
-    if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
-        if is_float(x):
-            return "float32", "the power is rounded twice: to float32, then back"
-        return "float32", "a power of 2^24 and more is rounded, and does not wrap around"
     if x == "float64":
         return "float32", "the power is one of float32"
+    if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
+        rounded_twice = "the power is rounded twice: to float32, then back"
+        wraps = "a power of 2^24 and more is rounded, and does not wrap around"
+        return "float32", rounded_twice if is_float(x) else wraps
     bits = {"float32": 24, "float64": 53}[target.wide]
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
 
@@ -347,7 +334,7 @@ def lost(kind: str) -> str:
 
 
 def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
-    if target.pads_slope and edit.value_info.value(node.input[0]).shape == ():
+    if target.pads_slope and edit.value(node.input[0]).shape == ():
         return _vector_prelu(node, edit, target)
     if "PRelu" in target.spelled:
         expand_prelu(node, edit, target.spelled["PRelu"])
@@ -382,8 +369,7 @@ def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     """Add a PRelu of a scalar as a PRelu of a one-element vector: a slope of rank 1 does not fit a scalar."""
     edit.note("X and the slope, scalars, get rank 1, and Y loses it")
     vector = remade(node, [edit.unsqueeze(name, [0]) for name in node.input])
-    vector.output[0] = edit.new_name("vector")
-    edit.value_info.types[vector.output[0]] = edit.value_info.value(vector.input[0])
+    vector.output[0] = edit.new_name("vector", edit.value(vector.input[0]))
     _prelu(vector, edit, target)
     edit.squeeze(vector.output[0], [0], output=node.output[0])
 
@@ -391,22 +377,18 @@ def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
 def _padded(node: NodeProto, edit: Editor) -> str:
     """Return the slope with X's rank: the target would read one of rank 1 as one value per channel."""
     given: str = node.input[1]
-    x, slope = edit.value_info.value(node.input[0]), edit.value_info.value(given)
-    if slope.shape is None or len(slope.shape) > 1 or (is_one(slope) and slope.shape):
-        return given
-    if not slope.shape:
+    x, slope = edit.value(node.input[0]), edit.value(given)
+    if slope.shape == ():
         edit.note("the slope, a scalar, gets rank 1")
         return edit.unsqueeze(given, [0])
-    if x.shape is not None and len(x.shape) < 3:
+    if slope.shape is None or len(slope.shape) > 1 or is_one(slope):
         return given
     if x.shape is None:
-        edit.note(
-            "stays unchanged", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
-        )
+        doubt = "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
+        edit.note("stays unchanged", doubt)
+    if x.shape is None or len(x.shape) < 3:
         return given
     name = edit.unsqueeze(given, range(len(x.shape) - 1))
-    edit.note(
-        f"the slope gets the shape {list(edit.value_info.value(name).shape or ())}:"
-        " OpenVINO reads one of rank 1 per channel"
-    )
+    shape = list(edit.value(name).shape or ())
+    edit.note(f"the slope gets the shape {shape}: OpenVINO reads one of rank 1 per channel")
     return name

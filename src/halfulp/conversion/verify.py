@@ -540,7 +540,11 @@ class _Nodes:
         if self._run is None:
             _, (self._run,) = runs(self._before.with_outputs([name for _, name in self._nodes]))
         computed = self._run(inputs)
-        operands = {name: value for name, value in computed.items() if _is_fed(value)}
+        operands = {
+            name: value
+            for name, value in computed.items()
+            if isinstance(value, np.ndarray) and value.dtype.name in {"bool", *TYPES}
+        }
         key = tuple(operands)
         if key not in self._cut:
             _, (self._cut[key],) = runs(self._after.with_operands(operands))
@@ -551,7 +555,8 @@ class _Nodes:
             unlike = None if right is None else difference(right, found)
             if right is None or unlike is None:
                 continue
-            announced = self._announced.get(name)
+            inner = (output for each in all_nodes([node]) for output in each.outputs)
+            announced = next(filter(None, map(self._announced.get, inner)), None)
             if announced is not None and _is_as_announced(announced, node, right, found, known):
                 away, told = apart(right, found)
                 yield Origin(node.label, told, "announced", away)
@@ -567,11 +572,8 @@ class _Nodes:
         Always False for a Pow or PRelu.
         """
         old_node, new_node = self._old[name], self._new[name]
-        if (
-            node.function is not None
-            or any(map(is_ours, all_nodes([node])))
-            or new_node.op_type in SUPPORTED_OPS
-        ):
+        is_own = any(map(is_ours, all_nodes([node]))) or new_node.op_type in SUPPORTED_OPS
+        if node.function is not None or is_own:
             return False
         if old_node.op_type != new_node.op_type:
             schema: Any = schema_in_force("", node.type, self._opset)
@@ -596,10 +598,6 @@ def _is_constant(node: Node) -> bool:
     return node.type == "Constant" and not node.domain
 
 
-def _is_fed(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.name == "bool" or value.dtype.name in TYPES)
-
-
 # --- two arrays -----------------------------------------------------------------------------------
 
 
@@ -610,22 +608,24 @@ _ROUNDINGS = 64
 def _is_as_announced(differs: str, node: Node, right: Array, found: Any, known: Mapping[str, Any]) -> bool:
     """Return whether a node's result in other operators is as near as roundings explain.
 
-    An error of Y * Log(X) is one of the power in units of |log(power)|, and that of the first of some products
-    counts up to Y times.
+    For a power, an error of Y * Log(X) counts |log(power)| times, and that of the first of some products Y times.
     """
-    if node.type != "Pow":
-        return _is_near(right, found)
     info = _finfo(right)
     if info is None or (found.dtype, found.shape) != (right.dtype, right.shape):
         return False
-    a, b, y = (np.asarray(each).astype(np.float64) for each in (right, found, known.get(node.inputs[1], 1)))
+    a, b = right.astype(np.float64), found.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    if "nan" not in differs.lower() and (np.isfinite(a) != np.isfinite(b)).any():
+    moved = np.isfinite(a) != np.isfinite(b)
+    if moved.any() and ("nan" not in differs.lower() or not finite.any()):
         return False
     with np.errstate(all="ignore"):
-        steps = 4 + 4 * np.fmin(np.abs(np.log(np.abs(a))), 1e3) + 2 * np.fmin(np.abs(y), 1e4)
-        near = np.abs(a - b) <= float(info.smallest_normal) + float(info.eps) * steps * np.abs(a)
-    return bool(near[finite].all()) and bool(finite.any() or not np.isfinite(a).any())
+        if node.type == "Pow":
+            y = np.abs(np.asarray(known.get(node.inputs[1], 1)).astype(np.float64))
+            units = (4 + 2 * np.fmin(y, 1e4) + 4 * np.fmin(np.abs(np.log(np.abs(a))), 1e3)) * np.abs(a)
+        else:
+            units = np.full(a.shape, _ROUNDINGS * np.abs(a[finite]).max(initial=0))
+        near = np.abs(a - b) <= float(info.smallest_normal) + float(info.eps) * units
+    return bool(near[finite].all())
 
 
 def _finfo(array: Array) -> Any:

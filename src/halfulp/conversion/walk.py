@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, lru_cache, partial
 from itertools import count
@@ -11,7 +12,7 @@ from typing import Any
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, Names, NoExactForm
+from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import HalfulpError, SpecError, UnsupportedError, printable, within
 from halfulp.models.graph import agree, describe, listed
 from halfulp.models.onnx.checks import label
@@ -37,6 +38,7 @@ from halfulp.specs.tensor import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
+_Task = tuple[int, Wanted, Rewrite, str, bool]
 
 _MOST_COPIES = 256  # of functions, for calls with other types
 
@@ -53,6 +55,7 @@ class Walk:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
             are collected where a rewriting asks for that.
         changes: those that :meth:`told` has not returned yet.
+        made: the outputs of nodes that were added.
     """
 
     def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
@@ -61,10 +64,10 @@ class Walk:
         self.folder = folder
         self.refused: dict[str, tuple[str, str, str]] = {}
         self.changes = drop_unreached(model, file)
-        self._names = Names(value_names(model.graph, *model.functions))
+        self._names = set(value_names(model.graph, *model.functions))
         self._types = infer_types(model, file)
         self._read: set[str] | None = None  # the names that were read before anything was changed
-        self._made: set[str] = set()  # outputs of nodes that were added
+        self.made: set[str] = set()
         functions = FunctionTypes(model, self._types, file)
         for types in [functions.of(function) for function in model.functions]:
             self._types |= types
@@ -96,7 +99,7 @@ class Walk:
         opset: int,
         wanted: Wanted,
         rewrite: Rewrite,
-        where: str,
+        where: str = "",
         *,
         collect: bool = False,
     ) -> None:
@@ -107,18 +110,24 @@ class Walk:
             opset: the version that new nodes are of.
             wanted: tells which nodes to rewrite.
             rewrite: adds the replacement of a node; raises NoExactForm if there is none.
-            where: the opset or target that then lacks a form for it, such as ``opset 6``.
+            where: the target that then lacks a form for it; the opset where not given.
             collect: whether a node without a form is noted in :attr:`refused` and left alone from then on.
 
         Raises:
             UnsupportedError: of NoExactForm, naming file and node.
             ModelError: of any other HalfulpError, naming file and node.
         """
-        path = root(owner) if isinstance(owner, FunctionProto) else ""
-        before = set(read_names(owner)) if isinstance(owner, FunctionProto) else set()
-        self._walk(owner, None, path, (opset, wanted, rewrite, where, collect))
-        if isinstance(owner, FunctionProto):
-            _drop_constants(owner, before - set(read_names(owner)))
+        task = opset, wanted, rewrite, where or f"opset {opset}", collect
+        if isinstance(owner, GraphProto):
+            return self._walk(owner, None, "", task)
+        before = set(read_names(owner))
+        self._walk(owner, None, root(owner), task)
+        return _drop(owner.node, before - set(read_names(owner)))
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether any node was replaced."""
+        return self._read is not None
 
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
@@ -128,21 +137,21 @@ class Walk:
         useless = (self._read | made) - set(read_names(self.model.graph))
         for _, each in graphs(self.model.graph) if useless else ():
             assert isinstance(each, GraphProto)
-            _drop_constants(each, useless)
-            _drop_initializers(each, useless - {info.name for info in each.input})
+            _drop(each.node, useless)
+            _drop(each.initializer, useless - {info.name for info in each.input})
         return not made <= useless
 
     @cached_property
     def _labels(self) -> dict[str, dict[str, str]]:
         """The name of each node in messages, before any node moves: by path, then by output."""
-        found: dict[str, dict[str, str]] = {}
+        found: dict[str, dict[str, str]] = defaultdict(dict)
 
         def note(path: str, owner: Owner, where: str) -> None:
-            labels = found.setdefault(path, {})
+            labels = found[path]
             for index, node in enumerate(owner.node):
                 name = label(node, index, where)
                 labels.update(dict.fromkeys(node.output, name))
-                for attribute, graph in subgraphs(node):
+                for attribute, graph in subgraphs(node) if node.attribute else ():
                     note(inner_path(path, node, attribute), graph, f"{name}.{attribute}")
 
         for function in self.model.functions:
@@ -165,39 +174,29 @@ class Walk:
 
     def known(self, owner: Owner) -> Iterator[tuple[str, Owner, ValueInfo]]:
         """Yield one of :attr:`owners` and the graphs within it: path, graph, and the known types of its values."""
-        todo: list[tuple[str, Owner, ValueInfo | None]] = [
-            (root(owner) if isinstance(owner, FunctionProto) else "", owner, None)
-        ]
+        path = root(owner) if isinstance(owner, FunctionProto) else ""
+        todo: list[tuple[str, Owner, ValueInfo | None]] = [(path, owner, None)]
         while todo:
             path, graph, outer = todo.pop()
             known = self._known(graph, outer, path)
             yield path, graph, known
-            for node in graph.node:
-                todo += [(inner_path(path, node, name), inner, known) for name, inner in subgraphs(node)]
+            nodes = (node for node in graph.node if node.attribute)
+            todo += [(inner_path(path, n, name), inner, known) for n in nodes for name, inner in subgraphs(n)]
 
-    def _walk(
-        self,
-        owner: Owner,
-        outer: ValueInfo | None,
-        path: str,
-        task: tuple[int, Wanted, Rewrite, str, bool],
-    ) -> None:
+    def _walk(self, owner: Owner, outer: ValueInfo | None, path: str, task: _Task) -> None:
         opset, wanted, rewrite, where, collect = task
         known = self._known(owner, outer, path)
         edit = Editor(owner, known, self._names, opset)
-        changed = False
-        before = len(owner.node)
+        changed, before = False, len(owner.node)
         for node in owner.node:
-            for attribute, graph in subgraphs(node):
+            for attribute, graph in subgraphs(node) if node.attribute else ():
                 self._walk(graph, known, inner_path(path, node, attribute), task)
-            outputs = node.output
-            is_refused = bool(self.refused) and any(output in self.refused for output in outputs)
-            if is_refused or not wanted(node) or plain_domain(node.domain):
+            is_wanted = wanted(node) and not plain_domain(node.domain)
+            if not is_wanted or not self.refused.keys().isdisjoint(node.output):
                 edit.nodes.append(node)
                 continue
             made = len(edit.nodes)
-            silent = bool(self._made) and not self._made.isdisjoint(outputs)
-            edit.start(node, None if silent else partial(self.label, path, node))
+            edit.start(node, partial(self.label, path, node) if self.made.isdisjoint(node.output) else None)
             try:
                 rewrite(node, edit)
             except NoExactForm as error:
@@ -205,9 +204,8 @@ class Walk:
                 if not collect:
                     with within(self.file, name):
                         raise UnsupportedError(f"no exact form in {where}: {error.why}") from None
-                del edit.nodes[made:]
-                edit.nodes.append(node)
-                self.refused.update(dict.fromkeys(filter(None, outputs), (name, where, error.why)))
+                edit.nodes[made:] = [node]
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
             except (HalfulpError, MemoryError):
                 with within(self.file, self.label(path, node)):
                     raise
@@ -217,7 +215,7 @@ class Walk:
             changed = True
             name, labels = self.label(path, node), self._labels[path]
             for each in new:
-                self._made.update(output for output in each.output if output not in labels)
+                self.made.update(output for output in each.output if output not in labels)
                 labels.update(dict.fromkeys(each.output, name))
         if changed:
             if self._read is None:
@@ -240,10 +238,9 @@ def drop_unreached(model: ModelProto, file: str) -> list[Change]:
 
 
 def separate(model: ModelProto, file: str) -> list[Change]:
-    """Give the calls of a function with other types or shapes a copy of it; return the changes.
+    """Give the calls of a function of Pow or PRelu with other types or shapes a copy of it; return the changes.
 
-    Only functions with a Pow or PRelu are copied, and not without end: each of a chain of functions may call the next
-    one twice.
+    Each of a chain of functions may call the next one twice. So the number of copies is limited.
     """
     changes: list[Change] = []
     before = -1
@@ -268,16 +265,14 @@ def separate(model: ModelProto, file: str) -> list[Change]:
     return changes
 
 
-def _drop_constants(owner: Owner, useless: set[str]) -> None:
-    _drop(owner.node, lambda node: node.op_type == "Constant" and set(node.output) <= useless)
+def _drop(parts: Any, useless: set[str]) -> None:
+    """Drop initializers or Constant nodes. To delete them one by one would move all behind it each time."""
 
+    def is_useless(part: Any) -> bool:
+        if isinstance(part, NodeProto):
+            return part.op_type == "Constant" and set(part.output) <= useless
+        return part.name in useless
 
-def _drop_initializers(graph: GraphProto, useless: set[str]) -> None:
-    _drop(graph.initializer, lambda tensor: tensor.name in useless)
-
-
-def _drop(parts: Any, is_useless: Callable[[Any], bool]) -> None:
-    """Drop messages of a list. To delete them one by one would move all behind it each time."""
     parts.sort(key=is_useless)  # stable, and copies nothing
     del parts[sum(not is_useless(part) for part in parts) :]
 
@@ -297,12 +292,10 @@ def check_clauses(walk: Walk) -> Walk:
     for owner, opset in walk.owners:
         for path, graph, known in walk.known(owner):
             for node in filter(is_ours, graph.node):
-                try:
-                    check_node(node, opset, known)
-                except SpecError as error:
+                if (error := breach(node, opset, known)) is not None:
                     message = f"{error.message}; halfulp repair may mend it"
                     with within(walk.file, walk.label(path, node)):
-                        raise SpecError(error.clause, message, **error.shown) from None
+                        raise SpecError(error.clause, message, **error.shown)
                 if node.op_type == "PRelu":
                     x, slope = (known.value(name).shape for name in node.input)
                     if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
@@ -311,28 +304,23 @@ def check_clauses(walk: Walk) -> Walk:
     return walk
 
 
-def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bool = True) -> None:
-    """Refuse a Pow or PRelu that breaks a clause of its own version for all inputs.
-
-    Args:
-        node: the node.
-        opset: the version of ONNX's own operators that is in force.
-        value_info: the known types and shapes of its operands.
-        output: whether the known type and shape of its output are compared, too.
-
-    Raises:
-        SpecError: with the clause.
-    """
+def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True) -> SpecError | None:
+    """Return the error if a Pow or PRelu breaks a clause of its version for all inputs."""
     attributes: tuple[tuple[str, Hashable], ...] = ()
     if node.attribute:
         if any(attribute.ref_attr_name for attribute in node.attribute):
-            return
+            return None
         given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
-        attributes = tuple(
-            (name, tuple(value) if isinstance(value, list) else value) for name, value in given
-        )
-    operands = [value_info.value(name) for name in (*node.input, node.output[0] if output else "")]
-    _check(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
+        attributes = tuple((name, _hashable(value)) for name, value in given)
+    operands = map(known.value, (*node.input, node.output[0] if output else ""))
+    return _breach(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return an attribute's value as a key: a list as a tuple, a tensor, which no version takes, as text."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return value if isinstance(value, Hashable) else str(value)
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
@@ -351,25 +339,24 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
 
 
 @lru_cache(maxsize=4096)  # cached: a large model has few kinds of nodes
-def _check(
+def _breach(
     op_type: str,
     opset: int,
     operands: tuple[tuple[str | None, Shape], ...],
     attributes: tuple[tuple[str, Hashable], ...],
-) -> None:
+) -> SpecError | None:
     *inputs, (output, shape) = operands
     types = [TensorType(type, of_input) for type, of_input in inputs if type is not None]
     if len(types) < len(inputs):
-        return
+        return None
     row = in_force("onnx", op_type, opset)
     try:
         result = row.infer(*types, **dict(attributes))
-        if output not in (None, result.type) or not agree(shape, result.shape):
-            got = describe(output, shape)
-            raise row.error(
-                "output", f"{row.outputs[0].name} is declared otherwise", expected=result, got=got
-            )
     except SpecError as error:
-        shown = dict(error.shown)
-        message = f"{error.message}; halfulp spec {row.id} shows its clauses"
-        raise SpecError(error.clause, message, **shown) from None
+        found = error
+    else:
+        if output in (None, result.type) and agree(shape, result.shape):
+            return None
+        said = f"{row.outputs[0].name} is declared otherwise"
+        found = row.error("output", said, expected=result, got=describe(output, shape))
+    return SpecError(found.clause, f"{found.message}; halfulp spec {row.id} shows its clauses", **found.shown)

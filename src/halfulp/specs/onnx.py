@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from halfulp.specs import broadcast, unspecified
 from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified, later
 from halfulp.specs.tensor import TensorType
@@ -42,12 +44,22 @@ _POW_C1 = Clause("C1", "Z = X^Y: the function f(x) = x^exponent is applied eleme
 _INPUTS_XY = "The inputs are X and Y, both required, in this order."
 
 _POW_7_C2 = Clause("C2", "X and Y are broadcast multidirectionally, as in NumPy.", ("shape",))
+_POW_7_C4_C6 = (
+    Clause("C4", _INPUTS_XY, ("inputs",)),
+    Clause("C5", "There are no attributes.", ("unknown attribute",)),
+    Clause("C6", "Z has X's type and the broadcast shape.", ("output",)),
+)
 
 
-def _vector_example(name: str, x_type: str, y_type: str) -> Example:
+def _example(name: str, x: Any, y: Any, result: Any, *types: str) -> Example:
+    """An example with values."""
+    inputs = tuple(TensorType(kind, np.shape(value)) for kind, value in zip(types, (x, y), strict=True))
+    return Example(name, inputs, inputs[0], values=(x, y), result=result)
+
+
+def _vector_example(*types: str) -> Example:
     """[1, 2, 3] to the power of [4, 5, 6], as the document does it for eight pairs of types."""
-    x, y = TensorType(x_type, (3,)), TensorType(y_type, (3,))
-    return Example(name, (x, y), x, values=([1, 2, 3], [4, 5, 6]), result=[1, 32, 729])
+    return _example(f"test_pow_types_{'_'.join(types)}", [1, 2, 3], [4, 5, 6], [1, 32, 729], *types)
 
 
 _X_1 = TensorType("float32", (2, 3, 4, 5))
@@ -194,9 +206,7 @@ _POW_7 = _later(
         _POW_C1,
         _POW_7_C2,
         Clause("C3", "X, Y and Z have the same type, one that T allows.", ("type T",)),
-        Clause("C4", _INPUTS_XY, ("inputs",)),
-        Clause("C5", "There are no attributes.", ("unknown attribute",)),
-        Clause("C6", "Z has X's type and the broadcast shape.", ("output",)),
+        *_POW_7_C4_C6,
     ),
     unspecified=unspecified.POW_FLOAT,
     examples=(),
@@ -210,9 +220,7 @@ _POW_12 = _later(
         _POW_C1,
         _POW_7_C2,
         Clause("C3", "X and Z have the same type, one that T allows.", ("type T",)),
-        Clause("C4", _INPUTS_XY, ("inputs",)),
-        Clause("C5", "There are no attributes.", ("unknown attribute",)),
-        Clause("C6", "Z has X's type and the broadcast shape.", ("output",)),
+        *_POW_7_C4_C6,
         Clause("C7", "Y has a type that T1 allows, whatever X's type is.", ("type T1",)),
     ),
     unspecified=unspecified.POW_ANY,
@@ -223,28 +231,22 @@ _POW_15 = _later(
     "15",
     type_variables={"T": _POW_13_T, "T1": _POW_15_T1},
     examples=(
-        Example(
-            "test_pow_bcast_scalar",
-            (TensorType("float32", (3,)), TensorType("float32", ())),
-            TensorType("float32", (3,)),
-            values=([1, 2, 3], 2),
-            result=[1, 4, 9],
-        ),
-        Example(
+        _example("test_pow_bcast_scalar", [1, 2, 3], 2, [1, 4, 9], "float32", "float32"),
+        _example(
             "test_pow_bcast_array",
-            (TensorType("float32", (2, 3)), TensorType("float32", (3,))),
-            TensorType("float32", (2, 3)),
-            values=([[1, 2, 3], [4, 5, 6]], [1, 2, 3]),
-            result=[[1, 4, 27], [4, 25, 216]],
+            [[1, 2, 3], [4, 5, 6]],
+            [1, 2, 3],
+            [[1, 4, 27], [4, 25, 216]],
+            *("float32", "float32"),
         ),
-        _vector_example("test_pow_types_float32_int64", "float32", "int64"),
-        _vector_example("test_pow_types_int64_float32", "int64", "float32"),
-        _vector_example("test_pow_types_float32_int32", "float32", "int32"),
-        _vector_example("test_pow_types_int32_float32", "int32", "float32"),
-        _vector_example("test_pow_types_float32_uint64", "float32", "uint64"),
-        _vector_example("test_pow_types_float32_uint32", "float32", "uint32"),
-        _vector_example("test_pow_types_int64_int64", "int64", "int64"),
-        _vector_example("test_pow_types_int32_int32", "int32", "int32"),
+        _vector_example("float32", "int64"),
+        _vector_example("int64", "float32"),
+        _vector_example("float32", "int32"),
+        _vector_example("int32", "float32"),
+        _vector_example("float32", "uint64"),
+        _vector_example("float32", "uint32"),
+        _vector_example("int64", "int64"),
+        _vector_example("int32", "int32"),
     ),
 )
 

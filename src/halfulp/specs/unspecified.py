@@ -140,9 +140,8 @@ class Node:
 
     def is_integral(self) -> bool:
         """Return whether all values of the constant exponent are integers."""
-        found = self.values
-        assert found is not None
-        return found.dtype.kind in "iu" or bool((np.isfinite(found) & (np.floor(found) == found)).all())
+        assert self.values is not None
+        return bool(integral(self.values).all())
 
     def may_have_one_slope(self) -> bool:
         """Return whether Y may have one element."""
@@ -154,6 +153,14 @@ class Node:
 
 def _is_kind(type: str | None, kinds: tuple[str, ...]) -> bool:
     return type is None or (type in TYPES and TYPES[type].kind in kinds)
+
+
+def integral(array: Array) -> Array:
+    """Tell for each element of an exponent whether it is an integer."""
+    if array.dtype.kind in "iu":
+        return np.ones(array.shape, bool)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(array) & (np.floor(array) == array))
 
 
 def number(value: Any) -> str:

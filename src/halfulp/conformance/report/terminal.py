@@ -45,11 +45,8 @@ def show(
 ) -> None:
     """Print the findings about some targets: the numbers of verdicts, their rows, and the worst cases.
 
-    Args:
-        results: a document of ``halfulp check`` for each target.
-        console: a narrow one wraps the columns.
-        page: the closing line's name of the page of the findings, or of the option that makes one.
-        least: the grade below which findings don't count, as the closing line says.
+    ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
+    grade ``least`` don't count, as that line says.
     """
     named = targets(results)
     if not named:
@@ -194,13 +191,10 @@ def _worst(named: Sequence[Target]) -> Table:
 
 def _alike(target: Target) -> str | None:
     """Return the one message with which every valid case fails, if there is one."""
-    document = target.document
-    failed = ("refused", "crashed", "hung")
-    if not document["rows"] or any(sum(row["cases"].get(v, 0) for v in failed) < sum(row["cases"].values())
-                                   for row in document["rows"]):  # fmt: skip
-        return None
-    said = {case["message"] for case in document["cases"] if case["verdict"] in failed}
-    return printable(str(said.pop())) if len(said) == 1 else None
+    failed, rows = ("refused", "crashed", "hung"), target.document["rows"]
+    said = {case["message"] for case in target.document["cases"] if case["verdict"] in failed}
+    ran = any(count for row in rows for verdict, count in row["cases"].items() if verdict not in failed)
+    return printable(str(*said)) if rows and not ran and len(said) == 1 else None
 
 
 def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text:

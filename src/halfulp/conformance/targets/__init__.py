@@ -62,10 +62,9 @@ class Target(ABC):
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of those packages that are installed; halfulp's source tree has none."""
-    found = {package: version_of(package) for package in packages}
-    if found.get("halfulp", "") is None:
-        found["halfulp"] = "(source tree)"
-    return {package: version for package, version in found.items() if version is not None}
+    missing = {"halfulp": "(source tree)"}
+    found = {package: version_of(package) or missing.get(package) for package in packages}
+    return {package: version for package, version in found.items() if version}
 
 
 class NotOfferedError(Exception):
@@ -303,9 +302,6 @@ def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
     With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
-
-    Raises:
-        HalfulpError: a placeholder or the program is missing.
     """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text

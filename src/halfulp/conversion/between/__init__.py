@@ -15,6 +15,7 @@ from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Model, Node, Value, listed, reshape, type_name, unsqueezed
 from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.run.api import evaluate_openvino
 from halfulp.models.run.helpers import HELPERS
 from halfulp.specs import find
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
@@ -181,6 +182,11 @@ def _add(node: Node, label: str, draft: Draft) -> None:
                 raise NoExactForm("it is not a tensor of numbers")
             draft.add_constant(array, node.outputs[0])
             return
+        case "Cast" if node.standard == "openvino" and inputs[0] in draft.constants:
+            # A compressed file stores its constants in float16. The other formats get their own values.
+            array = evaluate_openvino(node, [draft.constants[inputs[0]]])
+            draft.add_constant(array, node.outputs[0])
+            return
         case "Cast" | "CastLike":
             kind, attributes = "Cast", _cast(node, draft)
         case "Unsqueeze":
@@ -271,11 +277,3 @@ def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
         if size != 1 and not (isinstance(channels, int) and isinstance(size, int)):
             raise not_known
     return slope
-
-
-def integral(array: Array) -> Array:
-    """Tell for each element of an exponent whether it is an integer."""
-    if array.dtype.kind in "iu":
-        return np.ones(array.shape, bool)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.isfinite(array) & (np.floor(array) == array))

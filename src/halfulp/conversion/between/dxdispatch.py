@@ -10,7 +10,7 @@ from math import frexp, prod
 
 import numpy as np
 
-from halfulp.conversion.between import Draft, integral
+from halfulp.conversion.between import Draft
 from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
@@ -32,6 +32,7 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast
 from halfulp.models.run.dxdispatch import refuse_foreign
 from halfulp.models.run.inputs import dtype_named
+from halfulp.specs.unspecified import integral
 from halfulp.types import TYPES
 
 _UNLIKE = (

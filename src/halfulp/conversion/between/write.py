@@ -11,7 +11,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.editor import Names, NoExactForm, exactly_as, holds, is_one
+from halfulp.conversion.editor import NoExactForm, exactly_as, holds, is_one, unused
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value
@@ -33,7 +33,7 @@ class OnnxWriter:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._graph = GraphProto(name=draft.name)
-        self._names = Names(self._draft.types)
+        self._names = set(self._draft.types)
         self._opset = OPSET
 
     def model(self) -> ModelProto:
@@ -142,8 +142,14 @@ class OnnxWriter:
         self._opset = max(self._opset, _first(op_type, place, kind))
 
     def _node(self, op_type: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        name = output or self._names.new(f"{inputs[0]}_{op_type.lower()}")
+        name = output or self._new(f"{inputs[0]}_{op_type.lower()}")
         self._graph.node.append(onnx.helper.make_node(op_type, list(inputs), [name], **attributes))
+        return name
+
+    def _new(self, wished: str) -> str:
+        """Return an unused name that resembles the one wished for, and use it."""
+        name = unused(wished, self._names)
+        self._names.add(name)
         return name
 
     def _cast(self, name: str, to: str, output: str | None = None, saturate: bool = True) -> str:
@@ -151,7 +157,7 @@ class OnnxWriter:
         return self._node("Cast", [name], output, to=self._enum(to), **extra)
 
     def _constant(self, array: Array, base: str) -> str:
-        name = self._names.new(f"{base}_constant")
+        name = self._new(f"{base}_constant")
         self._initializer(array, name)
         return name
 

@@ -21,7 +21,15 @@ from halfulp.errors import HalfulpWarning, ModelError, printable
 from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
-from halfulp.models.onnx.walk import Identity, bound, identity, in_order, is_ours, plain_domain
+from halfulp.models.onnx.walk import (
+    Identity,
+    bound,
+    identity,
+    in_order,
+    is_ours,
+    plain_domain,
+    with_attributes,
+)
 from halfulp.models.source import Source, misnamed, read_source
 
 _SORTED = (
@@ -101,6 +109,10 @@ def build(
     return _Builder(proto, file, folder, keep_unknown, check_ours).model()
 
 
+_Operands = tuple[tuple[str, ...], tuple[str, ...]]
+"""The inputs and the outputs of a node."""
+
+
 class _Around(NamedTuple):
     """The surroundings of nodes.
 
@@ -174,11 +186,9 @@ class _Builder:
         known |= {value.name: value for value in (*inputs, *outputs)}
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
-                message = (
-                    f"initializer {name!r}{inside} contradicts its declaration; halfulp repair may mend it"
-                )
+                message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
-                self._check.fail(message, expected=str(known[name]), got=got)
+                self._check.fail(f"{message}; halfulp repair may mend it", expected=known[name], got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
@@ -202,21 +212,14 @@ class _Builder:
                     if name in names:
                         self._check.fail(f"the graph has a cycle through its input {name!r}", node=node)
                     self._check.fail(f"it reads {name!r}, which nothing defines", node=node)
-            nodes.append(self._node(proto, inputs, outputs, around, node))
+            nodes.append(self._node(proto, (inputs, outputs), around, node))
             for name in filter(None, outputs):
                 own[name] = True
         return tuple(nodes)
 
-    def _node(
-        self,
-        proto: NodeProto,
-        inputs: tuple[str, ...],
-        outputs: tuple[str, ...],
-        around: _Around,
-        node: str,
-    ) -> Node:
+    def _node(self, proto: NodeProto, operands: _Operands, around: _Around, node: str) -> Node:
         domain, opsets = plain_domain(proto.domain), around.opsets
-        bound = self._bound(proto, around.binding, node)
+        bound = self._bound(proto, around, node)
         function = self._functions.get(identity(proto)) if self._functions else None
         is_foreign = function is not None or (self._keep_unknown and not is_known(domain))
         # ONNX Runtime takes nodes of its own domains without an import.
@@ -238,51 +241,26 @@ class _Builder:
         if function is None and (self._check_ours or not is_ours(proto)):
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is not None:
-                self._check.node(proto, (inputs, outputs), bound, attributes, opsets, node)
+                self._check.node(proto, operands, bound, attributes, opsets, node)
                 version = str(schema.since_version)
             elif not self._keep_unknown:
                 self._check.unknown(domain, proto.op_type, opset, node)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
-            if bound:
-                source = NodeProto(
-                    name=proto.name,
-                    domain=domain,
-                    op_type=proto.op_type,
-                    input=inputs,
-                    output=outputs,
-                    attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
-                )
-            else:
-                source = NodeProto()
-                source.CopyFrom(proto)  # which is faster
-                source.domain = domain
-        return Node(
-            label=node,
-            standard="onnx",
-            domain=domain,
-            type=proto.op_type,
-            version=version,
-            opset=opset,
-            inputs=inputs,
-            outputs=outputs,
-            attributes=attributes,
-            function=body,
-            source=source,
-        )
+            source = with_attributes(proto, (a for a in bound if a.type != AttributeProto.GRAPH))
+        kind = domain, proto.op_type, version, opset
+        return Node(node, "onnx", *kind, *operands, attributes, function=body, source=source)
 
-    def _bound(
-        self, proto: NodeProto, binding: Mapping[str, AttributeProto], node: str
-    ) -> list[AttributeProto]:
+    def _bound(self, proto: NodeProto, around: _Around, node: str) -> list[AttributeProto]:
         """Return the node's attributes with references to the function's own replaced."""
         found = []
         for attribute in proto.attribute:
             self._check.text((attribute.name, attribute.ref_attr_name))
-            if attribute.ref_attr_name in binding:
-                self._check.copy(binding[attribute.ref_attr_name].ByteSize())
+            if attribute.ref_attr_name in around.binding:
+                self._check.copy(around.binding[attribute.ref_attr_name].ByteSize())
             elif attribute.ref_attr_name and not self._calling:
                 self._check.fail(f"its attribute {attribute.name!r} refers to a function", node=node)
-            value = bound(attribute, binding)
+            value = bound(attribute, around.binding)
             if value is not None:
                 found.append(value)
         return found
@@ -303,16 +281,14 @@ class _Builder:
             if attribute.name not in allowed:
                 self._check.fail(f"the function {name!r} has no {attribute.name!r}", node=node)
             binding[attribute.name] = attribute
-        call = (
-            id(function),
-            tuple((k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())),
-        )
+        given = [(k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())]
+        call = id(function), tuple(given)
         if call in self._bodies:
             body, size, height = self._bodies[call]
             self._check.count(size)
             with self._check.deeper(node, height):
                 return body
-        self._check.copy(sum(len(text) for _, text in call[1]))
+        self._check.copy(sum(len(text) for _, text in given))
         before = self._check.nodes
         self._calling.append(key)
         opsets = self._check.opsets(function.opset_import, f"the function {name!r}")

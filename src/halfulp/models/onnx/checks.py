@@ -13,7 +13,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError, UnsupportedError, printable, within
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain
+from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
 from halfulp.specs import in_force
 
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
@@ -174,21 +174,10 @@ class Checks:
                 row.check_attributes(values)
                 # Every version allows float32 of any shape.
                 row.infer(*[("float32", None)] * len(proto.input))
-        bare = NodeProto(
-            name=proto.name,
-            domain=domain,
-            op_type=proto.op_type,
-            input=proto.input,
-            output=proto.output,
-            attribute=map(_without_data, attributes),
-        )
-        context = onnx.checker.C.CheckerContext()
-        context.ir_version = self._ir_version
-        context.opset_imports = dict(opsets)
-        try:
-            onnx.checker.check_node(bare, context)
-        except onnx.checker.ValidationError as error:
-            self.fail(printable(str(error).strip().splitlines()[0].rstrip(".")), node=label)
+        if (message := _refused(proto, attributes, opsets, self._ir_version)) is not None:
+            if (version := None if domain else version_of(proto, opsets[""])) is not None:
+                message += f"; it is written as in opset {version}, which halfulp repair mends"
+            self.fail(message, node=label)
         if sum(map(len, seen[-1])) <= _MOST_KEPT:
             self._passed.add(seen)
 
@@ -220,6 +209,54 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
         return onnx.defs.get_schema(op_type, opset, domain)
     except (onnx.defs.SchemaError, TypeError):  # TypeError: an opset of more than 32 bits
         return None
+
+
+@lru_cache(maxsize=4096)
+def _form(op_type: str, opset: int) -> tuple[frozenset[str], frozenset[str], tuple[range, range]] | None:
+    """Return an operator's attributes, those that it needs, and how many inputs and outputs it can have."""
+    schema = schema_in_force("", op_type, opset)
+    if schema is None or schema.deprecated:
+        return None
+    needed = (name for name, attribute in schema.attributes.items() if attribute.required)
+    numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
+    return frozenset(schema.attributes), frozenset(needed), numbers
+
+
+def _refused(
+    node: NodeProto, attributes: Iterable[AttributeProto], opsets: Mapping[str, int], ir_version: int
+) -> str | None:
+    """Return why the onnx package's checker refuses a node with these attributes; None if it accepts it."""
+    bare = with_attributes(node, map(_without_data, attributes))
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = ir_version
+    context.opset_imports = dict(opsets)
+    try:
+        onnx.checker.check_node(bare, context)
+    except onnx.checker.ValidationError as error:
+        return printable(str(error).strip().splitlines()[0].rstrip("."))
+    return None
+
+
+def version_of(node: NodeProto, opset: int) -> int | None:
+    """Return the opset nearest to this one in which a node is valid; None if it is valid in this one, or in none.
+
+    Older ones come first: attributes that have become inputs are more frequent than the reverse.
+    """
+    given = {attribute.name for attribute in node.attribute}
+
+    def is_valid(version: int) -> bool:
+        if (form := _form(node.op_type, version)) is None:
+            return False
+        allowed, needed, (inputs, outputs) = form
+        fits = needed <= given <= allowed and len(node.input) in inputs and len(node.output) in outputs
+        return fits and (
+            version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
+        )
+
+    newest = onnx.defs.onnx_opset_version()
+    if plain_domain(node.domain) or is_ours(node) or not 1 <= opset <= newest or is_valid(opset):
+        return None
+    return next(filter(is_valid, (*range(opset - 1, 0, -1), *range(opset + 1, newest + 1))), None)
 
 
 def is_foreign(node: NodeProto, opset: int) -> bool:

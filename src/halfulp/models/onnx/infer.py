@@ -26,11 +26,12 @@ from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value, type_name
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, copy_fields, declaration, declared, enum_of, type_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bind,
+    copy_fields,
     default_opset,
     every_node,
     graphs,
@@ -132,6 +133,11 @@ class ValueInfo:
         """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
         if name in self._makers:
             self._fold(self._makers.pop(name))
+        if name in self._measured and name not in self.constants:
+            shape = self.value(self._measured[name]).shape
+            dims = [dim for dim in shape or () if isinstance(dim, int)]
+            if shape is not None and len(dims) == len(shape):
+                self.add_tensor(name, onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims))
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
         if name in self.types or self._outer is None:
@@ -150,6 +156,8 @@ class ValueInfo:
             tensors = [self.tensor(name) for name in last.input]
             if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
                 tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
+            if last.op_type == "Size" and last.input[0] in self._measured:
+                tensors[0] = self._dims(self._measured[last.input[0]])
             if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
                 continue
             where = f"the constants of {last.output[0]!r}"
@@ -157,10 +165,12 @@ class ValueInfo:
             if result is not None:
                 self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
 
-    def _dims(self, name: str, asked: TensorProto) -> TensorProto | None:
-        """Return the shape of a value if the dims asked for are known; the others are 0 in it."""
-        shape = self.value(name).shape or ()
-        places = self._reader.read(asked, "dims").reshape(-1)
+    def _dims(self, name: str, asked: TensorProto | None = None) -> TensorProto | None:
+        """Return the shape of a value if the dims asked for, or their number, are known; the others are 0 in it."""
+        shape = self.value(name).shape
+        if shape is None:
+            return None
+        places = () if asked is None else self._reader.read(asked, "dims").reshape(-1)
         known = all(-len(shape) <= place < len(shape) and isinstance(shape[place], int) for place in places)
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
@@ -255,10 +265,13 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return found
 
 
+REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError)
+"""The errors of the onnx package's inference and checker."""
+
+
 def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
-    refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
-    with contextlib.suppress(*refusals):
+    with contextlib.suppress(*REFUSALS):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     return model  # with its declared types only
 
@@ -531,7 +544,7 @@ _OPERATORS = {
     *_ARITHMETIC,
     *("Abs", "Cast", "CastLike", "Ceil", "Concat", "ConstantOfShape", "DequantizeLinear", "Expand"),
     *("Flatten", "Floor", "Gather", "Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape"),
-    *("Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where"),
+    *("Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where", "Range", "Size"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
 _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
@@ -589,6 +602,12 @@ def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
         is_shape = shape.dtype.kind == "i"
         wanted = math.prod(int(dim) for dim in shape.reshape(-1)[:64]) if is_shape else _MOST_FOLDED + 1
         return max(abs(wanted), arrays[0].size if node.op_type == "Expand" and arrays else 1)
+    if node.op_type == "Range":
+        is_small = len(arrays) == 3 and all(array.size == 1 and array.dtype.kind == "i" for array in arrays)
+        start, limit, step = (int(array.item()) for array in arrays) if is_small else (0, 0, 0)
+        return (
+            abs(limit - start) // abs(step) if step else _MOST_FOLDED + 1
+        )  # floats may be summed or multiplied
     if node.op_type in (*_ARITHMETIC, "Where"):
         return math.prod(array.size for array in arrays)
     return max(sum(array.size for array in arrays), 1)

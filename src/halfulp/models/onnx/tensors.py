@@ -12,7 +12,7 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,14 +21,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
-from halfulp.models.onnx.walk import every_node, graphs
+from halfulp.models.onnx.walk import copy_fields, every_node, graphs
 from halfulp.specs.tensor import Dim, Shape
 
 LARGEST_FILE = (1 << 31) - 1
@@ -342,18 +342,6 @@ def _is_mapped() -> bool:
     """Return whether every runtime finds weights beside a model. ONNX Runtime finds them since 1.21."""
     version = version_of("onnxruntime")
     return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
-
-
-def copy_fields(source: Message, target: Message, *, without: Container[str]) -> None:
-    """Copy the fields of a message, without some of them."""
-    for field, value in source.ListFields():
-        if field.name in without:
-            continue
-        to: Any = getattr(target, field.name)
-        if hasattr(to, "MergeFrom"):  # a message, or several values
-            to.MergeFrom(value)
-        else:
-            setattr(target, field.name, value)
 
 
 def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 SUPPORTED_OPS = ("Pow", "PRelu")
@@ -164,6 +165,30 @@ def bound(attribute: AttributeProto, values: Mapping[str, AttributeProto]) -> At
         return None
     copy = deepcopy(values[attribute.ref_attr_name])
     copy.name = attribute.name
+    return copy
+
+
+def copy_fields(source: Message, target: Message, *, without: Container[str]) -> None:
+    """Copy the fields of a message, without some of them."""
+    for field, value in source.ListFields():
+        if field.name in without:
+            continue
+        to: Any = getattr(target, field.name)
+        if hasattr(to, "MergeFrom"):  # a message, or several values
+            to.MergeFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
+def with_attributes(node: NodeProto, attributes: Iterable[AttributeProto]) -> NodeProto:
+    """Return a copy of a node with its domain in the one form, and with other attributes."""
+    copy = NodeProto()
+    if node.attribute:
+        copy_fields(node, copy, without={"attribute"})
+        copy.attribute.extend(attributes)
+    else:
+        copy.CopyFrom(node)  # which is faster
+    copy.domain = plain_domain(node.domain)
     return copy
 
 

@@ -70,18 +70,7 @@ class Outputs(dict[str, Any]):
 
 
 def run(model: Source | Model | Program, inputs: Mapping[str, Any]) -> Outputs:
-    """Return a model's outputs by name.
-
-    Args:
-        model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of
-            :func:`halfulp.models.load`.
-        inputs: arrays by name. An input with an initializer of its name may be left out.
-
-    Raises:
-        ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration,
-            or a node's operands break a clause of its operator (then ``.clause`` is set).
-        UnsupportedError: an operator that this module cannot evaluate.
-    """
+    """Return a model's outputs by name. Arguments and errors are those of :func:`run_with_report`."""
     return run_with_report(model, inputs)[0]
 
 
@@ -92,12 +81,18 @@ def run_with_report(
     output_folder: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
 ) -> tuple[Outputs, RunReport]:
-    """Run a model as :func:`run` does, and also return the engine and the time of each node.
+    """Return a model's outputs by name, and the engine and the time of each node.
 
     Args:
-        model, inputs: as for :func:`run`.
+        model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of :func:`halfulp.models.load`.
+        inputs: arrays by name. An input with an initializer of its name may be left out.
         output_folder: where the writeFile commands of a DxDispatch file may write; by default its own folder.
         watch: a callback that receives each evaluation of a node; a DxDispatch file has none.
+
+    Raises:
+        ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration, or a node's
+            operands break a clause of its operator (then ``.clause`` is set).
+        UnsupportedError: an operator that this module cannot evaluate.
     """
     loaded = model if isinstance(model, Model | Program) else load(model)
     if isinstance(loaded, Program):
@@ -109,20 +104,16 @@ def run_with_report(
     _check_ranges(loaded, values)
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
-    kept = list(values.values())
+    kept = [value for value in values.values() if isinstance(value, np.ndarray)]
     named = {}
     for declared, value in zip(graph.outputs, outputs, strict=True):
         # The caller owns each result. It never shares memory with an input, the model or another result.
         if isinstance(value, np.ndarray):
-            if not value.flags.writeable or any(_shares(value, other) for other in kept):
+            if not value.flags.writeable or any(np.may_share_memory(value, other) for other in kept):
                 value = value.copy()
             kept.append(value)
         named[declared.name] = value
     return Outputs(named, graph.outputs, inputs), walk.report
-
-
-def _shares(a: Any, b: Any) -> bool:
-    return isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 _OPERATORS = frozenset(ids())
@@ -181,7 +172,7 @@ class _Walk:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
         if node.standard == "openvino":
-            return "halfulp", [_openvino(node, inputs)]
+            return "halfulp", [evaluate_openvino(node, inputs)]
         if node.domain == "":
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
@@ -243,7 +234,7 @@ def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
             raise ModelError(message, file=model.file, expected=f"[{text}]", got=list(value.shape))
 
 
-def _openvino(node: Node, inputs: list[Array]) -> Array:
+def evaluate_openvino(node: Node, inputs: list[Array]) -> Array:
     """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
     # The operands are known, so that every shape is known.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)

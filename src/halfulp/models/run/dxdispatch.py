@@ -37,8 +37,7 @@ def run(
 ) -> tuple[dict[str, Array], RunReport]:
     """Execute a program.
 
-    Print commands write to standard output in DxDispatch's format. A float is printed with enough digits to
-    distinguish it from its neighbours.
+    Print commands write to standard output in DxDispatch's format.
 
     Args:
         program: read from a file.
@@ -112,8 +111,9 @@ class _Machine:
 
     def _used(self) -> set[str]:
         commands = self._program.commands
-        bound = [*self._program.dispatchables.values(), *(c for c in commands if isinstance(c, Dispatch))]
-        used = {binding.name for each in bound for binding in each.bindings.values()}
+        bound = [dispatchable.bindings for dispatchable in self._program.dispatchables.values()]
+        bound += [command.bindings for command in commands if isinstance(command, Dispatch)]
+        used = {binding.name for bindings in bound for binding in bindings.values()}
         return used | {c.resource for c in commands if not isinstance(c, Dispatch)}
 
     def dispatch(self, command: Dispatch, label: str) -> None:

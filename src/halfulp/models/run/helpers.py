@@ -1,15 +1,12 @@
 """The operators of ONNX around Pow and PRelu.
 
-This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in
-every version that ONNX has had. The onnx package's schema determines the types that a version allows.
+This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in every version
+that ONNX has had, and control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the Pow
+and PRelu nodes inside control flow, and lacks Scan-8, directions, axes other than 0, and loops with no iterations.
 
-It also evaluates control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the
-Pow and PRelu nodes inside them. It also lacks Scan-8, directions, axes other than 0, and loops with no
-iterations.
-
-The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole
-models, because it does not use replaced operators inside a model's functions, does not name nodes in its
-errors, and keeps every intermediate alive.
+The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole models, because
+it does not use replaced operators inside a model's functions, does not name nodes in its errors, and keeps every
+intermediate alive.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
@@ -29,6 +25,7 @@ from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.infer import evaluator
 from halfulp.models.onnx.tensors import dtype_of, enum_of
+from halfulp.models.onnx.walk import with_attributes
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -326,10 +323,7 @@ _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "L
 
 
 class Fallback:
-    """Evaluates the foreign nodes of one model.
-
-    A node's evaluator is created once for given types and ranks.
-    """
+    """Evaluates the foreign nodes of one model. A node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
         self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
@@ -361,19 +355,14 @@ class Fallback:
         kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs.values())
         key = node, tuple(kinds)
         if key not in self._prepared:
-            source = NodeProto()
-            source.CopyFrom(node.source)
             # If an operator of another domain is a function, its body may need ONNX's own operators.
             opsets = {"": onnx.defs.onnx_opset_version(), node.domain: node.opset}
-            if node.domain == "" and node.opset < 7:
-                dropped = {"consumed_inputs"}
-                if node.type in _LEGACY_BROADCAST:
-                    dropped |= {"axis", "broadcast"}
-                    opsets[""] = 7
-                kept = [attribute for attribute in source.attribute if attribute.name not in dropped]
-                del source.attribute[:]
-                source.attribute.extend(kept)
-            self._prepared[key] = evaluator(source, inputs, opsets)
+            dropped = {"consumed_inputs"} if node.domain == "" and node.opset < 7 else set()
+            if dropped and node.type in _LEGACY_BROADCAST:
+                dropped |= {"axis", "broadcast"}
+                opsets[""] = 7
+            kept = (attribute for attribute in node.source.attribute if attribute.name not in dropped)
+            self._prepared[key] = evaluator(with_attributes(node.source, kept), inputs, opsets)
         return self._prepared[key]
 
 

@@ -1,10 +1,8 @@
-"""A model's inputs: checks of given inputs against the declarations, and made-up inputs for trial runs."""
+"""A model's inputs: checks of given inputs against the declarations."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,40 +10,10 @@ import numpy as np
 
 from halfulp._interop import as_array
 from halfulp.errors import HalfulpError, ModelError, within
-from halfulp.models.graph import Array, Model, Value
-from halfulp.models.memory import guard_memory
+from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
-
-DEFAULT_DIM = 3
-"""The size of a symbolic or unknown dim in made-up inputs, if nothing else is known."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The distribution of floats in made-up inputs.
-
-    Attributes:
-        scale: the scale of the normally distributed numbers.
-        is_positive: whether their signs are dropped.
-    """
-
-    scale: float = 1.0
-    is_positive: bool = False
-
-    def __str__(self) -> str:
-        kind = "magnitudes of normally distributed ones" if self.is_positive else "normally distributed"
-        return kind if self.scale == 1 else f"{kind}, times {self.scale:g}"
-
-    def of(self, normal: Array) -> Array:
-        """Return normally distributed numbers of this scale and sign."""
-        return self.scale * (np.abs(normal) if self.is_positive else normal)
-
-
-NORMAL = Spread()
-SPREADS = (Spread(is_positive=True), Spread(0.1), Spread(0.01, is_positive=True))
-"""For networks that take logarithms of their inputs, or overflow."""
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,90 +127,7 @@ def needed(model: Model) -> list[Value]:
     return [value for value in inputs if value.kind != "optional"]
 
 
-def dim_names(value: Value) -> tuple[str | None, ...]:
-    """Return the name of each dim of open size: its symbol, or the input with the axis. Other dims give None."""
-    return tuple(
-        dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
-        for axis, dim in enumerate(value.shape or ())
-    )
-
-
-def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return a value's shape with sizes for its open dims, which :func:`dim_names` names."""
-    return tuple(
-        dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
-        for dim, name in zip(value.shape or (), dim_names(value), strict=True)
-    )
-
-
-def make_inputs(
-    model: Model,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    ranges: Mapping[str, tuple[int, int]] | None = None,
-    floats: Spread = NORMAL,
-) -> dict[str, Array]:
-    """Return seeded arrays of the types and shapes that the model declares, for trial runs.
-
-    Floats are normally distributed. Integers are from -5 to 5 (unsigned: 0 to 5). The same seed gives the same arrays.
-
-    Args:
-        model: the model. Its inputs with initializers are left out.
-        seed: the seed for ``numpy.random.default_rng``.
-        dims: sizes of dims, by the names of :func:`dim_names`. The other open dims become 3.
-        ranges: the minimum and maximum of an integer or boolean input, by its name.
-        floats: the distribution of floats.
-
-    Raises:
-        ModelError: an input has unknown rank or type, or is too large for this computer's memory.
-        HalfulpError: ``dims`` names a dim that the model doesn't have.
-    """
-    sizes = dict(dims or {})
-    wanted = needed(model)
-    names = {name for value in wanted for name in dim_names(value) if name is not None}
-    for name in sizes.keys() - names:
-        known = ", ".join(sorted(names)) or "no symbolic dims"
-        raise HalfulpError(f"no dim of the model's inputs is called {name!r}", expected=known)
-    rng = np.random.default_rng(seed)
-    made = {}
-    with within(model.file):
-        for value in wanted:
-            if value.kind != "tensor" or value.type is None or value.shape is None:
-                message = f"does not declare enough of input {value.name!r} to make one up: feed it"
-                raise HalfulpError(message, got=str(value))
-            shape = sized(value, sizes)
-            # 8 bytes per element, because values are made in float64 and narrowed afterwards.
-            guard_memory(shape, 8, f"input {value.name!r}")
-            made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name), floats)
-    return made
-
-
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
     """Return the dtype for an element type's name, including ``string``."""
     return dtype_of(enum_of(name))
-
-
-def _random(
-    rng: np.random.Generator,
-    value: Value,
-    shape: tuple[int, ...],
-    between: tuple[int, int] | None,
-    floats: Spread,
-) -> Array:
-    assert value.type is not None
-    dtype = dtype_named(value.type)
-    if value.type == "string":
-        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
-        return np.array(words, object).reshape(shape)
-    if dtype.kind == "b":
-        low, high = between or (0, 1)
-        return rng.integers(low, high + 1, shape).astype(bool)
-    if dtype.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    if is_integral(dtype):
-        low, high = between or (0 if "uint" in dtype.name else -5, 5)
-        return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
-    normal = np.asarray(floats.of(np.asarray(rng.standard_normal(shape))))
-    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
