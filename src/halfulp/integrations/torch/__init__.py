@@ -70,7 +70,7 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     """
     if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
         x = _number(x, torch.get_default_dtype(), y.device)
-    if (result := _directly(hu.pow, x, y)) is not None:
+    if (result := _bypassing(hu.pow, x, y)) is not None:
         return result
     if _is_symbolic(x, y):
         return torch.overrides.handle_torch_function(pow, (x, y), x, y)
@@ -105,7 +105,7 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
     """
     if isinstance(x, Tensor) and isinstance(weight, Tensor):
         weight = _along_channels(x, weight)
-    if (result := _directly(hu.prelu, x, weight)) is not None:
+    if (result := _bypassing(hu.prelu, x, weight)) is not None:
         return result
     if _is_symbolic(x, weight):
         return torch.overrides.handle_torch_function(prelu, (x, weight), x, weight)
@@ -209,8 +209,8 @@ _DTYPES_OF_BOTH = (
 )
 
 
-def _directly(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
-    """Return ``hu.pow`` or ``hu.prelu`` of the operands; None if the operator must be called."""
+def _bypassing(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
+    """Return ``hu.pow`` or ``hu.prelu`` without torch's dispatcher; None if the operator must be called."""
     if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
         return None
     if not (_wants_gradient(x) or _wants_gradient(y)):
@@ -220,9 +220,7 @@ def _directly(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor |
         return None
     if isinstance(y, Tensor):
         result = (_Power if function is hu.pow else _Prelu).apply(x, y)
-    elif function is hu.pow and (
-        isinstance(y, float) or abs(y) < 1 << 53
-    ):  # so that doubles hold y and y - 1
+    elif function is hu.pow and (type(y) is float or abs(y) < 1 << 53):  # doubles hold y and y - 1
         result = _PowerByNumber.apply(x, y)
     return result
 
@@ -237,7 +235,7 @@ def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
     ):
         return None
     with torch._C.DisableTorchFunction():  # a mode would intercept each access to a tensor
-        return _directly(hu.prelu, x, _along_channels(x, weight))
+        return _bypassing(hu.prelu, x, _along_channels(x, weight))
 
 
 def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
@@ -250,11 +248,6 @@ def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | N
     arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
     function(*arrays, out=as_array(out))
     return out
-
-
-def _by_number(x: Tensor, y: Number) -> Tensor:
-    result = _direct(hu.pow, x, y)
-    return power(x, exponent_tensor(y, x.device)) if result is None else result
 
 
 class _Power(torch.autograd.Function):
@@ -272,10 +265,10 @@ class _PowerByNumber(torch.autograd.Function):
     """Tensors to the power of a number."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Number) -> Tensor:
+    def forward(ctx: Any, x: Tensor, y: Number) -> Tensor | None:
         ctx.save_for_backward(x)
         ctx.exponent = y
-        return _by_number(x, y)
+        return _direct(hu.pow, x, y)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -283,9 +276,9 @@ class _PowerByNumber(torch.autograd.Function):
         y = ctx.exponent
         if y == 0:
             return torch.zeros_like(gradient), None
-        below = _directly(hu.pow, x, y - 1)
+        below = _bypassing(hu.pow, x, y - 1)
         if below is None:
-            below = _by_number(x, y - 1)
+            below = _direct(hu.pow, x, y - 1)
         return gradient * (y * below), None
 
 
