@@ -158,7 +158,7 @@ def measured(document: Document) -> dict[str, Any]:
             "name": name,
             "version": versions[_PACKAGES.get(name, name)].partition("+")[0],
             "versions": versions,
-            "by_meaning": spec.newest,
+            "by_meaning": not spec.has_models,
         },
         "run": {key: run[key] for key in ("halfulp", "date", "mode", "machine", "python", "ulp_limit")},
         "accepts": sorted(accepts),
