@@ -19,21 +19,13 @@ _CHUNK = 1 << 16  # elements that are checked at a time
 
 
 def as_float64(array: Array) -> Array:
-    """Return a base as float64.
-
-    Integers are rounded; floats stay exact. Other types are returned unchanged.
-    """
+    """Return a base as float64, to which integers are rounded; other types than numbers are returned unchanged."""
     row = TYPES.get(type_name(array.dtype))
     return array if row is None and array.dtype.kind != "b" else array.astype(_FLOAT64)
 
 
 def corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
-    """Return the float64 powers that a rounded base gets wrong: their positions and their values.
-
-    Args:
-        x: the base before it was rounded. float64 lacks many integers of more than 53 bits.
-        y: the exponent, of a type that has powers; it broadcasts with x.
-    """
+    """Return the float64 powers that a base gets wrong if it is rounded to float64: their positions and values."""
     if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
         return None
     # Both halves are exact in float64, and so is the difference of the rounded integer and the upper half.
@@ -78,14 +70,9 @@ def _irrational_power(x: int, y: float) -> float:
 
 
 def check_powers(x: Array, y: Array) -> None:
-    """Check that an integer type loses nothing of its powers; bases of other types pass.
+    """Refuse powers of which an integer type loses something: the exponent is negative or no integer, or it overflows.
 
-    Args:
-        x: the base.
-        y: the exponent, which broadcasts with x.
-
-    Raises:
-        HalfulpError: an exponent is negative or not an integer, or a power overflows. It names the first such element.
+    The error names the first such element. Bases of other types pass.
     """
     row = TYPES[type_name(x.dtype)]
     if row.kind == "float":
@@ -136,10 +123,7 @@ def _bases(bits: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
 
 
 def _root(number: int, degree: int) -> int:
-    """Return the largest integer whose power of this degree is at most the number.
-
-    Degree 0 returns the number.
-    """
+    """Return the largest integer whose power of this degree is at most the number; the number itself for degree 0."""
     if degree < 2:
         return number
     root: int = round(float(number) ** (1 / degree)) + 1

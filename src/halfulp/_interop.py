@@ -26,11 +26,8 @@ _LONGEST = 80  # characters of an element that an error shows
 class Ufunc:
     """``hu.pow`` or ``hu.prelu`` with the interface of a NumPy ufunc, for libraries that expect one.
 
-    Its name is not one of NumPy's: a library could mistake it for NumPy's ufunc and compute something else.
-
-    Args:
-        function: takes two operands and ``out``.
-        name: the variable in the function's module that holds this object, by which it is pickled.
+    Its name is not one of NumPy's: a library could mistake it for NumPy's ufunc and compute something else. It is
+    pickled by the name of the variable in the function's module that holds it.
     """
 
     nin, nout, nargs, ntypes = 2, 1, 3, 0
@@ -61,11 +58,8 @@ class Ufunc:
 def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     """Return the result of an operand's own ``__array_ufunc__``, as for a NumPy ufunc; NotImplemented if none has it.
 
-    Subclasses come before their bases; otherwise the order is that of the operands.
-
-    Raises:
-        TypeError: an operand forbids ufuncs (``__array_ufunc__ = None``), or all overrides decline.
-        HalfulpError: pandas would give the columns of a frame one type.
+    Subclasses come before their bases; otherwise the order is that of the operands. A TypeError says that an operand
+    forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
     if out is None and is_frame(x) and isinstance(y, int | float | np.generic):
         return x.apply(lambda column: ufunc(column, y))
@@ -148,11 +142,7 @@ def from_foreign(operand: Any) -> Array:
     """Return another library's array as an ndarray of the same memory, unless elements must be resolved.
 
     The library's own ``__array__`` decides. If it refuses, DLPack is not tried: it may ignore a part of the array,
-    such as a sign or scale that torch stores beside the memory.
-
-    Raises:
-        HalfulpError: the array has to be converted first, and the error names the way.
-        TypeError, ValueError, RuntimeError, BufferError: it can't be exported for another reason.
+    such as a sign or scale that torch stores beside the memory. A HalfulpError names the way to convert the array.
     """
     if (torch := torch_of(operand)) is not None:
         operand = plain_tensor(operand, torch)
@@ -179,8 +169,7 @@ def torch_of(operand: Any) -> Any:
 def plain_tensor(tensor: Any, torch: Any) -> Any:
     """Return a torch tensor whose memory holds its elements: a negative bit is resolved.
 
-    Raises:
-        HalfulpError: its elements are not in its memory, or its gradients would be lost.
+    A tensor whose elements are not in its memory, or whose gradients would be lost, is refused.
     """
     kind = type(tensor)
     if (refusal := tensor_refusal(tensor, torch)) is not None:
@@ -188,9 +177,8 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
     if tensor.device.type == "meta":
         raise HalfulpError("a tensor on the meta device: it has no elements")
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise HalfulpError(
-            "a tensor in a torch.func transform: halfulp.integrations.torch takes such tensors"
-        )
+        rule = "halfulp.integrations.torch takes such tensors"
+        raise HalfulpError(f"a tensor in a torch.func transform: {rule}")
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         rule = "this subclass of torch.Tensor does not keep its elements in its own memory"
         hint = "pass a plain tensor, or call halfulp.integrations.torch"
@@ -264,11 +252,7 @@ def is_number(operand: object) -> bool:
 
 
 def as_array(operand: Any) -> Array:
-    """Return an operand as a plain ndarray, without a copy if it is an array.
-
-    Raises:
-        HalfulpError: NumPy can't make an array of it, or the array would lose a mask or missing values.
-    """
+    """Return an operand as a plain ndarray, without a copy if it is an array, or refuse it."""
     if type(operand) is np.ndarray:
         return operand
     if hasattr(type(operand), "todense"):  # SciPy's sparse arrays, JAX's, CuPy's and others
@@ -429,12 +413,8 @@ def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
     """
     if not np.may_share_memory(out, operand):
         return True
-    same_place = out.__array_interface__["data"][0] == operand.__array_interface__["data"][0]
-    if same_place and (out.shape, out.strides, out.itemsize) == (
-        operand.shape,
-        operand.strides,
-        operand.itemsize,
-    ):
+    places = [(a.__array_interface__["data"][0], a.shape, a.strides, a.itemsize) for a in (out, operand)]
+    if places[0] == places[1]:
         return True
     try:
         # NumPy's stubs know only the two named bounds on the work.

@@ -32,6 +32,10 @@ class Graph:
         self.nodes.append(helper.make_node(op_type, list(inputs), [output], name=output, **attributes))
         return output
 
+    def conv(self, x: str, name: str, inner: int, outer: int, size: int, **attributes: Any) -> str:
+        w = self.normal(f"{name}.weight", outer, inner, size, size, fan_in=inner * size * size)
+        return self.node("Conv", x, w, output=name, pads=[size // 2] * 4, **attributes)
+
     def layer_norm(self, x: str, name: str, width: int, output: str) -> str:
         """Normalize and scale, with the weights ``two`` and ``epsilon``."""
         mean = self.node("ReduceMean", x, output=f"{name}.mean", axes=[-1], keepdims=1)
@@ -78,23 +82,14 @@ def _as_type(weight: onnx.TensorProto, type: int) -> onnx.TensorProto:
 def super_resolution(seed: int = 1) -> onnx.ModelProto:
     """Return a network that doubles the sides of a one-channel image: PRelu-16 with a slope per channel."""
     g = Graph(seed)
-
-    def conv(x: str, name: str, channels: tuple[int, int], size: int) -> str:
-        inner, outer = channels
-        w = g.normal(f"{name}.weight", outer, inner, size, size, fan_in=inner * size * size)
-        return g.node("Conv", x, w, output=name, pads=[size // 2] * 4)
-
-    def prelu(x: str, name: str, channels: int) -> str:
+    x, inner = "image", 1
+    layers = (("extract", 16, 5), ("shrink", 8, 1), ("map0", 8, 3), ("map1", 8, 3), ("expand", 16, 1))
+    for name, outer, size in layers:
+        x = g.conv(x, name, inner, outer, size)
         # ONNX broadcasts a slope from the last axis: per channel means shape (C, 1, 1).
-        slope = g.weight(f"{name}.slope", g.random.uniform(0.05, 0.4, (channels, 1, 1)))
-        return g.node("PRelu", x, slope, output=name)
-
-    x = prelu(conv("image", "extract", (1, 16), 5), "extract_prelu", 16)
-    x = prelu(conv(x, "shrink", (16, 8), 1), "shrink_prelu", 8)
-    for i in range(2):
-        x = prelu(conv(x, f"map{i}", (8, 8), 3), f"map{i}_prelu", 8)
-    x = prelu(conv(x, "expand", (8, 16), 1), "expand_prelu", 16)
-    x = conv(x, "pixels", (16, 4), 3)
+        slope = g.weight(f"{name}_prelu.slope", g.random.uniform(0.05, 0.4, (outer, 1, 1)))
+        x, inner = g.node("PRelu", x, slope, output=f"{name}_prelu"), outer
+    x = g.conv(x, "pixels", 16, 4, 3)
     g.node("DepthToSpace", x, output="enlarged", blocksize=2, mode="CRD")
     return g.model("super_resolution", 16, ("image", ["N", 1, 24, 24]), ["N", 1, 48, 48])
 
@@ -102,11 +97,11 @@ def super_resolution(seed: int = 1) -> onnx.ModelProto:
 def transformer_block(seed: int = 2, width: int = 32, heads: int = 4) -> onnx.ModelProto:
     """Return a pre-norm transformer block with Pow-15 and exponents 2 and 3, as exporters write it."""
     g = Graph(seed)
-    for name, value in {"two": 2.0, "three": 3.0, "half": 0.5, "one": 1.0, "epsilon": 1e-5}.items():
+    scales = {"gelu_cubic": 0.044715, "gelu_scale": (2 / np.pi) ** 0.5}
+    scales["attention_scale"] = (width // heads) ** -0.5
+    numbers = {"two": 2.0, "three": 3.0, "half": 0.5, "one": 1.0, "epsilon": 1e-5}
+    for name, value in (numbers | scales).items():
         g.weight(name, value)
-    g.weight("gelu_cubic", 0.044715)
-    g.weight("gelu_scale", (2 / np.pi) ** 0.5)
-    g.weight("attention_scale", (width // heads) ** -0.5)
     g.weights.append(numpy_helper.from_array(np.array([0, 0, heads, width // heads]), "split_shape"))
     g.weights.append(numpy_helper.from_array(np.array([0, 0, width]), "merge_shape"))
 
@@ -149,12 +144,10 @@ def face(seed: int = 3) -> onnx.ModelProto:
     g = Graph(seed)
     x = "image"
     for name, inner, outer in (("conv1", 3, 8), ("conv2", 8, 12)):
-        w = g.normal(f"{name}.weight", outer, inner, 3, 3, fan_in=9 * inner)
-        x = g.node("Conv", x, w, output=name, pads=[1] * 4, strides=[2, 2])
+        x = g.conv(x, name, inner, outer, 3, strides=[2, 2])
         slope = g.weight(f"{name}.slope", g.random.uniform(0.05, 0.4, outer))
         x = g.node("PRelu", x, slope, output=f"{name}.prelu")
-    x = g.node("GlobalAveragePool", x, output="pooled")
-    x = g.node("Flatten", x, output="embedding")
+    x = g.node("Flatten", g.node("GlobalAveragePool", x, output="pooled"), output="embedding")
     g.weights.append(numpy_helper.from_array(np.array(2), "two"))
     squares = g.node("Pow", x, "two", output="squares")
     length = g.node("Sqrt", g.node("ReduceSum", squares, output="sum", axes=[1]), output="length")
@@ -163,10 +156,7 @@ def face(seed: int = 3) -> onnx.ModelProto:
 
 
 def norm_float16(seed: int = 4, width: int = 64) -> onnx.ModelProto:
-    """Return a float16 LayerNorm.
-
-    For activations of some hundreds, its square overflows and its output is zero.
-    """
+    """Return a float16 LayerNorm. For activations of some hundreds, its square overflows and its output is zero."""
     g = Graph(seed)
     g.weight("two", 2.0)
     g.weight("epsilon", 1e-5)

@@ -56,6 +56,11 @@ def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
     return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return a number of things in words, such as ``1 input``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def named(given: str, names: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
     """Return the name that a person means: the same, one that differs in case alone, or that of an alias; or None."""
     known = list(names)
@@ -133,6 +138,8 @@ class HalfulpError(ValueError):
     """
 
     def __init__(self, message: str, **shown: object) -> None:
+        if "expected" in shown and shown["expected"] is None:
+            del shown["expected"]
         self.message = message
         self.shown = shown
         super().__init__(format_error(self._where(), message, shown))

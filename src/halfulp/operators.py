@@ -13,11 +13,7 @@ from functools import cache, cached_property, lru_cache, update_wrapper
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
-from numpy import (  # looking them up in the module would take 10 % of a small call
-    asarray,
-    generic,
-    ndarray,
-)
+from numpy import asarray, generic, ndarray  # looking them up in the module would take 10 % of a small call
 from numpy.typing import NDArray
 
 from halfulp import _core
@@ -132,11 +128,7 @@ class Operator(OpVersion):
         A Python number gets the other operand's type. The first of two numbers gets the type that NumPy gives
         it. If base and exponent may have different types, an exponent counts exactly. A float base with
         integer exponents is a float64. If both operands are numbers and the power is not an integer, the base
-        is a float64, too.
-
-        Args:
-            x, y: the operands.
-            as_array: returns an array, or anything else with a dtype, for an operand that is not a Python number.
+        is a float64, too. ``as_array`` returns an array, or anything else with a dtype, for any other operand.
 
         Raises:
             SpecError: the number does not fit the type.
@@ -162,6 +154,15 @@ class Operator(OpVersion):
                 f"type {port.type}", f"{port.name} does not fit the type {dtype.name}", got=number
             )
         return array
+
+    def check_output(self, output: TensorType, out: Any, is_writeable: bool) -> None:
+        """Refuse an array for the output that has another type or shape, or is read-only."""
+        if (given := tensor_type(out)) != output:
+            raise self.error(
+                "output", "out must have the output's type and shape", expected=output, got=given
+            )
+        if not is_writeable:
+            raise self.error("output", "out must be writeable", expected=output, got="a read-only array")
 
     def __str__(self) -> str:
         from halfulp.pages import page, text  # lazily, because computing does not need it
@@ -218,7 +219,7 @@ torch_kernels = _core.torch_kernels
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
-    return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
+    return Operator(**{field.name: getattr(row, field.name) for field in fields(row) if field.init} | changes)
 
 
 _kept_operator = cache(_operator)
@@ -230,12 +231,7 @@ def _plan(row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str
 
 
 def _compute(
-    row: OpVersion,
-    plan: Plan,
-    x: Array,
-    y: Array,
-    out: Array | None,
-    scale_bias: tuple[float, float] | None,
+    row: Operator, plan: Plan, x: Array, y: Array, out: Array | None, scale_bias: tuple[float, float] | None
 ) -> Array:
     output, kernel = plan.output, _KERNELS[row.kernel]
     if out is None:
@@ -247,12 +243,7 @@ def _compute(
     if is_masked(out):
         raise row.error("output", "out must not have masked elements", expected=output, got="a masked array")
     target = np.asarray(out)
-    if tensor_type(target) != output:
-        raise row.error(
-            "output", "out must have the output's type and shape", expected=output, got=tensor_type(target)
-        )
-    if not target.flags.writeable:
-        raise row.error("output", "out must be writeable", expected=output, got="a read-only array")
+    row.check_output(output, target, target.flags.writeable)
     # The core compares only the operands' bounds. Views with overlapping bounds may still share no elements.
     if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
         _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)

@@ -120,10 +120,7 @@ def run(
 def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
     """Read a model together with its ONNX message, for :func:`evaluate`.
 
-    Raises:
-        ModelError: it is broken, or a Pow or PRelu breaks a clause for all inputs.
-        UnsupportedError: an operator that the engine does not know.
-        HalfulpError: the engine's name is unknown.
+    Raises the errors of :func:`run` that are about the model and the engine's name.
     """
     if engine not in get_args(Engine):
         raise HalfulpError("no such engine", expected=", ".join(get_args(Engine)), got=repr(engine)[:80])
@@ -141,11 +138,7 @@ def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
 
 
 def refuse_breaches(path: Path) -> None:
-    """Refuse an ONNX file if a Pow or PRelu breaks a clause, without a second copy of its weights in memory.
-
-    Raises:
-        ModelError: the first such node, and the clause.
-    """
+    """Refuse an ONNX file if a Pow or PRelu breaks a clause, without a second copy of its weights in memory."""
     if format_of(path) == "onnx":
         check_clauses(Walk(*parse(path)))
 
@@ -191,9 +184,8 @@ def evaluate(
         try:
             values, made_up = made(once)
             if with_report:
-                found, report = onnxruntime.run_with_report(
-                    subject.proto, model, values, folder=subject.folder
-                )
+                parts = subject.proto, model, values
+                found, report = onnxruntime.run_with_report(*parts, folder=subject.folder)
             else:
                 found = once()(values)
             outputs = api.Outputs(found, model.graph.outputs, values)

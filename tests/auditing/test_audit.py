@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from tests.models.onnx_models import external, parsed, single, with_initializer
-from tests.models.openvino_models import SMALL, WEIGHTS
+from tests.models.openvino_models import SMALL, WEIGHTS, compressed, reread
 
 import halfulp as hu
 from halfulp.auditing.findings import NodeReport
@@ -154,6 +154,12 @@ def test_openvino(tmp_path: Path) -> None:
     assert (node.label, node.operator, node.asked) == ("'power' (Power)", "openvino.Power-1", "opset1")
     assert str(node.inputs[1]) == "float32[3] = 0.5, 1, 2"
     assert node.attributes == {"auto_broadcast": "numpy"}
+
+
+def test_openvino_constants_that_are_stored_in_float16(tmp_path: Path) -> None:
+    reread(compressed(2.5), tmp_path)
+    (node,) = nodes(tmp_path / "g.xml")
+    assert str(node.inputs[1]) == "float32[] = 2.5"
 
 
 BODY = """<net name="outer" version="11"><layers>

@@ -127,6 +127,6 @@ def test_whatever_goes_wrong_with_a_file(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("halfulp.auditing.onnx.uses", fail)
+    monkeypatch.setattr("halfulp.auditing.api.of_onnx", fail)
     (finding,) = hu.audit(tmp_path, ()).findings
     assert finding.text in ("not enough memory", "it nests too deep", "Input/output error")

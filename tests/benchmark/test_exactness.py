@@ -57,4 +57,4 @@ def test_nothing_is_compared_with_another_type_or_shape() -> None:
         exactness(np.zeros(2), np.zeros(2, np.float32))
     with pytest.raises(ValueError, match="not comparable"):
         exactness(np.zeros(2), np.zeros(3))
-    assert exactness(np.zeros(0), np.zeros(0)).share == 0
+    assert exactness(np.zeros(0), np.zeros(0)) == Exactness(0, 0, 0)

@@ -83,10 +83,26 @@ def test_nodes_with_the_same_findings_stand_together() -> None:
     assert "onnxruntime 1.31.1: all 9 nodes invalid" in words
 
 
+def test_exponents_with_the_same_findings_stand_together() -> None:
+    exponents = "".join(f"e{i} = Constant<value_float = 1.{i + 1}>() t{i} = Pow(x, e{i}) " for i in range(8))
+    text = f'<ir_version: 8, opset_import: ["": 15]> g (float[2] x) => (float[2] t0) {{ {exponents} }}'
+    onnx.save(parsed(text), "m.onnx")
+    words = " ".join(
+        invoked("m.onnx", "-t", "openvino==2026.4.1", "-t", "onnxruntime==1.31.1", status=1).split()
+    )
+    assert "m.onnx: wrong: 7 nodes: #1 (Pow)" in words
+    assert "! openvino: wrong: to the power of 1.1, 1.2, 1.3, 1.4, 1.6, 1.7 and 1 more, measured" in words
+    assert (
+        "(the exponent 1.1, the exponent 1.2, the exponent 1.3, the exponent 1.4, the exponent 1.6," in words
+    )
+    assert "m.onnx: within: #9 (Pow)" in words
+    assert "~ onnxruntime: within: up to 1 ulp > halfulp.integrations.onnxruntime.session(model)" in words
+
+
 def test_findings_are_status_1() -> None:
     onnx.save(single("Pow", 13, {"x": ("float32", [2, 3]), "y": ("float32", [2])}, axis=0), "m.onnx")
     text = invoked("m.onnx", status=1)
-    assert "m.onnx: 'node' (Pow)" in text
+    assert "m.onnx: invalid: 'node' (Pow)" in text
     assert "! breaks onnx.Pow-13.C5: no attribute axis" in text
     assert "! breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape" in text
     way_out = "halfulp repair m.onnx repaired.onnx Y gets the shape [2, 1], where axis=0 puts it"

@@ -26,7 +26,7 @@ from halfulp.cli import app
 from halfulp.cli.output import print_rows
 from halfulp.cli.run import rows_of
 from halfulp.models.onnx import load
-from halfulp.models.run.inputs import make_inputs
+from halfulp.models.run.fitting import Fit
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ MIXED = """<ir_version: 8, opset_import: ["": 15]>
 def test_without_inputs_it_makes_them_up() -> None:
     onnx.save(parsed(MIXED), "net.onnx")
     text = invoked("net.onnx", "--seed", "7", "--dim", "N=2", "-o", "out.npz")
-    feeds = make_inputs(load("net.onnx"), seed=7, dims={"N": 2})
+    feeds = Fit({"N": 2}).inputs(load("net.onnx"), seed=7)
     with np.load("out.npz") as out:
         assert out["z"].tobytes() == hu.run("net.onnx", feeds)["z"].tobytes()
     for words in (

@@ -14,13 +14,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from tests.models.onnx_models import parsed, single
+from tests.models.openvino_models import compressed, reread
 
 import halfulp as hu
 from halfulp.conversion import Conversion, Format
-from halfulp.conversion.between import integral
 from halfulp.conversion.verify import nothing_told
 from halfulp.models import load, openvino
 from halfulp.models.directml import dxdispatch
+from halfulp.specs.unspecified import integral
 from halfulp.types import TYPES
 
 FORMATS = get_args(Format)
@@ -114,6 +115,17 @@ def test_openvino_reads_what_is_written(tmp_path: Path) -> None:
         _, path = converted(model, "openvino", tmp_path)
         read = runtime.Core().read_model(path)
         assert [value.get_any_name() for value in read.inputs] == [i.name for i in model.graph.input], number
+
+
+def test_an_exponent_stored_in_float16_is_a_constant(tmp_path: Path) -> None:
+    model = reread(compressed(2.5), tmp_path)
+    assert [node.type for node in model.graph.nodes] == ["Convert", "Power"]
+    _, path = converted(tmp_path / "g.xml", "directml", tmp_path, exact=False)
+    (dispatchable,) = dxdispatch.load(path).dispatchables.values()
+    assert dispatchable.type == "ELEMENT_WISE_CONSTANT_POW"
+    written = (tmp_path / "g.xml").read_bytes()
+    openvino.save(model, tmp_path / "again.xml")
+    assert (tmp_path / "again.xml").read_bytes() == written
 
 
 def test_what_has_no_place_is_said(tmp_path: Path) -> None:

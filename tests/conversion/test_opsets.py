@@ -545,9 +545,9 @@ def test_graphs_there_and_back(model: onnx.ModelProto, opset: int) -> None:
     back = hu.convert(there, opset=model.opset_import[0].version).model
     feeds = {info.name: None for info in model.graph.input}
     from halfulp.models.onnx import load
-    from halfulp.models.run.inputs import make_inputs
+    from halfulp.models.run.fitting import Fit
 
-    feeds = make_inputs(load(model), seed=1)
+    feeds = Fit().inputs(load(model), seed=1)
     (expected,), (got,) = hu.run(model, feeds).values(), hu.run(back, feeds).values()
     assert expected.tobytes() == got.tobytes()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, numpy_helper, parser
+from onnx import ModelProto, helper, numpy_helper, parser
 
 import halfulp as hu
 import halfulp.conversion as api
+from halfulp import demo
 from halfulp.conversion import verify
 from halfulp.conversion.verify import Verification, difference
 from halfulp.conversion.walk import Walk
@@ -160,4 +162,76 @@ def test_a_power_or_prelu_is_never_the_runtimes_own() -> None:
     found = hu.convert(source, prelu="fold", verify=True)
     assert "alpha is rounded to float16" in str(found.changes[0])
     assert found.verification is not None
-    assert not found.verification.same
+    assert "as announced, other operators round otherwise" in str(found.verification)
+    assert "alone rounds otherwise" not in str(found.verification)
+
+
+# --- differences that a change announces -----------------------------------------------------------
+
+ROOT = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 8] x, float[8] e) => (float[N, 8] y, float[N, 8] z)
+    <float third = {0.333}> { a = Abs(x)  [root] y = Pow(a, third)  [any] z = Pow(x, e) }"""
+
+
+def test_what_a_change_announces_is_stated_with_its_size() -> None:
+    found = hu.convert(parser.parse_model(ROOT), pow="logarithms", verify=True).verification
+    assert found is not None
+    assert found.same, found
+    line = found.notes[-2]
+    assert line.startswith("as announced, other operators round otherwise, on the same operands: node ")
+    assert "node 'root' (Pow): at most " in line
+    assert "infinite or NaN in other places, the others at most " in line  # where x is below 0
+    assert found.notes[-1] == "all other nodes give the same bits"
+
+
+def test_what_is_announced_of_a_power_in_a_function_or_body() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float[N, 8] x, bool c) => (float[N, 8] y, float[N, 8] z) <float third = {0.333}> {
+            y = own.f (x)  a = Abs (x)
+            z = If (c) <then_branch = t () => (float[N, 8] p) { p = Pow (a, third) },
+                        else_branch = u () => (float[N, 8] q) { q = Pow (x, third) }> }
+        <domain: "own", opset_import: ["": 17]> f (x) => (v) { k = Constant <value_float = 0.7> ()  v = Pow (x, k) }"""
+    found = hu.convert(parser.parse_model(text), pow="logarithms", verify=True).verification
+    assert found is not None
+    assert found.same, found
+    assert "node #0 (f): " in found.notes[-2]
+    assert "node #2 (If): " in found.notes[-2]
+
+
+@pytest.mark.parametrize("pow", ["expand", "logarithms"])
+def test_more_than_a_change_announces_is_a_difference(
+    pow: Any, altering: Callable[[Callable[[ModelProto], None]], None]
+) -> None:
+    """An exponent that is off by a thousandth, as if the conversion had taken another one."""
+
+    def change(model: ModelProto) -> None:
+        (node,) = (each for each in model.graph.node if each.op_type == "Pow")
+        node.input[0] = "b"
+        model.graph.node.insert(1, helper.make_node("Mul", ["a", "k"], ["b"]))
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(1.0001), "k"))
+
+    altering(change)
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[N, 8] x) => (float[N, 8] y)
+        <float e = {{{3 if pow == "expand" else 0.333}}}> {{ a = Abs(x)  [power] y = Pow(a, e) }}"""
+    found = hu.convert(parser.parse_model(text), opset=18, pow=pow, verify=True).verification
+    assert found is not None
+    assert not found.same
+    assert "at node 'power' (Pow): " in found.differences[1]
+    assert found.differences[1].endswith(", which is more than its change announces")
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large: bool) -> None:
+    """In float16 the square overflows if it is written out, but not in ONNX Runtime's operator."""
+    pytest.importorskip("onnxruntime")
+    model = demo.norm_float16() if large else demo.transformer_block()
+    activations = np.random.default_rng(0).normal(scale=400, size=(4, 64)).astype(np.float16)
+    inputs = {model.graph.input[0].name: activations} if large else None
+    found = hu.convert(model, opset=17, fuse="norms", verify=True, inputs=inputs).verification
+    assert found is not None
+    assert found.same, found
+    assert found.engine == "onnxruntime"
+    if large:
+        assert re.search(r"away \(of [\d.]+\) before, at most 0\.00\d+ away", found.notes[0])
+        assert found.notes[1].startswith("a fused norm rounds in other places than the nodes that it was")
+    else:
+        assert "as announced, other operators round otherwise, on the same operands: node 'norm" in str(found)

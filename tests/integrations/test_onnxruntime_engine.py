@@ -17,7 +17,7 @@ import halfulp.running
 from halfulp.cli import app
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run_with_report
-from halfulp.models.run.inputs import make_inputs
+from halfulp.models.run.fitting import Fit
 
 ort: Any = pytest.importorskip("onnxruntime")
 engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime.engine")
@@ -53,7 +53,7 @@ def invoked(*arguments: str, status: int = 0) -> str:
 def test_the_report_is_that_of_our_own_walk() -> None:
     path = saved(SUPPORTED_OPS)
     model = load(path)
-    feeds = make_inputs(model, dims={"N": 5})
+    feeds = Fit({"N": 5}).inputs(model)
     ours, our_report = run_with_report(model, feeds)
     theirs, their_report = engine.run_with_report(path, model, feeds)
     assert theirs["z"].tobytes() == ours["z"].tobytes()
@@ -78,7 +78,7 @@ def test_auto_takes_onnxruntime_and_says_so() -> None:
     assert "#1 (Pow)" in text
     assert "halfulp evaluated 1 of 3 nodes" in text
     assert "ONNX Runtime the other 2" in text
-    x = make_inputs(load("net.onnx"))["x"]
+    x = Fit().inputs(load("net.onnx"))["x"]
     with np.load("out.npz") as out:
         np.testing.assert_array_equal(out["z"], -halfulp.pow(np.abs(x), x))
 
@@ -113,7 +113,7 @@ def test_python_chooses_as_the_command_line_does(kind: str, monkeypatch: pytest.
     assert hu.run(source, {"x": x}, engine="halfulp")["z"].tobytes() == want.tobytes()
     outputs = hu.run(source, "random", dims={"N": 5}, seed=1)
     assert outputs["z"].shape == (5,)
-    assert outputs.inputs["x"].tobytes() == make_inputs(load(path), seed=1, dims={"N": 5})["x"].tobytes()
+    assert outputs.inputs["x"].tobytes() == Fit({"N": 5}).inputs(load(path), seed=1)["x"].tobytes()
     assert not outputs.vacuous
     assert len(asked) == 4
     with monkeypatch.context() as patch:

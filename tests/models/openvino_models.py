@@ -65,6 +65,14 @@ def reread(made: Graph | Model, folder: Path) -> Model:
 
 
 NUMPY = {"auto_broadcast": "numpy"}
+
+
+def compressed(exponent: float) -> Graph:
+    """Return a power whose exponent is stored in float16, as tools write float32 networks."""
+    nodes = [node("Convert", ["h"], "e", destination_type="float32"), node("Power", ["x", "e"], "y", **NUMPY)]
+    return graph(nodes, [Value("x", "float32", (2, 3))], ["y"], {"h": np.array(exponent, np.float16)})
+
+
 SHAPES = [(2, 3), (3,), (1, 3), (2, 1), (), (1, 2, 3)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfulp.errors import ModelError
+from halfulp.errors import HalfulpError
 from halfulp.models import memory
 from halfulp.models.files import read_npz
 from halfulp.models.memory import available_memory, guard_memory
@@ -99,11 +99,11 @@ def test_a_system_without_linux_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_an_array_is_compared_with_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
-    guard_memory((25 << 20,), 4, "its output", "m.onnx")
-    with pytest.raises(ModelError) as caught:
-        guard_memory((26 << 20,), 4, "its output", "m.onnx", "a")
+    guard_memory((25 << 20,), 4, "its output")
+    with pytest.raises(HalfulpError) as caught:
+        guard_memory((26 << 20,), 4, "its output")
     assert str(caught.value) == (
-        "m.onnx, node a: its output would not fit into this computer's memory\n"
+        "its output would not fit into this computer's memory\n"
         "  expected: at most 0.0977 GiB\n"
         "  got: 0.102 GiB for [27262976]"
     )
@@ -114,7 +114,7 @@ def test_small_arrays_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("looked")
 
     monkeypatch.setattr(memory, "available_memory", never)
-    guard_memory((1 << 20,), 8, "its output", "m.onnx")
+    guard_memory((1 << 20,), 8, "its output")
 
 
 def test_an_archive_is_read_no_further_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

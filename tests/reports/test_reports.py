@@ -204,6 +204,49 @@ POWERS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
     ),
 }
 
+# For each report of nodes that are of another opset than the model: the model, and what is to be replaced in it.
+OTHER_OPSETS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
+    # https://github.com/microsoft/onnxruntime/issues/18781, 17350, 16341; pytorch/pytorch 115596, 130424: a norm of
+    # opset 17 that was put into a model of opset 18
+    "Unrecognized attribute: axes for operator ReduceMean": (
+        """norm (float[2, 3, 4] x) => (float[2, 3, 4] y) <float two = {2}, float e = {1e-5}> {
+        m = ReduceMean<axes = [-1]>(x)  d = Sub(x, m)  p = Pow(d, two)  v = ReduceMean<axes = [-1]>(p)  a = Add(v, e)
+        s = Sqrt(a)  y = Div(d, s) }""",
+        {
+            "float e = {1e-5}": "float e = {1e-5}, int64[1] last = {-1}",
+            "ReduceMean<axes = [-1]>(x)": "ReduceMean(x, last)",
+            "ReduceMean<axes = [-1]>(p)": "ReduceMean(p, last)",
+        },
+        (18,),
+    ),
+    # the reverse, as converters leave it that only lower the opset of the model
+    "Node with schema(::ReduceMean:13) has input size 2 not in range [min=1, max=1]": (
+        """norm (float[2, 3] x) => (float[2, 3] y) <float two = {2}, int64[1] last = {-1}> { p = Pow(x, two)
+        v = ReduceMean(p, last)  s = Sqrt(v)  y = Div(x, s) }""",
+        {", int64[1] last = {-1}": "", "ReduceMean(p, last)": "ReduceMean<axes = [-1]>(p)"},
+        (17,),
+    ),
+    # https://github.com/onnx/models/issues/156; apache/mxnet: BatchNormalization of opset 8 beside a PRelu
+    "Unrecognized attribute: spatial for operator BatchNormalization": (
+        """mxnet (float[1, 2, 3, 3] x) => (float[1, 2, 3, 3] y) <float[2] g = {1, 2}, float[2] b = {0, 1},
+        float[2] m = {0, 0}, float[2] v = {1, 1}, float[2, 1, 1] s = {0.5, 2}> {
+        n = BatchNormalization<spatial = 1>(x, g, b, m, v)  y = PRelu(n, s) }""",
+        {"<spatial = 1>": ""},
+        (9, 4),
+    ),
+    # numbers of a Clip and the axes of an Unsqueeze as they were before opsets 11 and 13
+    "Unrecognized attribute: min for operator Clip": (
+        """clip (float[2, 3] x) => (float[1, 2, 3] y) { c = Clip<min = 0.0, max = 2.0>(x)  y = Unsqueeze<axes = [0]>(c)
+        }""",
+        {
+            "c = Clip<min = 0.0, max = 2.0>(x)": "z = Constant<value_float = 0.0>()  c = Clip(x, z, two)",
+            "(float[1, 2, 3] y)": "(float[1, 2, 3] y) <float two = {2}, int64[1] axes = {0}>",
+            "Unsqueeze<axes = [0]>(c)": "Unsqueeze(c, axes)",
+        },
+        (13,),
+    ),
+}
+
 # For each report of a runtime without the operator, or with a part of it: the model, and how convert writes it.
 WITHOUT: dict[str, tuple[str, tuple[int, ...], str]] = {
     # https://github.com/Wulingtian/yolov5_onnx2caffe/issues/25: the head of YOLOv5
@@ -232,6 +275,12 @@ WITHOUT: dict[str, tuple[str, tuple[int, ...], str]] = {
         e = ConstantOfShape<value = float[1] {2}>(s)  y = Pow(x, e) }""",
         (13,),
         "--pow expand",
+    ),
+    # https://github.com/google-ai-edge/litert-samples/pull/170: a delegate without comparisons
+    "PReLU -> GREATER + SELECT + MUL: GPU-rejected": (
+        "upscale (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3, 1, 1] s = {0.25, -1, 2}> { y = PRelu(x, s) }",
+        (17,),
+        "--prelu relu",
     ),
     # https://github.com/alibaba/MNN/issues/9, 1059; mortont/axon_onnx 57; OpenPPL/ppl.nn 18; insightface 2044
     "NOT_SUPPORTED_OP: [ PRelu ]": (
@@ -301,6 +350,42 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         {},
         (16,),
         (9, 4),
+    ),
+    # https://github.com/PINTO0309/onnx2tf/pull/868; tsingmicro-toolchain/OnnxSlim 6: Gelu of opset 20 in an older one
+    "No Op registered for Gelu with domain_version of 17": (
+        """gelu (float[2, 3] x) => (float[2, 3] y) <float half = {0.5}, float one = {1}, float root = {1.41421354}> {
+        y = Gelu(x) }""",
+        "--opset 17",
+        {
+            "y = Gelu(x)": "d = Div(x, root)  e = Erf(d)  o = Sum(one, e)  p = Mul(half, x)  y = Mul(p, o)",
+        },
+        (17,),
+        (17,),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/20658; onnx/onnx 6582: ONNX Runtime's own operator
+    "No Op registered for SimplifiedLayerNormalization with domain_version of 14": (
+        """phi (float[2, 4] x) => (float[2, 4] y) <float[4] s = {1, 2, 3, 4}, float e = {1e-6}> {
+        y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(x, s) }""",
+        "--opset 14",
+        {
+            "y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(x, s)": "u = Cast<to = 1>(x)"
+            "  q = Mul(u, u)  m = ReduceMean<axes = [1]>(q)  a = Add(m, e)  r = Sqrt(a)  n = Div(u, r)"
+            "  t = Cast<to = 1>(n)  y = Mul(t, s)",
+        },
+        (14,),
+        (14,),
+    ),
+    # https://github.com/microsoft/onnxruntime/pull/25765, issue 27873: kernels without bfloat16 for what a Gelu becomes
+    "Could not find an implementation for Sqrt(13) node": (
+        """gemma (float[2, 4] x) => (float[2, 4] y) { h = Cast<to = 16>(x)  g = Gelu<approximate = "tanh">(h)
+        y = Cast<to = 1>(g) }""",
+        "--float32 all",
+        {
+            "h = Cast<to = 16>(x)  g = Gelu": "g = Gelu",
+            "(h)\n        y = Cast<to = 1>(g)": "(x)  y = Identity(g)",
+        },
+        (20, 9),
+        (20, 9),
     ),
     # https://github.com/onnx/onnx/issues/5843: a norm that the older opset has in another form
     "Create down conversion for GroupNormalization-21": (
@@ -398,6 +483,48 @@ def test_a_power(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert_runs_as(repaired, made(right_of(text, replaced), versions) if replaced else repaired)
 
 
+@pytest.mark.parametrize("report", OTHER_OPSETS)
+def test_nodes_of_another_opset(report: str) -> None:
+    text, replaced, versions = OTHER_OPSETS[report]
+    model = made(text, versions)
+    with pytest.raises(hu.HalfulpError, match="halfulp repair"):
+        hu.audit(model)
+    found = hu.repair(model, verify=True)
+    assert found.valid
+    assert found.changes
+    assert found.verification is not None
+    assert found.verification.same
+    assert_runs_as(found.model, made(right_of(text, replaced), versions))
+
+
+# https://github.com/opencv/opencv/issues/18179, as torch exports it: the exponent 1 / p is computed of a constant
+def test_a_computed_exponent_becomes_a_constant_of_an_ir() -> None:
+    pytest.importorskip("openvino")
+    text = """gem (float[1, 3, 4, 4] x) => (float[1, 3, 1, 1] y) <float low = {1e-6}, float[1] p = {3}, float one = {1}>
+        { c = Clip(x, low)  q = Pow(c, p)  a = GlobalAveragePool(q)  r = Reciprocal(p)  e = Mul(r, one)
+        y = Pow(a, e) }"""
+    found = hu.convert(made(text, (13,)), to="openvino", verify=True)
+    assert found.verification is not None
+    assert found.verification.same
+
+
+# https://github.com/ailia-ai/ailia-models/issues/1455: values in float32, and a norm's weights in float16
+def test_the_weights_of_a_norm_in_another_type() -> None:
+    text = """whisper (float[2, 2] x) => (float[2, 2] y) <float16[2] s = {15360, 16384}, float16[2] b = {0, 15360},
+        float e = {2}> { p = Pow(x, e)  y = LayerNormalization(p, s, b) }"""
+    found = hu.repair(made(text, (17,)))
+    assert [change.differs for change in found.changes] == [None, None]
+    replaced = {"float16[2]": "float[2]", "{15360, 16384}": "{1, 2}", "{0, 15360}": "{0, 1}"}
+    assert_runs_as(found.model, made(right_of(text, replaced), (17,)))
+
+
+def test_an_operator_that_came_later_is_named() -> None:
+    model = made("gelu (float[2, 3] x) => (float[2, 3] y) { y = Gelu(x) }", (17,))
+    (left,) = hu.repair(model).left
+    assert left.valid
+    assert "--opset 20 makes it a model of opset 20" in left.why
+
+
 @pytest.mark.parametrize("report", CONVERSIONS)
 def test_a_conversion(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -409,9 +536,11 @@ def test_a_conversion(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     right = made(right_of(text, replaced), after)
     assert new.ir_version <= right.ir_version
     if replaced:
-        assert [node.op_type for node in new.graph.node] == [
-            node.op_type for node in right.graph.node if node.op_type != "Constant"
-        ]
+        found, expected = (
+            [node.op_type for node in model.graph.node if node.op_type != "Constant"]
+            for model in (new, right)
+        )
+        assert found == expected
     assert_runs_as(new, right)
 
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing import onnx as audit_onnx
-from halfulp.auditing.convert import Conversion, Ways, conversion, fused, heeds_constants, ways
+from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
-from halfulp.auditing.others import of_dxdispatch, of_openvino
+from halfulp.auditing.node import Open, Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (
     LOADERS,
     Asked,
-    Statement,
     asked,
     default,
     kind_of_exponent,
@@ -30,6 +28,7 @@ from halfulp.auditing.target import (
     numbers_that_count,
     statement,
 )
+from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
@@ -111,92 +110,73 @@ class _Data(NamedTuple):
     progress: Callable[[str], None] | None = None
 
 
-_NO_DATA = _Data()
-
-
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
+    """Audit the models of a folder. The report on each of them contains any error."""
     nothing = True
-    for path, refused in _models(folder):
+    for path, reason in _models(folder):
         nothing = False
-        name = _relative(path, folder)
+        name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
+        name = printable(name, most=None)
         if progress is not None:
             progress(name)
-        yield _one_of_many(path, name, refused, targets)
+        report = ModelReport(name, format_of(path))
+        try:
+            if not reason:
+                report = _audited(path, name, targets, _Data())
+        except HalfulpError as error:
+            reason = "; ".join(map(str.strip, str(error).splitlines()))
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        except MemoryError:
+            reason = "not enough memory"
+        except RecursionError:
+            reason = "it nests too deep"
+        report.error = reason or None
+        yield report
     if nothing:
         raise folder_error(folder, str(folder)) or HalfulpError(
             f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml, DxDispatch .json"
         )
 
 
-def _one_of_many(path: Path, name: str, text: str, targets: _Targets) -> ModelReport:
-    """Audit a file, unless a text says why it can't be read. Its report contains any error."""
-    try:
-        if not text:
-            return _audited(path, name, targets)
-    except HalfulpError as error:
-        text = "; ".join(map(str.strip, str(error).splitlines()))
-    except OSError as error:
-        text = error.strerror or type(error).__name__
-    except MemoryError:
-        text = "not enough memory"
-    except RecursionError:
-        text = "it nests too deep"
-    return ModelReport(name, format_of(path), error=text)
-
-
-def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DATA) -> ModelReport:
+def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> ModelReport:
     format = format_of(source)
-    found: list[Use]
     judge = _Judge(targets[format], has_data=data.samples is not None)
-    if format == "onnx":
-        with ExitStack() as stack:
-            parsed = onnx.parse(source, file=file)
-            fused_powers: frozenset[str] = frozenset()
-            if data.samples is not None:
-                parsed = stack.enter_context(mapped(*parsed))
-                release()
-                if has_halves(parsed[0]):
-                    fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
-                with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
-                    inline(*parsed)
-            found = audit_onnx.uses(*parsed)
-            nodes = tuple(map(judge.node, found))
-            seen = None
-            if data.samples is not None:
-                seen = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
-            found_ways = Ways()
-            if nodes:
-                found_ways = ways(
-                    *parsed,
-                    is_broken=any(node.breaks for node in nodes),
-                    is_open=any(node.only_if for node in nodes),
-                    targets={said.target for node in nodes for said in node.targets if said.is_helped},
-                    fused=fused_powers,
-                )
-        return ModelReport(
-            file,
-            format,
-            nodes,
-            targets=judge.targets,
-            ways=found_ways,
-            data=seen,
-            norms=norms_without_pow(*parsed),
-        )
-    if data.samples is not None:
-        raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
-    place = source if isinstance(source, bytes) else Path(str(source))
-    unread: tuple[str, ...] = ()
-    if format == "openvino":
-        found = of_openvino(place, file)
-    else:
-        found, unread = of_dxdispatch(place, file)
-    return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
+    if format != "onnx":
+        if data.samples is not None:
+            raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
+        place = source if isinstance(source, bytes) else Path(str(source))
+        found, unread = (of_openvino if format == "openvino" else of_dxdispatch)(place, file)
+        return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
+    with ExitStack() as stack:
+        parsed = onnx.parse(source, file=file)
+        fused_powers: frozenset[str] = frozenset()
+        if data.samples is not None:
+            parsed = stack.enter_context(mapped(*parsed))
+            release()
+            if has_halves(parsed[0]):
+                fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
+            with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
+                inline(*parsed)
+        found = of_onnx(*parsed)
+        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
+        if data.samples is not None:
+            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+        if report.nodes:
+            report.ways = ways(
+                *parsed,
+                is_broken=any(node.breaks for node in report.nodes),
+                is_open=any(node.only_if for node in report.nodes),
+                targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
+                fused=fused_powers,
+            )
+    report.norms = norms_without_pow(*parsed)
+    return report
 
 
 _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share
 
 T = TypeVar("T")
-Judged: TypeAlias = tuple[tuple[Breach, ...], tuple[Open, ...], tuple[Statement, ...]]
 
 
 class _Judge:
@@ -216,45 +196,47 @@ class _Judge:
 
     def node(self, use: Use) -> NodeReport:
         around: tuple[str | None, ...] = ()
-        if any(operand.type in HALVES for operand in use.inputs):
+        if not HALVES.isdisjoint([operand.type for operand in use.inputs]):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        judged, noticed = self._once(self._judged, (use.kind, use.constants, around), use, around)
-        broken, left_open, said = judged
-        inputs = tuple([operand.reported() for operand in use.inputs])
+        judged = self._once(self._judged, (use.kind, use.constants, around), use, around)
+        kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
-        fields = use.label, use.operator, use.asked, inputs, use.output.reported(), attributes
-        only_if = None if broken else open_slope(use)
         return NodeReport(
-            *fields, breaks=broken, open=left_open, targets=said, only_if=only_if, notices=noticed
+            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged
         )
 
-    def _judged(self, use: Use, around: Hashable) -> tuple[Judged, tuple[str, ...]]:
-        """Return the results for a node with its own constants, and its notices."""
-        broken, left_open, said = self._once(
-            self._kind, (use.kind, self._of_constants(use), around), use.with_text(_CONSTANT)
-        )
+    def _judged(self, use: Use, around: Hashable) -> dict[str, Any]:
+        """Return the results for a node with its own constants."""
+        kind = self._once(self._kind, (use.kind, self._of_constants(use), around), use)
         text = use.second.text or ""
-        found = (
-            broken,
-            tuple(entry._replace(where=entry.where.replace(_CONSTANT, text)) for entry in left_open),
-            tuple(each.with_constant(_CONSTANT, text) for each in said),
-        )
-        return found, () if broken else notices(use, has_data=self._has_data)
+        left_open = [Open(question, where.replace(_CONSTANT, text)) for question, where in kind["open"]]
+        said = [each.with_constant(_CONSTANT, text) for each in kind["targets"]]
+        return kind | {
+            "open": tuple(left_open),
+            "targets": tuple(said),
+            "notices": () if kind["breaks"] else tuple(notices(use, has_data=self._has_data)),
+        }
 
-    def _kind(self, use: Use) -> Judged:
+    def _kind(self, use: Use) -> dict[str, Any]:
         """Return the results for all nodes of a kind, with a placeholder for the constant's values."""
+        use = use.with_text(_CONSTANT)
         broken = self._once(breaches, use.kind, use)
-        left_open = touched(use) if use.refused is None else ()
-        said = tuple(statement(use, target, broken, self._convert) for target in self.targets)
-        return broken, left_open, said
+        return {
+            "breaks": broken,
+            "open": touched(use) if use.refused is None else (),
+            "targets": tuple(statement(use, target, broken, self._convert) for target in self.targets),
+            "only_if": None if broken else open_slope(use),
+        }
 
     def _of_constants(self, use: Use) -> Hashable:
         """Return the part of a node's constants that is judged: an exponent's kind, or else their values."""
-        if use.refused is not None:
+        if use.refused is not None or self._once(self._heeded, use.kind, use):
             return use.constants
         kind = kind_of_exponent(use, self._once(numbers_that_count, use.kind, use, self.targets))
-        heeded = kind is None or any(heeds_constants(use, target.name) for target in self.targets)
-        return use.constants if heeded else kind
+        return use.constants if kind is None else kind
+
+    def _heeded(self, use: Use) -> bool:
+        return any(heeds_constants(use, target.name) for target in self.targets)
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None
@@ -277,26 +259,21 @@ def _models(folder: Path) -> Iterator[tuple[Path, str]]:
     """
     entered: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
-    for here, folders, files in os.walk(folder, onerror=unreadable.append, followlinks=True):
-        status = Path(here).stat()
+    walk = os.walk(folder, onerror=unreadable.append, followlinks=True)
+    for here, folders, files in chain(walk, [("", [], [])]):  # and once more, for the last unreadable ones
+        for error in unreadable:
+            yield Path(error.filename), f"can't be read: {error.strerror}"
+        unreadable.clear()
+        status = os.stat(here or folder)
         is_known = (status.st_dev, status.st_ino) in entered
         entered.add((status.st_dev, status.st_ino))
         folders[:] = [] if is_known else sorted(folders)
-        yield from _refusals(unreadable)
         for path in map(Path(here).joinpath, [] if is_known else sorted(files)):
             try:
                 if _is_model(path):
                     yield path, ""
             except OSError as error:
                 yield path, f"can't be read: {error.strerror}"
-    yield from _refusals(unreadable)
-
-
-def _refusals(unreadable: list[OSError]) -> Iterator[tuple[Path, str]]:
-    """Give each folder that could not be entered, once."""
-    while unreadable:
-        error = unreadable.pop(0)
-        yield Path(error.filename), f"can't be read: {error.strerror}"
 
 
 def _is_model(path: Path) -> bool:
@@ -311,9 +288,3 @@ def _is_model(path: Path) -> bool:
                 return True
             before = piece[-len(_MARKS[suffix]) :]
     return False
-
-
-def _relative(path: Path, folder: Path) -> str:
-    """Return a path in a folder with forward slashes, printable."""
-    text = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
-    return printable(text, most=None)

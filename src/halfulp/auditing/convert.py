@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +36,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Conversion:
-    """The changes that a conversion makes to a node, in order; or the reason that it refuses the node.
+    """The changes that a conversion makes to a node, in order; or the reason that it refuses the node."""
 
-    Attributes:
-        steps: the changes; empty if the target takes the node unchanged.
-        refused: why the node can't be converted; None if it can.
-    """
-
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Step, ...] = ()  # empty if the target takes the node unchanged
     refused: str | None = None
 
     @property
@@ -61,9 +56,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
         return None
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
-    name = "model"
     try:
-        changes = for_target(check_clauses(Walk(_alone(use), name, None)), target)
+        changes = for_target(check_clauses(Walk(_alone(use), "model", None)), target)
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -78,10 +72,9 @@ def heeds_constants(use: Use, target: str) -> bool:
 
 def _alone(use: Use) -> ModelProto:
     """Return a model of the node alone."""
-    inputs, initializers, names = [], [], []
-    for index, operand in enumerate(use.inputs):
-        name = f"i{index}"
-        names.append(name)
+    inputs, initializers = [], []
+    names = [f"i{index}" for index in range(len(use.inputs))]
+    for name, operand in zip(names, use.inputs, strict=True):
         constant = operand.constant
         if constant is not None and constant.size <= _MOST:
             array = np.ascontiguousarray(constant).reshape(constant.shape)
@@ -104,27 +97,17 @@ def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
 # --- the whole model -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ways:
-    """The repairs and conversions tried on a whole model before they are advised.
+    """The repairs and conversions tried on a whole model before they are advised."""
 
-    Attributes:
-        repaired: the change that ``hu.repair`` makes to each repaired node, by node.
-        left: the reasons for nodes that it does not repair, by node.
-        is_valid: whether the repaired model is valid.
-        error: why the model can't be repaired at all; empty where it can.
-        declared: the nodes whose outputs the file declares otherwise, and how.
-        refused: why the model can't be converted for a target, by target.
-        fused: the results of the Pow nodes that become part of one operator if norms are fused.
-    """
-
-    repaired: Mapping[str, str] = field(default_factory=dict)
-    left: Mapping[str, str] = field(default_factory=dict)
-    is_valid: bool = False
-    error: str = ""
-    declared: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    fused: frozenset[str] = frozenset()
+    repaired: Mapping[str, str] = field(default_factory=dict)  # what hu.repair changes, by node
+    left: Mapping[str, str] = field(default_factory=dict)  # the reasons for nodes that it does not repair
+    is_valid: bool = False  # whether the repaired model is valid
+    error: str = ""  # why the model can't be repaired at all
+    declared: Mapping[str, str] = field(default_factory=dict)  # by node: how the file declares its output
+    refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
+    fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
 
 def ways(
@@ -137,12 +120,9 @@ def ways(
     targets: Iterable[str],
     fused: frozenset[str],
 ) -> Ways:
-    """Return the repairs and conversions that help a model.
+    """Return the repairs and conversions that help a model, which has Pow or PRelu nodes and is not changed.
 
     Args:
-        proto: the model, which has Pow or PRelu nodes and is not changed.
-        file: its name in messages.
-        folder: the folder of its external data.
         is_broken: whether a node breaks a clause.
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
@@ -154,18 +134,20 @@ def ways(
         try:
             new, changes, left = repaired(proto, file, folder)
         except HalfulpError as error:  # the model needs more than a repair of these nodes
-            found = replace(found, error=printable(error.message, most=None))
+            found.error = printable(error.message, most=None)
         else:
-            is_valid = is_broken and bool(changes) and all(each.valid for each in left)
-            found = replace(
-                found,
-                repaired={change.node: change.what for change in changes},
-                left={each.node: each.why for each in left},
-                is_valid=is_valid,
-            )
-            proto = new if is_valid else proto
-    refused = {target: why for target in sorted(targets) if (why := _refusal(proto, target, file, folder))}
-    return replace(found, refused=refused)
+            found.repaired = {change.node: change.what for change in changes}
+            found.left = {each.node: each.why for each in left}
+            found.is_valid = is_broken and bool(changes) and all(each.valid for each in left)
+            proto = new if found.is_valid else proto
+    for target in sorted(targets):
+        copy = ModelProto()
+        copy.CopyFrom(proto)
+        try:
+            for_target(check_clauses(Walk(copy, file, folder)), target)
+        except HalfulpError as error:
+            found.refused[target] = error.message
+    return found
 
 
 def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
@@ -183,17 +165,6 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
         for each in (proto, copy)
     )
     return frozenset(before - after)
-
-
-def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> str:
-    """Return why a model can't be converted for a target; empty where it can."""
-    copy = ModelProto()
-    copy.CopyFrom(proto)
-    try:
-        for_target(check_clauses(Walk(copy, file, folder)), target)
-    except HalfulpError as error:
-        return error.message
-    return ""
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing import onnx as audit_onnx
-from halfulp.auditing.network import Network, Numbered, Sample, Samples
+from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed
 from halfulp.auditing.node import Use
-from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
+from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
+from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array
@@ -37,39 +37,26 @@ _SMALL = 1 << 22  # elements of the weights of a network that runs node by node 
 class NodeData:
     """The effect of the data on one node.
 
-    Attributes:
-        label: how messages name the node.
-        operator: the id of the version in force.
-        type: the element type of its base.
-        exponent: its constant exponent, where it has a single one.
-        base, second, result: their values; in a float16 network, those that float32 computes.
-        in_types: how many results are lost in each type that is judged.
-        costs: by how many ulps the outputs change at most when this node's results are exact, all else equal; None
-            where that was not measured: in float16 networks, in bodies, and without ONNX Runtime.
-        lost: results that are not finite in the network itself, though the operands are.
-        reaches_outputs: whether the network's outputs show these.
-        absorbed: the nodes whose results are finite again, though they read infinities of this one.
-        is_in_norm: whether it is part of a norm that is written out.
-        region: the nodes that have to be in float32 together, by name, or by number as ``#3``: the norm, or this node
-            and all after it up to those whose results fit into float16 again; empty where the outputs do not.
-        modules: of PyTorch, that these nodes were exported from, where the exporter says so.
+    The region has the nodes that have to be in float32 together, by name, or by number as ``#3``: the norm,
+    or this node and all after it up to those whose results fit into float16 again. It is empty where the
+    outputs do not.
     """
 
-    label: str
-    operator: str
-    type: str
-    exponent: float | None = None
-    base: Range = field(default_factory=Range)
+    label: str  # how messages name the node
+    operator: str  # the id of the version in force
+    type: str  # the element type of its base
+    exponent: float | None = None  # its constant exponent, where it has a single one
+    base: Range = field(default_factory=Range)  # in a float16 network, the values that float32 computes
     second: Range = field(default_factory=Range)
     result: Range = field(default_factory=Range)
-    in_types: dict[str, InType] = field(default_factory=dict)
-    costs: float | None = None
-    lost: int = 0
-    reaches_outputs: bool = False
-    absorbed: tuple[str, ...] = ()
-    is_in_norm: bool = False
+    in_types: dict[str, InType] = field(default_factory=dict)  # the results lost in each type that is judged
+    costs: float | None = None  # how many ulps exact results here would change the outputs, if measured
+    lost: int = 0  # results that are not finite in the network itself, though the operands are
+    reaches_outputs: bool = False  # whether the network's outputs show these
+    absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
+    is_in_norm: bool = False  # whether it is part of a norm that is written out
     region: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
 
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered]) -> NodeData:
@@ -99,9 +86,10 @@ class NodeData:
         self.base.add(x)
         self.second.add(y)
         self.result.add(result)
-        for type in () if is_mixed and self.type not in HALVES else judged(self.type):
-            exact, narrow = in_type(use.operator, (x, y), use.attributes, type)
-            self.in_types.setdefault(type, InType()).add(exact, narrow)
+        types = () if is_mixed and self.type not in HALVES else judged(self.type)
+        exact = computed(use, x, y) if types else result
+        for type in types:
+            self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
@@ -134,11 +122,9 @@ class NodeData:
                 continue
             ends, margin = self.limits(type), self.margin(type)
             if self.exponent and ends is not None and ends.overflow is not None:
-                sign, met, change = (
-                    (">", self.base.greatest, "smaller")
-                    if self.exponent > 0
-                    else ("<", self.base.least, "greater")
-                )
+                sign, met, change = "<", self.base.least, "greater"
+                if self.exponent > 0:
+                    sign, met, change = ">", self.base.greatest, "smaller"
                 parts = [
                     f"x^{self.exponent:g} overflows in {type} for |x| {sign} {ends.overflow:.4g}",
                     f"{found.overflow} of {found.elements} do; |x| is {met:.4g} at the worst",
@@ -160,17 +146,11 @@ class NodeData:
 
 @dataclass(frozen=True)
 class NetworkData:
-    """The effect of the data on a network.
+    """The effect of the data on a network."""
 
-    Attributes:
-        nodes: the Pow and PRelu nodes that ran, by label.
-        samples: how many sets of inputs it ran on.
-        fusions: by how many ulps ONNX Runtime's fusions change the outputs; None where that was not measured.
-    """
-
-    nodes: Mapping[str, NodeData]
-    samples: int
-    fusions: float | None = None
+    nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
+    samples: int  # how many sets of inputs it ran on
+    fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
 
     @property
     def listed(self) -> list[NodeData]:
@@ -188,16 +168,7 @@ def measured(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> NetworkData:
-    """Return the effect of data on the Pow and PRelu nodes of a network.
-
-    Args:
-        proto: the model, which is not changed.
-        file: its name in messages.
-        folder: the folder of its external data.
-        uses: its nodes.
-        samples: inputs by name, one set or several; or the number of sets to make up.
-        seed: for inputs that are made up.
-        progress: gets a line for each run.
+    """Return the effect of data on the Pow and PRelu nodes of a network: of samples, or of a number made up.
 
     Raises:
         ModelError: an input is missing, or contradicts the model's declaration.
@@ -234,11 +205,8 @@ def measured(
                 seen = data[use.label]
                 if seen.lost and not seen.absorbed:
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
-                    is_inner = use.site is not None and use.site.where
-                    seen.reaches_outputs |= leaves and not is_inner
-                    seen.absorbed = tuple(
-                        label(node, index, use.site.where if use.site else "") for index, node in ends
-                    )
+                    seen.reaches_outputs |= leaves and not use.where
+                    seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
                 if seen.overflows("float16") and not seen.region:
                     nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
                     seen.keep(nodes if ends else [])
@@ -263,11 +231,11 @@ def losses_in(
             before, size = found.get(use.label, (0, 0))
             found[use.label] = before + count, size + result.size
 
-    uses = audit_onnx.uses(proto, file, folder)
+    uses = of_onnx(proto, file, folder)
     valid = list(filter(_is_valid, uses))
     net = Network(proto, file, folder, rounded=True)
-    net.each([use for use in valid if use.site and not use.site.where], inputs, take)
-    inner = [use for use in valid if use.site and use.site.where]
+    net.each([use for use in valid if not use.where], inputs, take)
+    inner = [use for use in valid if use.where]
     is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(proto)) < _SMALL
     sees_all = is_small and len(valid) == len(uses)
     if is_small:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import chain
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
-from halfulp.auditing.target import GROUPS, Asked, Statement
+from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
+from halfulp.models.graph import listed
 from halfulp.specs import ids
 
 
@@ -18,28 +21,20 @@ from halfulp.specs import ids
 class Finding:
     """One thing to act on.
 
-    Attributes:
-        file: the model, relative to the folder where one was audited.
-        node: as messages name it; None for a finding about the file.
-        kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid only for one
-            size of an unknown dim; ``declaration``: the file declares its output otherwise than it is; ``range``: the
-            data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's result;
-            ``depends``: the target's bits depend on more than the operands.
-        target: the runtime, where it concerns one.
-        clause: the clause that is broken, where one is.
-        text: the finding, in a line.
-        to_do: the remedy; None if the file itself has to be corrected.
-        grade: how ordinary the operands are that show a runtime's fault, as in ``halfulp check``; None if not known.
+    Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
+    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is;
+    ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
+    result; ``depends``: the target's bits depend on more than the operands.
     """
 
-    file: str
-    node: str | None
+    file: str  # the model, relative to the folder where one was audited
+    node: str | None  # as messages name it; None for a finding about the file
     kind: str
-    target: str | None
-    clause: str | None
-    text: str
-    to_do: str | None = None
-    grade: str | None = None
+    target: str | None  # the runtime, where it concerns one
+    clause: str | None  # the clause that is broken, where one is
+    text: str  # the finding, in a line
+    to_do: str | None = None  # the remedy; None if the file itself has to be corrected
+    grade: str | None = None  # how ordinary the operands are that show a runtime's fault; None if not known
 
     @property
     def about(self) -> str:
@@ -53,97 +48,89 @@ class Finding:
         return f"{where}: {self.about}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class NodeReport(Use):
-    """A Pow or PRelu node, and the results for it.
+    """A Pow or PRelu node, and the results for it. Nodes judged alike share the tuple of their statements."""
 
-    Attributes:
-        breaks: the clauses that it breaks.
-        open: the open questions of its specification that the node can touch.
-        targets: the statement about it for each target.
-        only_if: the condition on an unknown shape under which the node is valid; None where that is known.
-        notices: remarks about a node that has no errors.
-    """
-
-    breaks: tuple[Breach, ...]
-    open: tuple[Open, ...]
-    targets: tuple[Statement, ...]
-    only_if: str | None = None
-    notices: tuple[str, ...] = ()
+    breaks: tuple[Breach, ...]  # the clauses that it breaks
+    open: tuple[Open, ...]  # the open questions of its specification that it can touch
+    targets: tuple[Statement, ...]  # the statement about it for each target
+    only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
+    notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
 
-@dataclass(frozen=True)
+@dataclass
 class ModelReport:
-    """A file, its Pow and PRelu nodes, and the runtimes that judge them.
+    """A file, its Pow and PRelu nodes, and the runtimes that judge them."""
 
-    Attributes:
-        file: as messages name it.
-        format: ``onnx``, ``openvino`` or ``directml``.
-        nodes: in the file's order.
-        error: why it could not be read; None where it could.
-        targets: the runtimes.
-        ways: the repairs and conversions that help the model.
-        data: the effect of the inputs on it; None without inputs.
-        unread: the parts that an audit cannot look into.
-        norms: the number of float16 norms that it writes out without a Pow as square.
-    """
+    file: str  # as messages name it
+    format: str  # "onnx", "openvino" or "directml"
+    nodes: tuple[NodeReport, ...] = ()  # in the file's order
+    error: str | None = None  # why it could not be read; None where it could
+    targets: tuple[Asked, ...] = ()  # the runtimes
+    ways: Ways = field(default_factory=Ways)  # the repairs and conversions that help the model
+    data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
+    unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
+    norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
 
-    file: str
-    format: str
-    nodes: tuple[NodeReport, ...] = ()
-    error: str | None = None
-    targets: tuple[Asked, ...] = ()
-    ways: Ways = field(default_factory=Ways)
-    data: NetworkData | None = None
-    unread: tuple[str, ...] = ()
-    norms: int = 0
-
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
         broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
-        own = (finding for node in self.nodes for finding in of_node(self, node))
-        return (*broken, *declarations(self), *own)
+        return (*broken, *self.declarations, *chain.from_iterable(self.of_nodes))
 
     @property
+    def declarations(self) -> Iterator[Finding]:
+        """The findings about values whose declared type or shape is not the one that their nodes give."""
+        for node, text in self.ways.declared.items():
+            yield Finding(self.file, node, "declaration", None, None, text, _repair(self.file))
+
+    @cached_property
+    def of_nodes(self) -> list[tuple[Finding, ...]]:
+        """The findings of each node."""
+        return [tuple(_of_node(self, node)) for node in self.nodes]
+
+    def within(self, node: NodeReport) -> Iterator[Finding]:
+        """Give the targets in which a node is off by a few ulps at most. They are not among the findings."""
+        for said in node.targets:
+            if said.verdict == "within":
+                text = f"up to {said.max_ulp or 0:g} ulp"
+                yield Finding(
+                    self.file, node.label, "within", said.target, None, text, about_target(self, said)
+                )
+
+    @cached_property
     def summaries(self) -> tuple[Summary, ...]:
         """The answer for each target, in order; none for a model without Pow and PRelu."""
         targets = enumerate(self.targets) if self.nodes else ()
         return tuple(_summary(self, index, target) for index, target in targets)
 
 
-def declarations(model: ModelReport) -> Iterator[Finding]:
-    """Give the findings about values whose declared type or shape is not the one that their nodes give."""
-    for node, text in model.ways.declared.items():
-        yield Finding(model.file, node, "declaration", None, None, text, _repair(model.file))
-
-
-def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
-    """Give the findings of a node."""
-    file = model.file
+def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
+    told = partial(Finding, model.file, node.label)
     for breach in node.breaks:
-        way_out = about_clause(model, node)
-        yield Finding(file, node.label, "clause", None, breach.clause, breach.message, way_out)
+        yield told("clause", None, breach.clause, breach.message, about_clause(model, node))
     seen = None if model.data is None else model.data.nodes.get(node.label)
-    for type, text in () if seen is None else seen.told():
-        assert seen is not None
-        yield Finding(file, node.label, "range", None, None, text, about_range(model, node, seen, type))
+    if seen is not None:
+        for type, text in seen.told():
+            yield told("range", None, None, text, about_range(model, node, seen, type))
     if node.only_if is not None:
         text = f"the slope fits only if {node.only_if}"
-        yield Finding(file, node.label, "shape", None, None, text, about_clause(model, node))
+        yield told("shape", None, None, text, about_clause(model, node))
     for said in node.targets:
-        to_do = about_target(model, said) if said.is_finding else None
+        if not said.is_finding:
+            continue
+        to_do = about_target(model, said)
         if to_do in _EXACT.values() and seen is not None and seen.overflows(seen.type):
-            to_do = (
-                f"first convert the model as the finding about {seen.type} says: an exact power overflows too"
-            )
-        if said.verdict in ("refused", "wrong", "crashed", "hung"):
+            first = f"first convert the model as the finding about {seen.type} says"
+            to_do = f"{first}: an exact power overflows too"
+        if said.verdict in BAD:
             text = "; ".join(said.reasons) or said.verdict
             grade = "support" if said.verdict == "refused" else said.grade
-            yield Finding(file, node.label, said.verdict, said.target, None, text, to_do, grade)
+            yield told(said.verdict, said.target, None, text, to_do, grade)
         if said.depends:
             text = f"the bits of a result depend on {', '.join(said.depends)}"
-            yield Finding(file, node.label, "depends", said.target, None, text, to_do, "reproducibility")
+            yield told("depends", said.target, None, text, to_do, "reproducibility")
 
 
 # --- remedies ------------------------------------------------------------------------------------
@@ -204,10 +191,6 @@ def about_target(model: ModelReport, said: Statement) -> str:
 
     If the target does not take the node unchanged, or its only error is to broadcast differently, a
     conversion helps, provided that the whole model can be converted. Everything else needs other kernels.
-
-    Args:
-        model: the model.
-        said: the target's statement about the node, which is a finding.
     """
     found = said.conversion
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
@@ -241,29 +224,23 @@ OUTCOMES = {
 """The possible outcomes of a node in a runtime, with the words for them in a line."""
 
 
+def few(names: Iterable[str]) -> str:
+    """Return the first names, and how many there are besides."""
+    return listed(names, 6)
+
+
 @dataclass(frozen=True)
 class Summary:
-    """The outcomes of a model's nodes in a runtime.
+    """The outcomes of a model's nodes in a runtime."""
 
-    Attributes:
-        file: the model.
-        target: the runtime.
-        version: the measured version that speaks for it; None where none was measured.
-        nodes: how many Pow and PRelu nodes the model has.
-        outcomes: the number of nodes for each key of ``OUTCOMES``, without zeros.
-        causes: the reasons for each outcome, in few words.
-        max_ulp: how far off the nodes that are ``within`` may be; None if there are no such nodes.
-        asked: the version asked for or installed, if any.
-    """
-
-    file: str
-    target: str
-    version: str | None
-    nodes: int
-    outcomes: Mapping[str, int]
-    causes: Mapping[str, tuple[str, ...]]
-    max_ulp: float | None = None
-    asked: str | None = None
+    file: str  # the model
+    target: str  # the runtime
+    version: str | None  # the measured version that speaks for it; None where none was measured
+    nodes: int  # how many Pow and PRelu nodes the model has
+    outcomes: Mapping[str, int]  # the number of nodes for each key of OUTCOMES, without zeros
+    causes: Mapping[str, tuple[str, ...]]  # the reasons for each outcome, in few words
+    max_ulp: float | None = None  # how far off the nodes that are "within" may be; None if there are none
+    asked: str | None = None  # the version asked for or installed, if any
 
     @property
     def is_right(self) -> bool:
@@ -274,45 +251,43 @@ class Summary:
     def text(self) -> str:
         """The line, without the runtime's name."""
         parts = []
-        for outcome, words in OUTCOMES.items():
-            # If there are findings, the nodes that are right are not mentioned.
-            if outcome in self.outcomes and (
-                outcome != "right" or self.outcomes.keys() <= {"right", "within"}
-            ):
-                causes = self.causes.get(outcome, ())
-                because = f" ({', '.join(causes)})" if causes else ""
-                if outcome == "within":
-                    because = f" {self.max_ulp or 0:g} ulp"
-                parts.append(f"{self._many(self.outcomes[outcome])} {words}{because}")
+        # If there are findings, the nodes that are right are not mentioned.
+        left_out = set() if self.outcomes.keys() <= {"right", "within"} else {"right"}
+        for outcome in [key for key in OUTCOMES if key in self.outcomes.keys() - left_out]:
+            number, causes = self.outcomes[outcome], self.causes.get(outcome)
+            because = f" ({few(causes)})" if causes else ""
+            if outcome == "within":
+                because = f" {self.max_ulp or 0:g} ulp"
+            many = f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
+            parts.append(f"{'its one node' if self.nodes == 1 else many} {OUTCOMES[outcome]}{because}")
         return "; ".join(parts)
 
-    def _many(self, number: int) -> str:
-        if self.nodes == 1:
-            return "its one node"
-        return f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
-
     def __str__(self) -> str:
-        if self.version is None:
-            return f"{self.target}: {self.text}"
-        nearest = "" if self.asked in (None, self.version) else f" (nearest to {self.asked})"
-        return f"{self.target} {self.version}{nearest}: {self.text}"
+        version = "" if self.version is None else f" {self.version}"
+        nearest = f" (nearest to {self.asked})" if version and self.asked not in (None, self.version) else ""
+        return f"{self.target}{version}{nearest}: {self.text}"
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    said = [(node, node.targets[index]) for node in model.nodes]
-    found = [(node, statement, _outcome(node, statement)) for node, statement in said]
+    counts = Counter(id(node.targets) for node in model.nodes)  # in the order of the first nodes
+    alike = {id(node.targets): node for node in model.nodes}
+    outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = {}
-    for node, statement, outcome in found:
-        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, statement, outcome)))
-    within = (each.max_ulp for _, each, outcome in found if outcome == "within")
-    ulps = [ulp for ulp in within if ulp is not None]
+    ulps = []
+    for key, count in counts.items():
+        node, said = alike[key], alike[key].targets[index]
+        outcome = _outcome(node, said)
+        outcomes[outcome] += count
+        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
+        if outcome == "within" and said.max_ulp is not None:
+            ulps.append(said.max_ulp)
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
         target.name,
         None if measured is None else measured.version,
         len(model.nodes),
-        Counter(outcome for _, _, outcome in found),
+        outcomes,
         {outcome: tuple(why) for outcome, why in causes.items() if why},
         max(ulps, default=None),
         target.version,
@@ -324,7 +299,7 @@ def _outcome(node: NodeReport, said: Statement) -> str:
         return "invalid"
     if node.only_if is not None:
         return "shape"
-    if said.verdict in ("wrong", "refused", "crashed", "hung", "unknown"):
+    if said.verdict in (*BAD, "unknown"):
         return said.verdict
     if said.depends:
         return "depends"

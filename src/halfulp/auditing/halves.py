@@ -8,8 +8,8 @@ a subtraction is a power of an unrounded base.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,8 +36,7 @@ _SELECT = frozenset(
 _WHOLE = frozenset({"Ceil", "Ceiling", "Floor", "Round", "Sign"})
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A node of a network as its neighbours see it: a label for messages, an operator, and names of values."""
 
     label: str
@@ -46,8 +45,7 @@ class Step:
     outputs: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Unrounded:
+class Unrounded(NamedTuple):
     """The neighbours that give unrounded values, and those that read values before rounding, by value."""
 
     sources: Mapping[str, str]
@@ -57,57 +55,33 @@ class Unrounded:
 class Body(NamedTuple):
     """The place of a loop's or branch's body in a network.
 
-    Attributes:
-        net: the nodes around the loop or branch.
-        operator: the operator of the loop or branch.
-        inputs: each input of the body with the value that the loop gets for it, and the output of the body that the
-            next turn gets for it; empty names where there are none.
-        outputs: each output of the body with the value that it becomes.
-        captures: whether the body reads the values around it by their names, too.
+    Each input stands with the value that the loop gets for it, and the output of the body that the next turn
+    gets for it; empty names where there are none. Each output stands with the value that it becomes.
     """
 
-    net: Net
-    operator: str
+    net: Net  # the nodes around the loop or branch
+    operator: str  # that of the loop or branch
     inputs: Sequence[tuple[str, str, str]] = ()
     outputs: Sequence[tuple[str, str]] = ()
-    captures: bool = True
+    captures: bool = True  # whether the body reads the values around it by their names, too
 
 
+@dataclass(eq=False)
 class Net:
-    """The nodes around a Pow or PRelu node: those of one graph, body or function.
+    """The nodes around a Pow or PRelu node: those of one graph, body or function."""
 
-    Args:
-        steps: gives the nodes, in an order in which each comes after those that it reads.
-        type_of: gives the element type of a value; None where it is not known.
-        outputs: the names of the values that leave the graph.
-        constants: tells of a value whether it is a constant that the file holds.
-        caller: how messages name the node that calls the function; None for a graph.
-        inputs: the names of a function's inputs.
-        body: the place of a body; None for other graphs.
-    """
-
-    def __init__(
-        self,
-        steps: Callable[[], Iterable[Step]],
-        type_of: Callable[[str], str | None],
-        outputs: Iterable[str],
-        constants: Callable[[str], bool] = lambda name: False,
-        caller: str | None = None,
-        inputs: Iterable[str] = (),
-        body: Body | None = None,
-    ) -> None:
-        self._give = steps
-        self._type_of = type_of
-        self._outputs = frozenset(outputs)
-        self._is_constant = constants
-        self._caller = caller
-        self._inputs = tuple(inputs)
-        self._body = body
-        self._found: dict[frozenset[str], Unrounded] = {}
+    steps: Callable[[], Iterable[Step]]  # gives the nodes, each after those that it reads
+    type_of: Callable[[str], str | None]  # gives the element type of a value; None where it is not known
+    outputs: Collection[str]  # the values that leave the graph
+    is_constant: Callable[[str], bool] = lambda name: False  # whether the file holds the value
+    caller: str | None = None  # how messages name the node that calls the function; None for a graph
+    inputs: Collection[str] = ()  # those of a function
+    body: Body | None = None  # the place of a body; None for other graphs
+    _found: dict[frozenset[str], Unrounded] = field(default_factory=dict)
 
     @cached_property
     def _steps(self) -> list[Step]:
-        return list(self._give())
+        return list(self.steps())
 
     @cached_property
     def _makers(self) -> dict[str, Step]:
@@ -122,33 +96,23 @@ class Net:
         return found
 
     def unrounded(self, keeps: frozenset[str]) -> Unrounded:
-        """Return where roundings are dropped by a runtime.
-
-        Args:
-            keeps: the operators that it computes in halves, so that their inputs and outputs are rounded.
-        """
+        """Return where a runtime drops roundings. It computes the operators of ``keeps`` in halves."""
         if keeps not in self._found:
             self._found[keeps] = self._trace(keeps)
         return self._found[keeps]
 
     def _trace(self, keeps: frozenset[str]) -> Unrounded:
-        through = {
-            id(step) for step in self._steps if step.operator in keeps and self._is_between(step, keeps)
-        }
-        stays = {id(step) for step in self._steps if step.operator in keeps} - through
-        sources: dict[str, str] = {}
-        readers: dict[str, str] = {}
-        if self._caller is not None:
-            sources = {name: self._caller for name in self._inputs if self._is_half(name)}
-            readers = {name: self._caller for name in self._outputs if self._is_half(name)}
-        body = self._body
+        kept = (step for step in self._steps if step.operator in keeps)
+        stays = {id(step) for step in kept if not self._is_between(step, keeps)}
+        caller, body = self.caller, self.body
+        sources = {name: caller for name in self.inputs if caller and self._is_half(name)}
+        readers = {name: caller for name in self.outputs if caller and self._is_half(name)}
         if body is None or body.operator in keeps:  # the values that enter and leave are rounded
             return self._follow(sources, readers, stays)
         around = body.net.unrounded(keeps)
+        entering = [(inner, outer) for inner, outer, _ in body.inputs if outer in around.sources]
         sources |= around.sources if body.captures else {}
-        sources |= {
-            inner: around.sources[outer] for inner, outer, _ in body.inputs if outer in around.sources
-        }
+        sources |= {inner: around.sources[outer] for inner, outer in entering}
         readers |= {inner: around.readers[outer] for inner, outer in body.outputs if outer in around.readers}
         while True:  # until another turn adds nothing
             found = self._follow(sources, readers, stays)
@@ -165,7 +129,7 @@ class Net:
         sources, readers = dict(sources), dict(readers)
         constants: set[str] = set()
         for step in self._steps:
-            known = all(not name or name in constants or self._is_constant(name) for name in step.inputs)
+            known = all(not name or name in constants or self.is_constant(name) for name in step.inputs)
             if known and (step.inputs or step.operator in _CONSTANTS):  # folded before anything runs
                 constants.update(step.outputs)
                 continue
@@ -179,31 +143,22 @@ class Net:
         return Unrounded(sources, readers)
 
     def _is_half(self, name: str) -> bool:
-        return self._type_of(name) in HALVES
+        return self.type_of(name) in HALVES
 
     def _is_between(self, step: Step, keeps: frozenset[str]) -> bool:
         """Tell whether a node that could compute in halves is put into float32, with all those around it."""
-        if (
-            step.operator in _SUBGRAPHS
-            or step.operator in _CASTS
-            or not self._outputs.isdisjoint(step.outputs)
-        ):
+        if step.operator in _SUBGRAPHS | _CASTS or any(name in self.outputs for name in step.outputs):
             return False
-        makers = [self._makers[name] for name in step.inputs if name in self._makers and self._is_half(name)]
-        takers = [
-            taker for name in step.outputs if self._is_half(name) for taker in self._takers.get(name, ())
-        ]
-        return (
-            any(maker.operator not in keeps for maker in makers)
-            and bool(takers)
-            and all(taker.operator not in keeps for taker in takers)
-        )
+        read, made = (list(filter(self._is_half, names)) for names in (step.inputs, step.outputs))
+        makers = {self._makers[name].operator for name in read if name in self._makers}
+        takers = {taker.operator for name in made for taker in self._takers.get(name, ())}
+        return not makers <= keeps and bool(takers) and takers.isdisjoint(keeps)
 
     def _source(self, step: Step, sources: Mapping[str, str], stays: bool) -> str | None:
         """Return the node from which this node's unrounded outputs come; None if they are rounded."""
         if step.operator in _CASTS:
-            type = self._type_of(step.inputs[0])
-            if type in HALVES and type == self._type_of(step.outputs[0]):
+            type = self.type_of(step.inputs[0])
+            if type in HALVES and type == self.type_of(step.outputs[0]):
                 return sources.get(step.inputs[0])
             return step.label if type is None or "float" in type else None
         if stays:
@@ -216,7 +171,7 @@ class Net:
         """Return the node that reads this node's inputs before their rounding; None if they are rounded."""
         if step.operator in _ONLY_SHAPES or (stays and step.operator not in _CASTS):
             return None
-        same = step.operator in _CASTS and self._type_of(step.inputs[0]) == self._type_of(step.outputs[0])
+        same = step.operator in _CASTS and self.type_of(step.inputs[0]) == self.type_of(step.outputs[0])
         if same or step.operator in _SELECT:
             return next((readers[name] for name in step.outputs if name in readers), None)
         return step.label

@@ -22,8 +22,8 @@ from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.inputs import by_name
-from halfulp.operators import op
+from halfulp.models.run.inputs import by_name, dtype_named
+from halfulp.operators import op, pow, prelu
 from halfulp.types import FLOATS
 
 Sample = Mapping[str, Any]
@@ -43,10 +43,8 @@ _USE, _EXACT, _OWN = "{}//use", "{}//exact", "{}//own"
 class Network:
     """A model whose intermediate tensors can be read while it runs.
 
-    Args:
-        proto, file, folder: the model.
-        rounded: whether each Pow and PRelu rounds its result, as a device that computes in float16 does. ONNX Runtime's
-            own CPU kernels compute chains of such nodes in float32.
+    If it is ``rounded``, each Pow and PRelu rounds its result, as a device that computes in float16 does.
+    ONNX Runtime's own CPU kernels compute chains of such nodes in float32.
     """
 
     def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
@@ -79,7 +77,7 @@ class Network:
 
         Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
         """
-        inner = {use.label: use for use in uses if use.site and use.site.where}
+        inner = {use.label: use for use in uses if use.where}
         for group in self._groups([use for use in uses if use.label not in inner], sample):
             found = self._tensors([name for use in group for name in use.names], sample)
             for use in group:
@@ -157,23 +155,17 @@ class Network:
 
         try:
             run_with_report(self._model, as_declared(sample, self._model), watch=watch)
-        except (
-            UnsupportedError
-        ):  # only ONNX Runtime has some operator, and it does not show values of subgraphs
+        except UnsupportedError:  # only ONNX Runtime has some operator: it does not show values of subgraphs
             return False
         return True
 
     def spoiled(
         self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]
     ) -> tuple[list[Numbered], list[Numbered], bool]:
-        """Return a node and all later nodes that read spoiled values, and those of them with sound results.
+        """Return a node with a spoiled result and all later ones that read such, and those with sound results.
 
         The last is whether an output of the graph is spoiled; then there are no nodes with sound results.
-
-        Args:
-            use: the node; its result is spoiled.
-            sample: the inputs.
-            is_spoiled: returns which elements of a tensor are spoiled.
+        ``is_spoiled`` returns which elements of a tensor are spoiled.
         """
         assert use.site is not None
         owner, first, where, _ = use.site
@@ -211,46 +203,50 @@ class Network:
         fusions cause. The nodes are those of one group in the main graph, by label. There are none if the network
         cannot be measured: without ONNX Runtime, or in an opset without Where.
         """
-        (group, *_) = self._groups([use for use in uses if use.site and not use.site.where], sample) or [[]]
+        (group, *_) = self._groups([use for use in uses if not use.where], sample) or [[]]
         values = self._tensors([name for use in group for name in use.names], sample)
         nodes = [use for use in group if values[use.output.name].dtype in (np.float32, np.float64)][:_MOST]
-        opset = default_opset(self._proto.opset_import) or 1
-        if not nodes or opset < _WHERE_SINCE or find_spec("onnxruntime") is None:
+        is_old = (default_opset(self._proto.opset_import) or 1) < _WHERE_SINCE
+        if not nodes or is_old or find_spec("onnxruntime") is None:
             return {}, None
         self._runs = {}
         release()
         from halfulp.integrations.onnxruntime import engine
 
+        results = {use.output.name: values[use.output.name] for use in nodes}
+        folder, plain = self._subject.folder, engine.Settings(ours=False, optimized=False)
         try:
-            own, costs = self._costs(nodes, values, sample)
-            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=self._subject.folder)
+            session = engine.open_session(_switched(self._proto, results), plain, folder=folder)
+
+            def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
+                fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
+                for each, array in results.items():
+                    none = np.zeros((1,) * array.ndim, array.dtype)
+                    fed[_EXACT.format(each)] = exact if each == name else none
+                return engine.run_in(session, self._model, {**sample, **fed})
+
+            own = run()
+            costs = {}
+            for use in nodes:
+                x, y = (values[operand.name] for operand in use.inputs)
+                costs[use.label] = _apart(own, run(use.output.name, computed(use, x, y)))
+            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=folder)
             return costs, _apart(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None
 
-    def _costs(
-        self, nodes: Sequence[Use], values: Mapping[str, Array], sample: Sample
-    ) -> tuple[dict[str, Any], dict[str, float]]:
-        """Return the outputs without fusions, and the maximum change of them by each node."""
-        from halfulp.integrations.onnxruntime import engine
 
-        results = {use.output.name: values[use.output.name] for use in nodes}
-        plain = engine.Settings(ours=False, optimized=False)
-        session = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
+def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
+    """Return a node's exact results, or those of the operands cast to a type, as a conversion of the network does.
 
-        def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
-            fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
-            for each, array in results.items():
-                fed[_EXACT.format(each)] = exact if each == name else np.zeros((1,) * array.ndim, array.dtype)
-            return engine.run_in(session, self._model, {**sample, **fed})
-
-        own = run()
-        costs = {}
-        for use in nodes:
-            operands = (values[operand.name] for operand in use.inputs)
-            exact = np.asarray(op(use.operator)(*operands, **use.attributes))
-            costs[use.label] = _apart(own, run(use.output.name, exact))
-        return own, costs
+    Versions that broadcast as NumPy does take every type.
+    """
+    compute: Callable[..., Any] = op(use.operator) if use.attributes else prelu if use.is_prelu else pow
+    if type is not None:
+        dtype = dtype_named(type)
+        x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
+    with np.errstate(all="ignore"):
+        return np.asarray(compute(x, y, **use.attributes))
 
 
 def _is_float(value: Any) -> bool:

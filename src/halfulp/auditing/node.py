@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -25,46 +26,32 @@ from halfulp.types import TYPES
 _SMALL = 1 << 12  # the most bytes of a constant that is compared by value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Operand:
-    """An input or an output, with the properties that are known before anything runs.
+    """An input or an output, with the properties that are known before anything runs."""
 
-    Attributes:
-        name: as the file spells it; empty for an input that is absent.
-        type: an element type's name; None where it is not known.
-        shape: as graphs have it; None where not even the rank is known.
-        constant: the array that it always is, where the file holds it; a report does not keep it.
-        text: the values of that array as tables show them; made of it where not given.
-    """
-
-    name: str
-    type: str | None = None
-    shape: Shape = None
-    constant: Array | None = None
-    text: str | None = None
+    name: str  # as the file spells it; empty for an input that is absent
+    type: str | None = None  # an element type's name; None where it is not known
+    shape: Shape = None  # as graphs have it; None where not even the rank is known
+    constant: Array | None = None  # the array that it always is, where the file holds it; not in a report
+    text: str | None = None  # the values of that array as tables show them; made of it where not given
 
     def __post_init__(self) -> None:
         if self.constant is not None and self.text is None:
-            object.__setattr__(self, "text", self._describe(self.constant))
+            self.text = self._describe(self.constant)
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
         return shown if self.text is None or self.constant is not None else f"{shown} = {self.text}"
 
-    def reported(self) -> Operand:
-        """Return it for a report: without the array, and with a text of its values."""
-        return self if self.constant is None else self._without_array
-
     @cached_property
-    def _without_array(self) -> Operand:
+    def without_array(self) -> Operand:
+        """The operand in a report, which keeps the text of its values."""
         return replace(self, constant=None)
 
     @cached_property
     def by_value(self) -> Hashable:
-        """A key that is equal for constants of equal types, shapes and values.
-
-        A large constant has a key of its own.
-        """
+        """A key that constants of equal types, shapes and values share. Each large constant has its own."""
         array = self.constant
         if array is None:
             return None
@@ -88,9 +75,7 @@ class Operand:
         number = None if self.constant is None else number_in(self.constant.dtype, text)
         if self.values is None or number is None:
             return False
-        return bool(
-            (self.values == number).any() or (number != number and (self.values != self.values).any())
-        )
+        return bool((self.values == number).any() or (number != number and np.isnan(self.values).any()))
 
     def _describe(self, constant: Array) -> str:
         found = self.values
@@ -138,45 +123,35 @@ class Open(NamedTuple):
 class Site(NamedTuple):
     """The place of a node in an ONNX model."""
 
-    owner: Owner
-    """Its graph or function."""
+    owner: Owner  # its graph or function
     number: int
-    where: str
-    """How messages name that graph or function; empty for the main graph."""
-    values: ValueInfo
-    """The values that the node can read."""
+    where: str  # how messages name that graph or function; empty for the main graph
+    values: ValueInfo  # those that the node can read
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Use:
-    """One Pow or PRelu node.
+    """One Pow or PRelu node; in a report with the results for it, and without the network around it."""
 
-    Attributes:
-        label: how messages name the node.
-        operator: the id of the version in force.
-        asked: the opset or feature level that puts it in force.
-        inputs: in order.
-        output: the output, with the type and shape from the file or from inference.
-        attributes: as the file spells them.
-        refused: the broken clause at which the front end stopped, if it did.
-        net: the nodes around it; None if it has none.
-        site: its place in an ONNX model; None in a report, and for other formats.
-    """
-
-    label: str
-    operator: str
-    asked: str
+    label: str  # how messages name the node
+    operator: str  # the id of the version in force
+    asked: str  # the opset or feature level that puts it in force
     inputs: tuple[Operand, ...]
-    output: Operand
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    refused: Breach | None = None
-    net: Net | None = None
-    site: Site | None = None
+    output: Operand  # with the type and shape from the file or from inference
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
+    refused: Breach | None = None  # the broken clause at which the front end stopped, if it did
+    net: Net | None = None  # the nodes around it, if any
+    site: Site | None = None  # its place in an ONNX model
 
     @property
     def is_prelu(self) -> bool:
         """Whether it is a PRelu, under any standard's name."""
         return "relu" in self.operator.lower()
+
+    @property
+    def where(self) -> str:
+        """How messages name the body or function around it; empty for the main graph."""
+        return self.site.where if self.site else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -196,6 +171,14 @@ class Use:
             return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
         return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
+    @cached_property
+    def exponent(self) -> float | None:
+        """The constant exponent of a power, if that is one number, and not a tensor of equal ones."""
+        constant, values = self.second.constant, self.second.values
+        if self.is_prelu or constant is None or constant.size != 1 or values is None:
+            return None
+        return float(values[0])
+
     def with_text(self, text: str) -> Use:
         """Return the node with a text for the values of its constant exponent or slope."""
         if self.second.constant is None or len(self.inputs) < 2:
@@ -207,21 +190,14 @@ class Use:
     def kind(self) -> Hashable:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
+        output = self.output.type, self.output.shape
         attributes = repr(sorted(self.attributes.items()))
-        return (
-            self.operator,
-            self.asked,
-            operands,
-            self.output.type,
-            self.output.shape,
-            attributes,
-            self.refused,
-        )
+        return self.operator, self.asked, operands, output, attributes, self.refused
 
     @property
     def constants(self) -> Hashable:
         """The values of the constants; for a large constant, the array itself."""
-        return tuple([None if each.constant is None else each.by_value for each in self.inputs])
+        return tuple([each.by_value for each in self.inputs])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:
@@ -246,39 +222,36 @@ def breach_of(error: HalfulpError, clause: str) -> Breach:
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:
-    """Return every clause that a node breaks for all choices of its unknown types and dims.
-
-    Attributes, types, shapes and the output are each checked, even if another of them is wrong.
-    """
+    """Return all clauses that a node breaks for every choice of its unknown types and dims."""
     if use.refused is not None:
         return (use.refused,)
-    row = use.row
-    found: list[Breach] = []
+    found: dict[str, Breach] = {}
+    for error in _errors(use):
+        found.setdefault(error.clause, breach_of(error, error.clause))
+    return tuple(found.values())
 
-    def note(error: SpecError) -> None:
-        breach = breach_of(error, error.clause)
-        if breach.clause not in {known.clause for known in found}:
-            found.append(breach)
 
-    attributes = dict(use.attributes)
+def _errors(use: Use) -> Iterator[SpecError]:
+    row, attributes = use.row, dict(use.attributes)
     try:
         row.check_attributes(attributes)
     except SpecError as error:
-        note(error)
+        yield error
         attributes = _allowed(row, attributes)
     types: list[str | None] = [operand.type for operand in use.inputs]
     # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
-    nothing: list[str | None] = [None] * len(types)
-    for given in (types, nothing):
+    for given in (types, [None] * len(types)):
         try:
-            operands = _operands(row, use, given)
-            result = row.infer(*operands, **attributes)
+            result = row.infer(*_operands(row, use, given), **attributes)
         except SpecError as error:
-            note(error)
+            yield error
             continue
-        _check_output(use, row, result, given is types and types[:1] != [None], note)
-        break
-    return tuple(found)
+        output = use.output
+        known = given is types and types[:1] != [None] and output.type is not None
+        if (known and output.type != result.type) or not agree(output.shape, result.shape):
+            message = f"{row.outputs[0].name} is declared otherwise"
+            yield row.error("output", message, expected=result, got=output)
+        return
 
 
 def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,7 +267,7 @@ def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _operands(row: OpVersion, use: Use, types: list[str | None]) -> list[TensorType]:
+def _operands(row: OpVersion, use: Use, types: Sequence[str | None]) -> list[TensorType]:
     """Return the operands. An unknown type becomes that of the same type variable, or an allowed one."""
     bound: dict[str, str] = {}
     for port, kind in zip(row.inputs, types, strict=False):
@@ -307,14 +280,6 @@ def _operands(row: OpVersion, use: Use, types: list[str | None]) -> list[TensorT
     ]
 
 
-def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, note: Any) -> None:
-    """Compare the output's declaration in the file with the type and shape that the operator gives."""
-    port, output = row.outputs[0].name, use.output
-    wrong_type = typed and output.type is not None and output.type != result.type
-    if wrong_type or not agree(output.shape, result.shape):
-        note(row.error("output", f"{port} is declared otherwise", expected=result, got=output))
-
-
 def open_slope(use: Use) -> str | None:
     """Return the condition on an unknown shape under which a slope fits; None without a condition."""
     if not use.is_prelu or len(use.inputs) != 2:
@@ -325,36 +290,34 @@ def open_slope(use: Use) -> str | None:
 _NEAR = 4  # ulp
 
 
-def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
-    """Return remarks about a valid node whose constant is unlikely to be intended."""
+def notices(use: Use, *, has_data: bool = False) -> Iterator[str]:
+    """Give remarks about a valid node whose constant is unlikely to be intended."""
     x, values, constant = use.inputs[0], use.second.values, use.second.constant
     is_int = x.type in TYPES and not is_float(x.type)
     if constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
-        return (_truncated("floating-point exponents", x.type),)
+        yield _truncated("floating-point exponents", x.type)
     if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
-        return ()
+        return
     if use.is_prelu:
-        return tuple(_of_slopes(use, values))
-    found = []
-    numbers = values.astype(np.float64)
-    fractions = numbers[np.isfinite(numbers) & (numbers != np.rint(numbers))]
+        yield from _of_slopes(use, values)
+        return
+    fractions = values[np.isfinite(values) & (values != np.rint(values))]
     if is_int and fractions.size:
-        found.append(_truncated(f"the power of {number(values.dtype.type(fractions[0]))}", x.type))
-    if (kind := use.second.type) in SIGNIFICANT and is_float(kind):
+        yield _truncated(f"the power of {number(values.dtype.type(fractions[0]))}", x.type)
+    if fractions.size and (kind := use.second.type) in SIGNIFICANT:
         ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[kind])
         nearest = np.rint(fractions * 2) / 2
         near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
         if near.any():
             shown, meant = constant.dtype.type(fractions[near][0]), number(nearest[near][0])
-            found.append(
-                f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
-            )
-    is_single = numbers.size == 1 and np.isfinite(numbers[0]) and numbers[0] not in (0, 1)
-    if is_single and x.type in SHORT and not has_data:
-        found += _of_range(float(numbers[0]), x.type)
-    if numbers.size == 1 and numbers[0] in (0, 1):
-        found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
-    return tuple(found)
+            yield f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
+    if values.size > 1:
+        return
+    exponent = float(values[0])
+    if x.type in SHORT and not has_data and math.isfinite(exponent) and exponent not in (0, 1):
+        yield from _of_range(exponent, x.type)
+    if exponent in (0, 1):
+        yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
 
 
 def _truncated(to: str, type: str | None) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from halfulp.models.graph import Array
 from halfulp.models.run.inputs import dtype_named
-from halfulp.operators import op, pow, prelu
+from halfulp.operators import pow
 from halfulp.types import FLOATS
 
 JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
@@ -27,30 +26,17 @@ _PIECE = 1 << 20  # elements that are processed at once
 
 @dataclass(frozen=True)
 class Limits:
-    """The magnitudes of x beyond which x^exponent leaves a type; None if it stays in the type for every x.
+    """The magnitudes of x beyond which x^exponent leaves a type; None if it stays in the type for every x."""
 
-    Attributes:
-        overflow: the result is infinite above it, or below it where the exponent is negative.
-        zero: the result is zero below it, or above it where the exponent is negative.
-    """
-
-    overflow: float | None
-    zero: float | None
+    overflow: float | None  # the result is infinite above it, or below it where the exponent is negative
+    zero: float | None  # the result is zero below it, or above it where the exponent is negative
 
 
 @cache
 def limits(exponent: float, type: str) -> Limits:
-    """Return where powers with an exponent leave a type, found by bisection over its numbers with exact powers.
+    """Return where powers with an exponent other than 0 leave a type of floats.
 
-    Args:
-        exponent: a number of the type other than 0.
-        type: the name of an element type of floats.
-
-    Example:
-        >>> limits(2, "float16")
-        Limits(overflow=255.875, zero=0.00017273426055908203)
-        >>> limits(-1, "float16").overflow
-        1.531839370727539e-05
+    It is found by bisection over the type's numbers with exact powers.
     """
     dtype = dtype_named(type)
     words = np.dtype(f"u{dtype.itemsize}")
@@ -86,13 +72,7 @@ def limits(exponent: float, type: str) -> Limits:
 
 @dataclass
 class Range:
-    """The values of a tensor over all samples.
-
-    Attributes:
-        elements: how many there are.
-        nan, infinite, zeros, subnormal, negative: how many of them are of this kind.
-        least, greatest: the magnitudes of finite numbers other than 0; least is infinite if none.
-    """
+    """A tensor's elements over all samples: counts by kind, and the magnitudes of finite ones other than 0."""
 
     elements: int = 0
     nan: int = 0
@@ -102,7 +82,7 @@ class Range:
     negative: int = 0
     least: float = np.inf
     greatest: float = 0.0
-    _logarithms: float = 0.0  # their sum
+    _logarithms: float = 0.0  # the sum of those of the magnitudes
 
     @property
     def typical(self) -> float:
@@ -133,19 +113,12 @@ class Range:
 
 @dataclass
 class InType:
-    """The number of a node's results that are lost in an element type.
+    """The number of a node's results that are lost in an element type."""
 
-    Attributes:
-        elements: the results that are finite in the wider type.
-        overflow: those of them that are infinite, or NaN, in this one.
-        zero: those other than 0 that become 0.
-        subnormal: those that become subnormal.
-    """
-
-    elements: int = 0
-    overflow: int = 0
-    zero: int = 0
-    subnormal: int = 0
+    elements: int = 0  # the results that are finite in the wider type
+    overflow: int = 0  # those of them that are infinite, or NaN, in this one
+    zero: int = 0  # those other than 0 that become 0
+    subnormal: int = 0  # those that become subnormal
 
     def add(self, wide: Array, narrow: Array) -> None:
         """Add a node's results to the counts."""
@@ -161,25 +134,5 @@ class InType:
 
 def judged(type: str | None) -> tuple[str, ...]:
     """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
-    if type == "float64":
-        return JUDGED
-    if type == "float32":
-        return JUDGED[1:]
-    return (type,) if type in JUDGED else ()
-
-
-def in_type(
-    operator: str, operands: tuple[Array, Array], attributes: Mapping[str, Any], type: str
-) -> tuple[Array, Array]:
-    """Return a node's results in the type of its operands, and those of the operands cast to another type.
-
-    The casts are those that a conversion of the network makes; versions that broadcast as NumPy does take every type.
-    """
-    x, y = operands
-    compute: Callable[..., Any] = op(operator)
-    if not attributes:
-        compute = pow if ".Pow-" in operator else prelu
-    dtype = dtype_named(type)
-    with np.errstate(all="ignore"):
-        narrow = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
-        return np.asarray(compute(x, y, **attributes)), np.asarray(compute(*narrow, **attributes))
+    shorter = {"float64": JUDGED, "float32": JUDGED[1:]}
+    return shorter.get(type or "", (type,) if type in JUDGED else ())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -13,27 +14,25 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import (
-    Finding,
-    ModelReport,
-    NodeReport,
-    Summary,
-    declarations,
-    in_float32,
-    of_node,
-)
+from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport, Summary, few, in_float32
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
-from halfulp.auditing.target import LOADERS, Asked, Statement
-from halfulp.errors import Printed
+from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
+from halfulp.errors import Printed, count_of
 from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
 _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
-_MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are counted
 
-Models = tuple[ModelReport, ...]
+_GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
+"""The kinds of findings about nodes, the gravest first."""
+_WORDS = OUTCOMES | {"clause": "invalid", "declaration": "invalid", "range": "out of range"}
+
+Told = tuple[str, str, str | None]
+"""The kind of a finding, its text and its remedy."""
+Part = tuple[str, str]
+"""The start of a line, and a text that is wrapped after it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +47,7 @@ class AuditReport(Printed):
     targets: tuple[Asked, ...]
     models: tuple[ModelReport, ...]
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, in the order of files and nodes."""
         return tuple(finding for model in self.models for finding in model.findings)
@@ -75,35 +74,37 @@ class AuditReport(Printed):
 
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""
-        found = self.findings
         nodes = sum(len(model.nodes) for model in self.models)
         return {
             "schema": SCHEMA,
             "halfulp": version_of("halfulp") or "not installed",
             "targets": _plain(self.targets),
-            "summary": {"models": len(self.models), "nodes": nodes, "findings": len(found)},
-            "findings": _plain(found),
+            "summary": {"models": len(self.models), "nodes": nodes, "findings": len(self.findings)},
+            "findings": _plain(self.findings),
             "models": _plain(self.models),
         }
 
     def html(self) -> str:
         """Return the report as an HTML page that loads nothing, with a picture of the data's ranges."""
-        return f"{_HEAD}{_body(self.models, str(self))}\n</html>\n"
+        return f"{_HEAD}{self._body()}\n</html>\n"
 
     def _repr_html_(self) -> str:
-        return f"<style>{_STYLE}</style>{_body(self.models, str(self))}"
+        return f"<style>{_STYLE}</style>{self._body()}"
+
+    def _body(self) -> str:
+        pictures = "\n".join(map(_picture, self.models))
+        return f"{pictures}\n<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
-        nodes = sum(len(model.nodes) for model in self.models)
-        counts = (
-            _count(len(self.models), "model"),
-            _count(nodes, "node"),
-            _count(len(self.findings), "finding"),
-        )
-        return f"<AuditReport: {', '.join(counts)}>"
+        return f"<AuditReport: {', '.join(self._counts())}>"
 
     def __str__(self) -> str:
-        return "\n".join(lines(self.targets, self.models))
+        return "\n".join(lines(self))
+
+    def _counts(self) -> list[str]:
+        nodes = sum(len(model.nodes) for model in self.models)
+        counts = {"model": len(self.models), "node": nodes, "finding": len(self.findings)}
+        return [count_of(number, noun) for noun, number in counts.items()]
 
 
 # --- as JSON -------------------------------------------------------------------------------------
@@ -153,77 +154,61 @@ def _attribute(value: Any, path: str) -> Any:
 # --- as text -------------------------------------------------------------------------------------
 
 
-def lines(
-    targets: tuple[Asked, ...], models: Models, *, width: int = WIDTH, left_open: bool = False
-) -> Iterator[str]:
-    """Give the lines of a report.
+def lines(report: AuditReport, *, width: int = WIDTH, left_open: bool = False) -> Iterator[str]:
+    """Give the lines of a report, with the questions that the specifications leave open if asked for."""
+    for start, text in _parts(report, left_open):
+        yield from _wrapped(text, start, width)
 
-    Args:
-        targets: the runtimes that were judged.
-        models: the results for each model.
-        width: where lines are wrapped.
-        left_open: whether to list the open questions of the specifications, too.
-    """
-    for model in models:
-        yield from _answers(model, width)
-    for model in models:
+
+def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
+    for model in report.models:
+        yield from _answers(model)
+    for model in report.models:
         if model.error is None:
-            yield from _findings(model, width)
-            yield from _notices(model, width)
+            yield from _findings(model)
+            yield from _notices(model)
     if left_open:
-        yield from _open(models, width)
-    if any(model.nodes for model in models):
-        yield ""
-        for target in targets:
+        yield from _open(report.models)
+    concerned = sum(bool(model.nodes) for model in report.models)
+    if concerned:
+        yield "", ""
+        for target in report.targets:
             if target.measured is None or target.version not in (None, target.measured.version):
-                yield from _wrapped(target.note, "", width)
-    yield _total(models)
+                yield "", target.note
+    models, nodes, findings = report._counts()
+    yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 
 
-def _total(models: Models) -> str:
-    nodes = sum(len(model.nodes) for model in models)
-    concerned = sum(bool(model.nodes) for model in models)
-    found = sum(len(model.findings) for model in models)
-    return (
-        f"{_count(len(models), 'model')}, {concerned} with Pow or PRelu; {_count(nodes, 'node')}, "
-        f"{_count(found, 'finding')}"
-    )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _answers(model: ModelReport, width: int) -> Iterator[str]:
+def _answers(model: ModelReport) -> Iterator[Part]:
     """Give a model's name and a line for each runtime."""
     if model.error is not None:
-        yield from _wrapped(f"! {model.error}", f"{model.file}: ", width)
+        yield f"{model.file}: ", f"! {model.error}"
     elif not model.nodes:
-        yield f"{model.file}: no Pow, no PRelu{' in the parts that were looked into' if model.unread else ''}"
+        rest = " in the parts that were looked into" if model.unread else ""
+        yield f"{model.file}: no Pow, no PRelu{rest}", ""
     else:
-        yield f"{model.file}: {_count(len(model.nodes), 'node')}"
+        yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
         if not model.targets and not LOADERS[model.format]:
-            yield "  no runtime judged: none of those measured loads such files"
-        for summary in model.summaries:
-            yield from _wrapped(str(summary), "  ", width)
+            yield "  no runtime judged: none of those measured loads such files", ""
+        yield from (("  ", str(summary)) for summary in model.summaries)
         if model.data is not None:
-            yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
+            yield "  ", _of_data(model.data, len(model.nodes))
     if model.unread:
-        yield from _wrapped(f"not looked into: {_listed([*model.unread])}", "  ", width)
+        yield "  ", f"not looked into: {few(model.unread)}"
     if model.norms:
-        short = f"{_count(model.norms, 'norm')} in float16, without a Pow as square"
+        short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
-        yield from _wrapped(told, "  ", width)
+        yield "  ", told
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-    parts = [f"data ({_count(data.samples, 'sample')}): {nodes_seen}"]
+    nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
+    parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
     if nodes > len(seen):
-        left = _count(nodes - len(seen), "node")
+        left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
     costly = max(seen, key=lambda each: each.costs or 0, default=None)
     if costly is not None and costly.costs:
@@ -233,45 +218,49 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     return "; ".join(parts)
 
 
-def _findings(model: ModelReport, width: int) -> Iterator[str]:
-    """Give the nodes with findings. Nodes that differ only in their names are grouped."""
-    together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
-    for node in model.nodes:
-        own = tuple((each.about, each.to_do) for each in of_node(model, node))
-        if own:
-            together.setdefault(own, []).append(node)
-    for finding in declarations(model):
-        yield ""
-        yield from _wrapped(str(finding.node), f"{model.file}: ", width)
-        yield from _wrapped(finding.about, "  ! ", width)
-        yield from _wrapped(str(finding.to_do), "  > ", width)
-    for texts, nodes in together.items():
-        yield ""
-        yield from _wrapped(_listed([node.label for node in nodes]), f"{model.file}: ", width)
+def _findings(model: ModelReport) -> Iterator[Part]:
+    """Give the nodes that are not right, with the gravest verdict first, the findings and the ways out.
+
+    Nodes that differ only in their names and constants are grouped.
+    """
+    for finding in model.declarations:
+        yield "", ""
+        yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
+        yield "  ! ", finding.about
+        yield "  > ", str(finding.to_do)
+    together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
+    for node, found in zip(model.nodes, model.of_nodes, strict=True):
+        told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
+        if told:
+            own = of_constant(node)
+            alike = node.is_prelu, *((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            together.setdefault(alike, (told, []))[1].append(node)
+    for told, nodes in together.values():
+        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index)
+        many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
+        yield "", ""
+        yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
-            yield from _wrapped(_described(nodes[0]), "  ", width)
-        for to_do, same in groupby(texts, key=lambda each: each[1]):
-            for about, _ in same:
-                yield from _wrapped(about, "  ! ", width)
+            yield "  ", _described(nodes[0])
+        constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
+        own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
+        for to_do, same in groupby(told, key=lambda each: each[2]):
+            for kind, about, _ in same:
+                yield "  ~ " if kind == "within" else "  ! ", about.replace(own, every)
             if to_do is not None:
-                yield from _wrapped(to_do, "  > ", width)
+                yield "  > ", to_do
 
 
-def _notices(model: ModelReport, width: int) -> Iterator[str]:
+def _notices(model: ModelReport) -> Iterator[Part]:
     """Give each remark once, with its nodes."""
     together: dict[str, list[str]] = {}
     for node in model.nodes:
         for notice in node.notices:
             together.setdefault(notice, []).append(node.label)
     if together:
-        yield ""
+        yield "", ""
     for notice, labels in together.items():
-        yield from _wrapped(f"notice: {notice}", f"{model.file}, {_listed(labels)}: ", width)
-
-
-def _listed(labels: list[str]) -> str:
-    rest = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
-    return ", ".join(labels[:_MOST_LABELS]) + rest
+        yield f"{model.file}, {few(labels)}: ", f"notice: {notice}"
 
 
 def _described(node: NodeReport) -> str:
@@ -280,31 +269,27 @@ def _described(node: NodeReport) -> str:
     return f"{node.operator} ({node.asked}): {', '.join(operands)} gives {node.output}"
 
 
-def _open(models: Models, width: int) -> Iterator[str]:
+def _open(models: Iterable[ModelReport]) -> Iterator[Part]:
     """Give the open questions of the documents: those particular to a node, then each question once."""
     touched = {entry.question for model in models for node in model.nodes for entry in node.open}
     if not touched:
         return
-    yield ""
-    yield "Questions that the documents leave open, and halfulp's choices:"
+    yield "", ""
+    yield "Questions that the documents leave open, and halfulp's choices:", ""
     for model in models:
         for node in model.nodes:
-            for entry in node.open:
-                if entry.question.rule not in _EVERYWHERE:
-                    rule = entry.question.rule or "other"
-                    yield from _wrapped(
-                        f"{model.file}, {node.label}: {rule}: {entry.where}: {entry.question.question}",
-                        "  ? ",
-                        width,
-                    )
+            for question, where in node.open:
+                if question.rule not in _EVERYWHERE:
+                    rule = question.rule or "other"
+                    yield "  ? ", f"{model.file}, {node.label}: {rule}: {where}: {question.question}"
     for asked in sorted(touched, key=lambda each: (each.rule or "other", each.question, each.choice)):
-        yield from _wrapped(f"{asked.rule or 'other'}: {asked.question} {asked.choice}", "  ", width)
+        yield "  ", f"{asked.rule or 'other'}: {asked.question} {asked.choice}"
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:
     """Return a text in lines; the first has a start, the others are indented. A command has a line of its own."""
     command, _, reason = text.partition(": ")
-    if command.startswith("halfulp "):
+    if command.startswith("halfulp ") or not text:
         return [start + command, *(_wrapped(reason, "    ", width) if reason else ())]
     return textwrap.wrap(
         text,
@@ -341,19 +326,14 @@ pre {{ overflow-x: auto; }}
 """
 
 
-def _body(models: tuple[ModelReport, ...], text: str) -> str:
-    pictures = "\n".join(map(_picture, models))
-    return f"{pictures}\n<pre>{escape(text)}</pre>"
-
-
 def _picture(model: ModelReport) -> str:
     """Return the magnitudes of each node's base and result as bars, over the range of float16; empty without data."""
     nodes = list(model.data.nodes.values()) if model.data else []
     met = [range for data in nodes for range in (data.base, data.result) if range.greatest]
     if not met:
         return ""
-    least, greatest = min(range.least for range in met), max(range.greatest for range in met)
-    first, last = math.log2(min(_LEAST, least)), math.log2(max(_GREATEST, greatest))
+    first = math.log2(min(_LEAST, *(range.least for range in met)))
+    last = math.log2(max(_GREATEST, *(range.greatest for range in met)))
 
     def at(magnitude: float) -> float:
         """Return the place of a magnitude on a logarithmic scale."""

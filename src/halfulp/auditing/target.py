@@ -27,32 +27,24 @@ _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))
 LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
 """The measured runtimes that load a file of each format. A name is that of the target and of the Python module.
 
-PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with
-halfulp.
+PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with halfulp.
 """
+_LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 
-_BAD = ("wrong", "refused", "crashed", "hung")
+BAD = ("wrong", "refused", "crashed", "hung")
 _LARGE = 8  # larger exponents are not grouped
-_ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
+_ORDER = ("exact", "rejected", "unspecified", "within", *BAD)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A target as the caller spelled it, with its measurements.
+    """A target as the caller spelled it, with its measurements."""
 
-    Attributes:
-        name: the runtime.
-        version: as asked for, or as installed; None for the newest one measured.
-        measured: of that version or the nearest one; None where nothing was measured.
-        native: for a runtime that has a front end of its own beside ONNX: the measurements there.
-        installed: whether it is judged only because it is installed.
-    """
-
-    name: str
-    version: str | None = None
-    measured: Measured | None = None
-    native: Measured | None = None
-    installed: bool = False
+    name: str  # the runtime
+    version: str | None = None  # as asked for, or as installed; None for the newest one measured
+    measured: Measured | None = None  # of that version or the nearest one; None where nothing was measured
+    native: Measured | None = None  # where it has a front end of its own beside ONNX: the measurements there
+    installed: bool = False  # whether it is judged only because it is installed
 
     def spoken_for_by(self, format: str) -> Measured | None:
         """Return the measurements that apply to nodes of a format."""
@@ -66,25 +58,21 @@ class Asked:
         text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
         if self.version is not None and self.version != self.measured.version:
             how = "is installed" if self.installed else "was asked for"
-            text += f"; {self.version} {how} and not measured, this is the nearest version"
+            text += f"; {self.version} {how} and not measured, this is the nearest version; to measure it:"
+            text += f" halfulp check {self.name} --json FILE.json, then audit with --target FILE.json"
         return text
 
 
 def asked(target: object) -> Asked:
-    """Return the target that a command-line spelling names: ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``.
-
-    Raises:
-        HalfulpError: the target is not known.
-    """
+    """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     if isinstance(target, str | Path) and str(target).endswith(".json"):
         try:
             (measured,) = load(Path(target))
         except OSError as error:
             raise HalfulpError(f"{target}: can't be read: {error.strerror}") from None
         except ValueError as error:
-            raise HalfulpError(
-                f"{target}: expected the document of one runtime, of halfulp check --json: {error}"
-            ) from None
+            wanted = "expected the document of one runtime, of halfulp check --json"
+            raise HalfulpError(f"{target}: {wanted}: {error}") from None
         return Asked(measured.target, measured.version, measured)
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
@@ -97,15 +85,12 @@ def asked(target: object) -> Asked:
 def default() -> dict[str, tuple[Asked, ...]]:
     """Return the targets where none is named, by a file's format: the runtimes that load it.
 
-    The installed ones are judged, each in its installed version. If none is installed, all of them are
-    judged.
+    Those that are installed are judged in their versions, and all of them if none is installed.
     """
     here = installed()
-    known = {name: _known(name, version, installed=True) for name, version in here.items()} or {
-        name: _known(name) for names in LOADERS.values() for name in names
-    }
+    known = {name: _known(name, here.get(name), installed=name in here) for name in here or _LOADERS}
     return {
-        format: tuple(known[name] for name in names if name in known) for format, names in LOADERS.items()
+        format: tuple(known[each] for each in names if each in known) for format, names in LOADERS.items()
     }
 
 
@@ -113,11 +98,9 @@ def _known(name: str, version: str | None = None, *, installed: bool = False) ->
     return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version), installed)
 
 
-def names() -> tuple[str, ...]:
+def names() -> list[str]:
     """Return the targets that are known: measured, or as a target of ``halfulp convert``."""
-    return tuple(
-        sorted({name for name in available() if not name.endswith("-native")} | set(known_targets()))
-    )
+    return sorted({name.removesuffix("-native") for name in available()} | set(known_targets()))
 
 
 def installed() -> dict[str, str | None]:
@@ -126,9 +109,7 @@ def installed() -> dict[str, str | None]:
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
     without a builder's suffix, such as +cpu.
     """
-    versions = {
-        name: version_of(name) for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)
-    }
+    versions = {name: version_of(name) for name in _LOADERS if has_module(name)}
     if None in versions.values():  # one may be of a distribution with another name
         distributions = packages_distributions()  # which reads the list of files of all
         others = [name for name in distributions.keys() & versions.keys() if versions[name] is None]
@@ -140,35 +121,24 @@ def installed() -> dict[str, str | None]:
 class Statement:
     """The result of a node in a target.
 
-    Attributes:
-        target: the runtime.
-        verdict: ``exact``, ``within``, ``wrong``, ``refused``, ``crashed``, ``hung``, or ``unknown``.
-        max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ``unit``.
-        reasons: a line for each thing that is wrong.
-        depends: the things beside the operands on which the bits of a result depend.
-        accepts: clauses that the node breaks, and that the target lets it break.
-        conversion: the changes of ``halfulp convert --target``; None if it does not know the target.
-        unit: ``ulp``, or ``units`` where the result is an integer.
-        groups: the groups with errors: the keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the
-            node's constant exponent or slopes, or ``opset``; nothing where the types are refused altogether.
-        grade: how ordinary the operands are that show the faults, as ``halfulp check`` has it; None if not known.
+    The groups with errors are keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the node's
+    constant exponent or slopes, or ``opset``; there are none where the types are refused altogether.
     """
 
-    target: str
-    verdict: str
-    max_ulp: float | None = None
-    reasons: tuple[str, ...] = ()
-    depends: tuple[str, ...] = ()
-    accepts: tuple[str, ...] = ()
-    conversion: Conversion | None = None
-    unit: str = "ulp"
-    groups: tuple[str, ...] = ()
-    grade: str | None = None
+    target: str  # the runtime
+    verdict: str  # exact, within, wrong, refused, crashed, hung, or unknown
+    max_ulp: float | None = None  # the greatest difference measured where results are within or wrong
+    reasons: tuple[str, ...] = ()  # a line for each thing that is wrong
+    depends: tuple[str, ...] = ()  # the things beside the operands on which the bits of a result depend
+    accepts: tuple[str, ...] = ()  # clauses that the node breaks, and that the target lets it break
+    conversion: Conversion | None = None  # of halfulp convert --target; None if that does not know the target
+    groups: tuple[str, ...] = ()  # those with errors
+    grade: str | None = None  # how ordinary the operands are that show the faults; None if not known
 
     @property
     def is_finding(self) -> bool:
         """Whether the target gives neither the node's exact result nor a near one that is always the same."""
-        return self.verdict in _BAD or bool(self.depends)
+        return self.verdict in BAD or bool(self.depends)
 
     @property
     def is_helped(self) -> bool:
@@ -202,32 +172,29 @@ def statement(
         return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
     changed = convert(use, target.name)
     if use.types is None:
-        return Statement(
-            target.name, "unknown", reasons=("the type of an input is not known",), conversion=changed
-        )
+        reasons: tuple[str, ...] = ("the type of an input is not known",)
+        return Statement(target.name, "unknown", reasons=reasons, conversion=changed)
     row = _row(use, target)
     if row is None:
         return _unmeasured(use, target, changed)
     own = _of_constants(use, row)
     alike = () if own else _of_like_exponents(use, row)
     if row.verdict == "refused" and not row.groups and not (own or alike):
-        said = () if row.message is None else (row.message,)
-        return Statement(target.name, "refused", reasons=said, conversion=changed)
-    groups = [
-        *own,
-        *alike,
-        *(group for group in row.groups if _touches(use, group, own, alike)),
-        *neighbours(use, target),
-    ]
-    worst = max((group.verdict for group in groups), key=_ORDER.index, default="exact")
-    ulps = [group.max_ulp for group in groups if group.max_ulp]
-    bad = [group for group in groups if group.verdict in _BAD]
-    reasons = tuple(dict.fromkeys(_reason(use, group) for group in bad))
+        reasons = () if row.message is None else (row.message,)
+        return Statement(target.name, "refused", reasons=reasons, conversion=changed)
+    touched = (group for group in row.groups if _touches(use, group, own, alike))
+    groups = [*own, *alike, *touched, *neighbours(use, target)]
+    bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, own))
-    names = tuple(dict.fromkeys(map(_name, bad)))
-    most = max(ulps, default=None)
     return Statement(
-        target.name, worst, most, reasons, depends, (), changed, _unit(use), names, _grade(bad, depends)
+        target.name,
+        max((group.verdict for group in groups), key=_ORDER.index, default="exact"),
+        max((group.max_ulp for group in groups if group.max_ulp), default=None),
+        tuple(dict.fromkeys(_reason(use, group) for group in bad)),
+        depends,
+        conversion=changed,
+        groups=tuple(dict.fromkeys(map(_name, bad))),
+        grade=_grade(bad, depends),
     )
 
 
@@ -266,6 +233,7 @@ def _fits(rule: Rule, x: Shape, slope: Shape) -> bool:
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+    """Return what a target's documents say about a node, where they are known."""
     verdict, reason = "unknown", f"{use.operator} of {', '.join(use.types or ())} was not measured"
     groups: tuple[str, ...] = ()
     if changed is not None and target.measured is None:
@@ -306,8 +274,7 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     if use.is_prelu:
         kinds = dict.fromkeys(map(kind_of_slope, found.tolist()))
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
-    exponent = _one_exponent(use)
-    measured = None if exponent is None else _powers_of(use, row).get(exponent)
+    measured = None if use.exponent is None else _powers_of(use, row).get(use.exponent)
     return () if measured is None else (measured,)
 
 
@@ -321,32 +288,23 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
     if len(x) < 2 or isinstance(x[-1], int):
         return row.constants
     # It may be a column. A difference within the limit is reported; a finding needs a known dim.
-    mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in _BAD}
+    mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in BAD}
     return {**row.constants, **mild}
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
     """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not."""
-    exponent = _one_exponent(use)
-
-    def kind(exponent: float) -> tuple[bool, bool]:
-        return exponent < 0, exponent.is_integer()
-
-    def is_grouped(exponent: float) -> bool:
-        return exponent not in (0, 1) and abs(exponent) <= _LARGE
-
-    if exponent is None or not is_grouped(exponent):
+    kind = None if use.exponent is None else _kind(use.exponent)
+    if kind is None:
         return ()
-    powers = _powers_of(use, row).items()
-    return tuple(group for other, group in powers if is_grouped(other) and kind(other) == kind(exponent))
+    return tuple(group for other, group in _powers_of(use, row).items() if _kind(other) == kind)
 
 
-def _one_exponent(use: Use) -> float | None:
-    """Return the constant exponent of a power, if it is a single known number; None otherwise."""
-    exponent, found = use.second.constant, use.second.values
-    if use.is_prelu or exponent is None or exponent.size != 1 or found is None:
+def _kind(exponent: float) -> tuple[bool, bool] | None:
+    """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
+    if exponent in (0, 1) or not abs(exponent) <= _LARGE:
         return None
-    return float(found[0])
+    return exponent < 0, exponent.is_integer()
 
 
 def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
@@ -367,19 +325,15 @@ def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
 def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
     """Return the part of a power's constant exponent that matters for judging.
 
-    Args:
-        use: the node.
-        numbers: those of :func:`numbers_that_count`.
-
-    Returns:
-        None where the value counts, or where it is not the node's only constant.
+    It is None where the value counts, as one of :func:`numbers_that_count`, and where it is not the only
+    constant.
     """
-    if _one_exponent(use) is None or use.inputs[0].constant is not None or use.second.values is None:
+    exponent = use.exponent
+    if exponent is None or use.inputs[0].constant is not None:
         return None
-    exponent = use.second.values[0].item()
     if exponent in numbers or not math.isfinite(exponent):
         return None
-    return exponent < 0, float(exponent).is_integer(), abs(exponent) > _LARGE
+    return exponent < 0, exponent.is_integer(), abs(exponent) > _LARGE
 
 
 def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group]) -> bool:
@@ -387,7 +341,7 @@ def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group
     if group.name == "broadcast":
         return any(_is_like(use, broadcast) for broadcast in group.shapes)
     # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
-    return not own and not (alike and group.verdict in _BAD)
+    return not own and not (alike and group.verdict in BAD)
 
 
 def neighbours(use: Use, target: Asked) -> Iterator[Group]:
@@ -395,22 +349,19 @@ def neighbours(use: Use, target: Asked) -> Iterator[Group]:
     measured = _measured(use, target)
     if measured is None or use.net is None:
         return
-    dropped = {
-        kind: use.net.unrounded(measured.halves[kind])
-        for kind in measured.halves
-        if kind in (use.types or ())
-    }
+    halves = measured.halves.items()
+    dropped = {kind: use.net.unrounded(keeps) for kind, keeps in halves if kind in (use.types or ())}
     parts = []
     for operand, what in zip(use.inputs, _names(use), strict=False):
         found = dropped.get(operand.type or "")
         if found is not None and operand.name in found.sources:
             parts.append(f"its {what} comes from {found.sources[operand.name]} unrounded")
-    kind = use.inputs[0].type or ""
-    if kind in dropped and use.output.name in dropped[kind].readers:
-        parts.append(f"{dropped[kind].readers[use.output.name]} reads its result unrounded")
+    found = dropped.get(use.inputs[0].type or "")
+    if found is not None and use.output.name in found.readers:
+        parts.append(f"{found.readers[use.output.name]} reads its result unrounded")
     if parts:
-        kinds = " and ".join(sorted(dropped))
-        text = f"{target.name} computes {kinds} in float32 without rounding between nodes: {', '.join(parts)}"
+        types = " and ".join(sorted(dropped))
+        text = f"{target.name} computes {types} in float32 without rounding between nodes: {', '.join(parts)}"
         yield Group("neighbours", "wrong", example=text)
 
 
@@ -471,7 +422,6 @@ GROUPS = {
 }
 """The groups that are measured together, by the name that cases have."""
 
-
 _NOT_ORDINARY = {
     "zero-signs": "signs of zeros",
     "subnormals": "subnormal numbers",
@@ -487,30 +437,27 @@ def _name(group: Group) -> str:
     return _NOT_ORDINARY.get(group.grade or "", group.name) if group.name == "values" else group.name
 
 
-def _unit(use: Use) -> str:
-    result = use.inputs[0].type
-    return "units" if result in TYPES and TYPES[result].kind != "float" else "ulp"
-
-
 def _reason(use: Use, group: Group) -> str:
-    """Return a line about a group.
-
-    Figures and example are included only if they apply to the node's constants.
-    """
+    """Return a line about a group, with figures and example if they apply to the node's constants."""
     text = GROUPS.get(_name(group), _name(group))
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":
-        how = "with slopes" if use.is_prelu else "to the power"
-        text = f"{how} of {use.second.text}"
+        text = of_constant(use)
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"
     elif other is not None:
         return text if group.name == "broadcast" else f"{text}, measured with another {other}"
     elif group.max_ulp:
-        text += f": up to {group.max_ulp:g} {_unit(use)}"
+        unit = "units" if TYPES[use.inputs[0].type or ""].kind != "float" else "ulp"
+        text += f": up to {group.max_ulp:g} {unit}"
     return f"{text}: {group.example}" if group.example else text
+
+
+def of_constant(use: Use, text: str | None = None) -> str:
+    """Return how reasons name a node's constant exponent or slopes, or those of a text."""
+    return f"{'with slopes' if use.is_prelu else 'to the power'} of {text or use.second.text}"
 
 
 def _not_its_own(use: Use, group: Group) -> str | None:

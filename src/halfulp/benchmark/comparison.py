@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +17,10 @@ from halfulp.types import element_type
 
 
 class Comparison:
-    """A case with the libraries that compute it, ready to be timed.
+    """A case with the libraries that compute it, halfulp among them, and other calls, ready to be timed.
 
     halfulp's results are the reference. The tests, not this comparison, prove against slow exact oracles that
     they are correctly rounded.
-
-    Args:
-        case: the computation.
-        libraries: the peers' names; halfulp always takes part.
-        threads: the number of threads that each library may use.
-        others: more calls to time in the same turns, by name.
 
     Attributes:
         refused: the reason why a library does not take part, by name.
@@ -75,10 +69,15 @@ class Exactness(NamedTuple):
     total: int
     farthest: int
 
-    @property
-    def share(self) -> float:
-        """The share of misrounded results, from 0 to 1."""
-        return self.misrounded / self.total if self.total else 0.0
+    def __str__(self) -> str:
+        """Return the share of wrong results, and the maximum distance if it is more than one value."""
+        if self.misrounded == 0:
+            return "exact"
+        percent = 100 * self.misrounded / self.total
+        share = f"{percent:.2g} % off" if percent < 99.5 else "all off"
+        if self.farthest <= 1:
+            return share
+        return f"{share}; by up to {self.farthest if self.farthest < 10_000 else f'{self.farthest:.0e}'}"
 
 
 def exactness(result: Array, right: Array) -> Exactness:
@@ -89,8 +88,8 @@ def exactness(result: Array, right: Array) -> Exactness:
     """
     if result.dtype != right.dtype or result.shape != right.shape:
         raise ValueError(f"not comparable: {result.dtype}{result.shape} and {right.dtype}{right.shape}")
-    unsigned = np.dtype(f"u{right.dtype.itemsize}")
-    differs = _bits(result, unsigned) != _bits(right, unsigned)
+    unsigned = np.dtype(f"u{right.dtype.itemsize}")  # a dtype of the same size, so any strides work
+    differs = result.view(unsigned) != right.view(unsigned)
     ours, theirs = right[differs], result[differs]
     if element_type(right.dtype).kind == "float":
         known = ~(np.isnan(ours) & np.isnan(theirs))
@@ -98,24 +97,16 @@ def exactness(result: Array, right: Array) -> Exactness:
     return Exactness(ours.size, right.size, _farthest(ours, theirs))
 
 
-def _bits(array: Array, unsigned: np.dtype[np.unsignedinteger]) -> Array:
-    # A view needs only a dtype of the same size, so any strides work.
-    return array.view(unsigned)
-
-
 def _farthest(a: Array, b: Array) -> int:
     if a.size == 0:
         return 0
     element = element_type(a.dtype)
     if element.kind == "float":
-        ranks_a, ranks_b = _ranks(a), _ranks(b)
         if (np.isnan(a) | np.isnan(b)).any():
             return 1 << element.bits
-    else:
-        ranks_a, ranks_b = a, b
+        a, b = _ranks(a), _ranks(b)
     # Python integers, because the distance of two int64 may need 64 unsigned bits.
-    greater, less = np.maximum(ranks_a, ranks_b), np.minimum(ranks_a, ranks_b)
-    return int((greater.astype(np.uint64) - less.astype(np.uint64)).max())
+    return int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max())
 
 
 def _ranks(values: Array) -> Array:
@@ -136,23 +127,14 @@ def time_of(nanoseconds: float) -> str:
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}{unit}"
 
 
-def error(misrounded: int, total: int, farthest: int) -> str:
-    """Return the share of wrong results, and the maximum distance if it is more than one value."""
-    if misrounded == 0:
-        return "exact"
-    percent = 100 * misrounded / total
-    share = f"{percent:.2g} % off" if percent < 99.5 else "all off"
-    return (
-        share
-        if farthest <= 1
-        else f"{share}; by up to {farthest if farthest < 10_000 else f'{farthest:.0e}'}"
-    )
+def spread(summary: Summary, time: Callable[[float], str] = time_of) -> str:
+    """Return a median with half the distance of the quartiles."""
+    return f"{time(summary.median)} ±{50 * (summary.high - summary.low) / summary.median:.0f}%"
 
 
 def cell(summary: Summary, found: Exactness | None) -> str:
-    """Return a median with half the distance of the quartiles, and the exactness of the results."""
-    text = f"{time_of(summary.median)} ±{50 * (summary.high - summary.low) / summary.median:.0f}%"
-    return text if found is None else f"{text}; {error(*found)}"
+    """Return a time and the exactness of the results."""
+    return spread(summary) if found is None else f"{spread(summary)}; {found}"
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -1,8 +1,7 @@
 """Times on a CUDA device: halfulp beside a copy of the same bytes, torch, and CuPy and JAX if installed.
 
 All take turns in one run on the same operands, which torch keeps in the device's memory. The device's own
-clock (events in the stream) times every library except JAX. JAX has its own streams, so the host's clock
-times it until the result is ready.
+clock (events in the stream) times every library except JAX, which has its own streams.
 """
 
 from __future__ import annotations
@@ -21,13 +20,9 @@ from halfulp.installed import has_module
 
 
 class Row(NamedTuple):
-    """One computation on elements of a type.
+    """One computation on elements of a type: a power, or a PReLU if it has channels, each with a slope.
 
-    Attributes:
-        label: the name in the table.
-        type: the type of the operands and the result.
-        exponent: a number, or None if each element has its own.
-        channels: the number of channels of a PReLU, each with a slope; 0 for a power.
+    Each element has its own exponent if the exponent is None.
     """
 
     label: str
@@ -52,13 +47,9 @@ ROWS = (
 
 
 class Line(NamedTuple):
-    """The times of a row.
+    """The median seconds of a row for a copy of the same bytes and for each library.
 
-    Attributes:
-        row: the row.
-        copy: seconds that a copy of the same bytes takes.
-        seconds: the median time of each library.
-        misrounded: the share of each library's results that differ from halfulp's. All NaNs count as equal.
+    ``misrounded`` is the share of each library's results that differ from halfulp's. All NaNs count as equal.
     """
 
     row: Row
@@ -68,40 +59,25 @@ class Line(NamedTuple):
 
 
 def require_device() -> None:
-    """Refuse a machine without a device.
-
-    Raises:
-        HalfulpError: torch finds none.
-    """
+    """Refuse a machine on which torch finds no device."""
     if not torch.cuda.is_available():
         raise HalfulpError(f"torch {torch.__version__} finds no CUDA device")
 
 
 def measure(row: Row, size: int, turns: int, device: str = "cuda") -> Line:
-    """Measure a row.
-
-    Args:
-        row: the row to measure.
-        size: the number of elements.
-        turns: the number of turns of each library, after a first one that is not counted.
-        device: torch's name of the device.
-    """
+    """Measure a row of a number of elements. The first turn of each library is not counted."""
     generator = torch.Generator(device).manual_seed(1)
     dtype = getattr(torch, row.type)
     x, y = (_operand(kind, row, size, dtype, generator, device) for kind in "xy")
     out = torch.empty_like(x)
     calls = {"copy": lambda: out.copy_(x), **_calls(row, x, y, out)}
-    samples = {
-        name: partial(_seconds, call, waits=name == "jax", device=device) for name, call in calls.items()
-    }
+    by_events = {name: device == "cuda" and name != "jax" for name in calls}
+    samples = {name: partial(_seconds, call, by_events=by_events[name]) for name, call in calls.items()}
     taken = in_turns(samples, 0, turns + 1)
     medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
     ours = (hu.prelu if row.channels else hu.pow)(x, y)
-    misrounded = {
-        name: _share(ours, call()) for name, call in calls.items() if name not in ("copy", "halfulp")
-    }
-    copied = 2 * dtype.itemsize
-    return Line(row, medians.pop("copy") * row.bytes / copied, medians, misrounded)
+    misrounded = {name: _share(ours, calls[name]()) for name in medians if name not in ("copy", "halfulp")}
+    return Line(row, medians.pop("copy") * row.bytes / (2 * dtype.itemsize), medians, misrounded)
 
 
 def _operand(kind: str, row: Row, size: int, dtype: Any, generator: Any, device: str) -> Any:
@@ -117,15 +93,12 @@ def _operand(kind: str, row: Row, size: int, dtype: Any, generator: Any, device:
 
 def _calls(row: Row, x: Any, y: Any, out: Any) -> dict[str, Call]:
     if row.channels:
-        calls = {
-            "halfulp": lambda: hu.prelu(x, y, out=out),
-            "torch": lambda: torch.nn.functional.prelu(x, y.reshape(-1)),
-        }
-    else:
-        calls = {"halfulp": lambda: hu.pow(x, y, out=out), "torch": lambda: torch.pow(x, y, out=out)}
-    if has_module("cupy") and not row.channels and row.type != "bfloat16":
+        prelu, slopes = torch.nn.functional.prelu, y.reshape(-1)
+        return {"halfulp": lambda: hu.prelu(x, y, out=out), "torch": lambda: prelu(x, slopes)}
+    calls = {"halfulp": lambda: hu.pow(x, y, out=out), "torch": lambda: torch.pow(x, y, out=out)}
+    if has_module("cupy") and row.type != "bfloat16":
         calls["cupy"] = _cupy(x, y, out)
-    if not row.channels and _jax_computes_on(x.device.type):
+    if _jax_computes_on(x.device.type):
         calls["jax"] = _jax(x, y)
     return calls
 
@@ -167,9 +140,10 @@ def _jax(x: Any, y: Any) -> Call:
     return lambda: power(a, b).block_until_ready()
 
 
-def _seconds(call: Call, *, waits: bool, device: str) -> float:
-    if device != "cuda" or waits:
-        if device == "cuda":
+def _seconds(call: Call, *, by_events: bool) -> float:
+    """Return the time of a call in the device's stream, or else until it returns."""
+    if not by_events:
+        if torch.cuda.is_available():
             torch.cuda.synchronize()
         start = time.perf_counter()
         call()

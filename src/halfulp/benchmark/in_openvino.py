@@ -7,14 +7,14 @@ from typing import Any
 import openvino as ov
 from openvino import opset1
 
-from halfulp.benchmark.comparison import Exactness
 from halfulp.benchmark.network import (
     PROFILED_RUNS,
     Contender,
     Network,
-    NodeTimes,
     Prepare,
     Samples,
+    node_times,
+    nodes_of,
 )
 from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
@@ -30,13 +30,7 @@ _WIDE = frozenset(ROWS[name].name for name in WIDE)
 
 
 def preparer(network: Network) -> Prepare:
-    """Return a function that compiles a network, unchanged or with halfulp's operators.
-
-    Both compiled models use weights that were read once.
-
-    Raises:
-        ModelError: OpenVINO does not read it.
-    """
+    """Return a function that compiles a network, which is read once, unchanged or with halfulp's operators."""
     try:
         model = core().read_model(network.path)
     except RuntimeError as error:  # OpenVINO has no class for this error
@@ -46,16 +40,20 @@ def preparer(network: Network) -> Prepare:
 
 
 def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Call]:
-    results = _results(network, ours=ours)  # first, before the network occupies its memory
+    # Nodes of 64-bit types are not compared, because their neighbours in the network may narrow the operands.
+    samples = network.samples.without(_WIDE)
+    # First, before the network occupies its memory.
+    exactness = samples.exactness(lambda: _alone(samples, network, ours=ours))
     release()
     left = put_into(model) if ours else []
     names = _names(model, network)
     compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
-    compiled.bind(network.inputs)
-    compiled.infer()
-    outputs = dict(compiled.named_outputs())  # read before the next run
-    found = Contender.of(outputs, _times(compiled, names), results, left)
-    return found, compiled.infer
+    outputs = compiled(network.inputs)
+    profiles = []
+    for _ in range(PROFILED_RUNS):
+        compiled.infer()
+        profiles.append([(name, seconds) for name, _, seconds in compiled.layers()])
+    return Contender(node_times(profiles, names), exactness, outputs, left), compiled.infer
 
 
 def _names(model: Any, network: Network) -> set[str]:
@@ -66,7 +64,7 @@ def _names(model: Any, network: Network) -> set[str]:
     if format_of(network.path) == "openvino":
         found = [node for node in model.get_ordered_ops() if node.get_type_name() in _KINDS]
         return {node.get_friendly_name() for node in found}
-    names, outputs = set(), network.outputs_of_nodes
+    names, outputs = set(), {node.outputs[0] for node in nodes_of(network.model.graph)}
     for node in model.get_ordered_ops():
         for output in node.outputs():
             if outputs.isdisjoint(output.get_names()):
@@ -79,38 +77,15 @@ def _names(model: Any, network: Network) -> set[str]:
     return names
 
 
-def _times(compiled: Compiled, names: set[str]) -> NodeTimes:
-    runs: list[tuple[float, float]] = []
-    executed: set[str] = set()
-    for _ in range(PROFILED_RUNS):
-        compiled.infer()
-        layers = compiled.layers()
-        executed |= names.intersection(name for name, _, _ in layers)
-        runs.append(
-            (sum(taken for name, _, taken in layers if name in names), sum(taken for _, _, taken in layers))
-        )
-    return NodeTimes.of(len(executed), runs)
-
-
-def _results(network: Network, *, ours: bool) -> list[Exactness]:
-    """Compute each node alone, and return its exactness.
-
-    Nodes of 64-bit types are left out, because their neighbours in the network may narrow the operands.
-    """
-    samples = network.samples.without(_WIDE)
-    if not samples.nodes:
-        return []
-    model = _alone(samples)
+def _alone(samples: Samples, network: Network, *, ours: bool) -> dict[str, Any]:
+    """Return the results of a model that consists of these nodes."""
+    model = _model(samples)
     if ours:
         put_into(model)
-    compiled = Compiled(model, network.path.name, threads=network.threads)
-    compiled.bind(samples.fed)
-    compiled.infer()
-    return samples.exactness(compiled.named_outputs())
+    return Compiled(model, network.path.name, threads=network.threads)(samples.fed)
 
 
-def _alone(samples: Samples) -> Any:
-    """Return a model that consists of these nodes."""
+def _model(samples: Samples) -> Any:
     if any(node.standard == "onnx" for node in samples.nodes.values()):
         return core().read_model(samples.proto().SerializeToString())
     ends: dict[str, Any] = {}

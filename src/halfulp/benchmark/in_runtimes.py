@@ -2,60 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from halfulp.benchmark.comparison import Exactness, error, table, time_of
+from halfulp.benchmark.comparison import Exactness, spread, table, time_of
 from halfulp.benchmark.network import (
     PROFILED_RUNS,
     Contender,
     Network,
-    NodeTimes,
     Prepare,
     difference,
+    node_times,
     nodes_of,
 )
-from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
+from halfulp.benchmark.timing import Call, InterleavedRuns, ratio
 from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.onnx.tensors import release
-from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.run.report import NodeRun, RunReport, sentence, vacuous
+from halfulp.models.run.report import sentence, vacuous
 from halfulp.models.source import format_of
 
 Progress = Callable[[str], None]
 
 RUNTIMES = ("onnxruntime", "openvino")
 _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
-_LARGE = (
-    1 << 25
-)  # bytes of weights: two sessions of such a network would take more than three times its memory
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A contender and the times of its runs, or the reason why it does not run.
-
-    Attributes:
-        contender: the session that ran; None if it did not run.
-        times: the seconds of each run. The two sessions of a runtime take turns, unless the network is large.
-        refused: the reason why it does not run; empty if it runs.
-    """
-
-    contender: Contender | None = None
-    times: list[float] = field(default_factory=list)
-    refused: str = ""
-
-    @property
-    def summary(self) -> Summary:
-        """The median and the quartiles of its times."""
-        return summary(self.times)
+# Bytes of weights. Two sessions of such a network would take more than three times its memory.
+_LARGE = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -64,36 +42,40 @@ class InRuntime:
 
     Attributes:
         runtime, version: its name and version.
-        own: the result with the runtime's own Pow and PRelu.
-        ours: the result with halfulp's.
+        own, ours: the result with the runtime's own Pow and PRelu, and with halfulp's; the reason why it does
+            not run.
         in_turns: whether the two took turns; otherwise the first session was released before the second began.
     """
 
     runtime: str
     version: str
-    own: Timed
-    ours: Timed
-    in_turns: bool = True
+    own: Contender | str
+    ours: Contender | str
+    in_turns: bool
+
+    @property
+    def _pair(self) -> tuple[Contender, Contender] | None:
+        if isinstance(self.own, str) or isinstance(self.ours, str):
+            return None
+        return self.own, self.ours
 
     @property
     def ratio(self) -> float | None:
         """The ratio of the time with halfulp to the time without; None if one of them does not run."""
-        if not (self.own.contender and self.ours.contender):
+        if self._pair is None:
             return None
-        if self.in_turns:
-            return ratio(self.ours.times, self.own.times)
-        return self.ours.summary.median / self.own.summary.median
+        own, ours = self._pair
+        return ratio(ours.times, own.times) if self.in_turns else ours.summary.median / own.summary.median
 
     @property
     def difference(self) -> Exactness | None:
         """The distance of the outputs without halfulp from those with it."""
-        own, ours = self.own.contender, self.ours.contender
-        return difference(own.outputs, ours.outputs) if own and ours else None
+        return self._pair and difference(*(found.outputs for found in self._pair))
 
     @property
     def vacuous(self) -> dict[str, str]:
         """The outputs whose comparison verifies nothing, by name, each with the reason."""
-        found = self.ours.contender or self.own.contender
+        found = next((found for found in (self.ours, self.own) if isinstance(found, Contender)), None)
         return vacuous(found.outputs) if found else {}
 
 
@@ -102,11 +84,7 @@ def compare(
 ) -> list[InRuntime]:
     """Run a network in each of these runtimes, with its own Pow and PRelu and with halfulp's.
 
-    Args:
-        network: an ONNX model, or one in OpenVINO's IR.
-        runtimes: as returned by :func:`runtimes_of`.
-        seconds: the total time of the measurement.
-        progress: a callback that receives the name of each step before it begins.
+    ``seconds`` is the total time of the measurement. ``progress`` receives the name of each step before it begins.
     """
     rows = []
     for runtime in runtimes:
@@ -120,8 +98,20 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
     in_turns = sum(array.nbytes for array in network.model.graph.constants.values()) < _LARGE
     found: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
-    times: dict[str, list[float]] = {}
     labels = (runtime, f"{runtime} with halfulp")
+
+    def measure(seconds: float, label: str) -> None:
+        """Take the times of the sessions that are open, and release them."""
+        if not calls:
+            return
+        progress(f"{label}: measuring")
+        for name, times in InterleavedRuns(calls).take(seconds).items():
+            contender = found[name]
+            assert isinstance(contender, Contender)
+            contender.times.extend(times)
+        calls.clear()
+        release()
+
     try:
         progress(f"{runtime}: reading")
         prepare = _preparer(runtime, network)
@@ -136,27 +126,11 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
                 found[label] = error.message
             release()
             if not in_turns:
-                times |= _measured(calls, seconds / 2, label, progress)
+                measure(seconds / 2, label)
         del prepare
-    times |= _measured(calls, seconds, runtime, progress)
-    own, ours_too = (
-        Timed(refused=each) if isinstance(each, str) else Timed(each, times[label])
-        for label, each in found.items()
-    )
+    measure(seconds, runtime)
+    own, ours_too = (found[label] for label in labels)
     return InRuntime(runtime, version_of(runtime) or "", own, ours_too, in_turns)
-
-
-def _measured(
-    calls: dict[str, Call], seconds: float, label: str, progress: Progress
-) -> dict[str, list[float]]:
-    """Return the times of these calls, and release their sessions."""
-    if not calls:
-        return {}
-    progress(f"{label}: measuring")
-    times = InterleavedRuns(calls).take(seconds)
-    calls.clear()
-    release()
-    return times
 
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
@@ -170,64 +144,37 @@ def _preparer(runtime: str, network: Network) -> Prepare:
         from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
 
         return in_openvino.preparer(network)
-    return lambda ours: _in_onnxruntime(network, ours=ours)
+    return partial(_in_onnxruntime, network)
 
 
-# --- in ONNX Runtime ------------------------------------------------------------------------------
-
-
-def _in_onnxruntime(network: Network, *, ours: bool) -> tuple[Contender, Call]:
+def _in_onnxruntime(network: Network, ours: bool) -> tuple[Contender, Call]:
     settings = engine.Settings(ours=ours, threads=network.threads)
     session, outputs, reports = engine.open_profiled(
         network.path, network.model, network.inputs, settings, runs=PROFILED_RUNS
     )
-    results = _results(network, engine.Settings(ours=ours, optimized=False, threads=network.threads))
-    found = Contender.of(outputs, _times(reports, _labels(network), ours=ours), results)
+    # ONNX Runtime also turns some other operators into Pow.
+    names = {f"'{printable(node.source.name)}' ({node.type})" for node in nodes_of(network.model.graph)}
+    profiles = [
+        [(row.label if (row.engine == "halfulp") == ours else "", row.seconds) for row in report.nodes]
+        for report in reports
+    ]
+    alone = replace(settings, optimized=False)
+    exactness = network.samples.exactness(partial(_alone, network, alone))
+    found = Contender(node_times(profiles, names), exactness, outputs)
     return found, partial(engine.run_in, session, network.model, network.inputs)
 
 
-def _times(reports: Sequence[RunReport], labels: set[str], *, ours: bool) -> NodeTimes:
-    """Return the times of the nodes with these labels.
-
-    ONNX Runtime also turns some other operators into Pow.
-    """
-
-    def is_wanted(row: NodeRun) -> bool:
-        return (row.engine == "halfulp" if ours else row.operator in SUPPORTED_OPS) and row.label in labels
-
-    rows = [[row for row in report.nodes if is_wanted(row)] for report in reports]
-    runs = [
-        (sum(row.seconds for row in of_run), report.seconds)
-        for of_run, report in zip(rows, reports, strict=True)
-    ]
-    return NodeTimes.of(max(map(len, rows)), runs)
-
-
-def _labels(network: Network) -> set[str]:
-    """Return the labels of the Pow and PRelu nodes in a report."""
-    nodes = nodes_of(network.model.graph)
-    return {f"'{printable(node.source.name)}' ({node.type})" for node in nodes}
-
-
-def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
-    """Compute each Pow and PRelu node of the graph alone, and return its exactness."""
-    samples = network.samples
-    if not samples.nodes:
-        return []
-    session = engine.open_session(samples.proto(), settings)
-    return samples.exactness(engine.run_in(session, network.model, samples.fed))
+def _alone(network: Network, settings: engine.Settings) -> Mapping[str, Any]:
+    """Return the results of a model that consists of the Pow and PRelu nodes of the graph."""
+    session = engine.open_session(network.samples.proto(), settings)
+    return engine.run_in(session, network.model, network.samples.fed)
 
 
 # --- as a table and as JSON ----------------------------------------------------------------------
 
 
 def report(rows: Sequence[InRuntime], nodes: int) -> Table:
-    """Return the table, with two lines for each runtime.
-
-    Args:
-        rows: the measurements.
-        nodes: the number of Pow and PRelu nodes in the network.
-    """
+    """Return the table, with two lines for each runtime of a network with this number of Pow and PRelu nodes."""
     lines = []
     for row in rows:
         lines.append([f"{row.runtime} {row.version}", *_cells(row.own, nodes)])
@@ -249,13 +196,12 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
             yield f"{row.runtime}: with halfulp a run takes {row.ratio:.2f} times as long; {told}"
         for name, reason in row.vacuous.items():
             yield f"{row.runtime}: {sentence(name, reason)}"
-        refusals = dict.fromkeys(found.refused for found in (row.own, row.ours) if found.refused)
-        for refusal in refusals:
-            label = " with halfulp" if refusal != row.own.refused else ""
-            yield f"{row.runtime}{label}: {refusal}"
-        if row.ours.contender is not None:
-            for left in row.ours.contender.left:
-                yield f"{row.runtime} with halfulp: {left}"
+        if isinstance(row.own, str):
+            yield f"{row.runtime}: {row.own}"
+        if isinstance(row.ours, Contender):
+            yield from (f"{row.runtime} with halfulp: {left}" for left in row.ours.left)
+        elif row.ours != row.own:
+            yield f"{row.runtime} with halfulp: {row.ours}"
 
 
 def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
@@ -274,41 +220,30 @@ def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
     ]
 
 
-def _cells(found: Timed, nodes: int) -> list[str]:
-    contender = found.contender
-    if contender is None:
+def _cells(found: Contender | str, nodes: int) -> list[str]:
+    if isinstance(found, str):
         return ["refused", "", ""]
-    summary = found.summary
-    spread = 50 * (summary.high - summary.low) / summary.median
-    times = contender.nodes
+    times = found.nodes
     part = f"{_time(times.seconds)}, {times.share:.0%}; {times.executed} of {nodes} nodes"
     if times.executed == 0:
         part = "merged into others" if nodes else "none"
-    return [f"{_time(summary.median)} ±{spread:.0f}%", part, _exact(contender, nodes)]
-
-
-def _exact(contender: Contender, nodes: int) -> str:
-    if not contender.compared:
-        return "not compared"
-    told = error(*contender.results)
-    return told if contender.compared == nodes else f"{told}; {contender.compared} of {nodes} nodes"
+    compared = len(found.exactness)
+    exact = f"{found.results}; {compared} of {nodes} nodes" if compared < nodes else str(found.results)
+    return [spread(found.summary, _time), part, exact if compared else "not compared"]
 
 
 def _time(seconds: float) -> str:
-    return (
-        time_of(1e9 * seconds) if seconds >= 1e-6 else f"{1e6 * seconds:.2f} µs"
-    )  # here nanoseconds are written without a unit
+    # Here nanoseconds are written without a unit.
+    return time_of(1e9 * seconds) if seconds >= 1e-6 else f"{1e6 * seconds:.2f} µs"
 
 
-def _entry(found: Timed) -> dict[str, Any]:
-    if found.contender is None:
-        return {"refused": found.refused}
-    times: Summary = found.summary
-    contender = found.contender
+def _entry(found: Contender | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"refused": found}
     return {
-        "seconds": times._asdict(),
+        "seconds": found.summary._asdict(),
         "runs": len(found.times),
-        "nodes": contender.nodes._asdict(),
-        "results": {**contender.results._asdict(), "nodes": contender.compared},
-        "left": list(contender.left),
+        "nodes": found.nodes._asdict(),
+        "results": {**found.results._asdict(), "nodes": len(found.exactness)},
+        "left": list(found.left),
     }

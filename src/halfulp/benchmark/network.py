@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from halfulp.benchmark.comparison import Exactness, exactness
-from halfulp.benchmark.timing import Call
+from halfulp.benchmark.timing import Call, Summary, summary
 from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import Run, Subject, runs
@@ -78,11 +78,7 @@ def _is_wanted(node: Node) -> bool:
 
 
 class Samples:
-    """The Pow and PRelu nodes of a graph without its subgraphs, and their operands.
-
-    Args:
-        model: the network.
-        values: tensors by name, as the function from :func:`watched` returns them.
+    """The Pow and PRelu nodes of a graph without its subgraphs, and their operands among tensors given by name.
 
     Attributes:
         nodes: the nodes with known operands, by the name of the result in a model of these nodes alone. In
@@ -114,27 +110,21 @@ class Samples:
 
     def without(self, types: Set[str]) -> Samples:
         """Return the nodes without an operand of these types. Constants are not counted."""
-        kept = {
-            name: array
-            for name, array in self.values.items()
-            if name in self.constants or array.dtype.name not in types
-        }
+        wide = {name for name, array in self.fed.items() if array.dtype.name in types}
+        kept = {name: array for name, array in self.values.items() if name not in wide}
         return Samples(self._model, kept)
 
-    def right(self, node: Node) -> Array:
-        """Return the correctly rounded result of a node."""
+    def exactness(self, compute: Callable[[], Mapping[str, Any]]) -> list[Exactness]:
+        """Return the exactness of each node's result; ``compute`` gives a runtime's results by name."""
+        results = compute() if self.nodes else {}
+        return [exactness(results[name], self._right(node)) for name, node in self.nodes.items()]
+
+    def _right(self, node: Node) -> Array:
         result: Array = op(node.operator)(*(self.values[name] for name in node.inputs), **node.attributes)
         return result
 
-    def exactness(self, results: Mapping[str, Any]) -> list[Exactness]:
-        """Return the exactness of a runtime's results of these nodes, given by name."""
-        return [exactness(results[name], self.right(node)) for name, node in self.nodes.items()]
-
     def proto(self) -> ModelProto:
-        """Return an ONNX model of these nodes alone.
-
-        Its inputs are their operands, and its outputs their results.
-        """
+        """Return an ONNX model of these nodes alone: its inputs are their operands, its outputs their results."""
         inputs, constants = [], []
         for name, array in self.values.items():
             if name in self.constants:
@@ -171,15 +161,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 class Network(NamedTuple):
-    """A network and its inputs.
-
-    Attributes:
-        path: the network's file.
-        model: the model in that file, read and checked.
-        inputs: arrays by name.
-        threads: the number of threads that a runtime uses.
-        samples: the Pow and PRelu nodes with their operands.
-    """
+    """A network, its inputs by name, the threads that a runtime uses, and the operands of its nodes."""
 
     path: Path
     model: Model
@@ -187,22 +169,9 @@ class Network(NamedTuple):
     threads: int
     samples: Samples
 
-    @property
-    def outputs_of_nodes(self) -> set[str]:
-        """The names of the results of its Pow and PRelu nodes, including those in subgraphs."""
-        return {node.outputs[0] for node in nodes_of(self.model.graph)}
-
 
 def network_of(path: Path, model: Model, run: Run, inputs: Mapping[str, Array], threads: int) -> Network:
-    """Return a network with the operands of its nodes.
-
-    Args:
-        path, model, inputs, threads: as in :class:`Network`.
-        run: the function that :func:`watched` returned.
-
-    Raises:
-        ModelError: the network does not run on these inputs.
-    """
+    """Return a network with the operands of its nodes, given the function that :func:`watched` returned."""
     try:
         seen = run(inputs)
     except UnsupportedError:  # a runtime may still have this operator
@@ -223,18 +192,21 @@ class NodeTimes(NamedTuple):
     seconds: float
     share: float
 
-    @classmethod
-    def of(cls, executed: int, runs: Sequence[tuple[float, float]]) -> NodeTimes:
-        """Return the medians over several runs.
 
-        Args:
-            executed: the number of nodes that ran as such.
-            runs: for each run, the seconds of these nodes and of all nodes.
-        """
-        seconds = statistics.median(part for part, _ in runs)
-        return cls(
-            executed, seconds, statistics.median(part / whole if whole else 0.0 for part, whole in runs)
-        )
+def node_times(profiles: Iterable[Iterable[tuple[str, float]]], wanted: Set[str]) -> NodeTimes:
+    """Return the medians over several runs, each given as all nodes' names and seconds."""
+    executed: set[str] = set()
+    parts, shares = [], []
+    for profile in profiles:
+        part = whole = 0.0
+        for name, seconds in profile:
+            whole += seconds
+            if name in wanted:
+                executed.add(name)
+                part += seconds
+        parts.append(part)
+        shares.append(part / whole if whole else 0.0)
+    return NodeTimes(len(executed), statistics.median(parts), statistics.median(shares))
 
 
 @dataclass(frozen=True)
@@ -242,31 +214,34 @@ class Contender:
     """The results of a network in a runtime.
 
     Attributes:
-        outputs: the output tensors by name. Sequences are left out.
         nodes: the time of its Pow and PRelu nodes.
-        results: the exactness of these nodes together, without those in subgraphs. The runtime computes the
-            nodes alone, on their operands in the network.
-        compared: the number of nodes in ``results``.
+        exactness: that of each of these nodes, without those in subgraphs. The runtime computes the nodes
+            alone, on their operands in the network.
+        found: the outputs by name.
         left: a sentence for each node that halfulp's operators should have replaced, but did not.
+        times: the seconds of each run. The two sessions of a runtime take turns, unless the network is large.
     """
 
-    outputs: Mapping[str, Array]
     nodes: NodeTimes
-    results: Exactness
-    compared: int
-    left: tuple[str, ...] = ()
+    exactness: Sequence[Exactness]
+    found: Mapping[str, Any]
+    left: Sequence[str] = ()
+    times: list[float] = field(default_factory=list)
 
-    @classmethod
-    def of(
-        cls,
-        outputs: Mapping[str, Any],
-        nodes: NodeTimes,
-        results: Sequence[Exactness],
-        left: Iterable[str] = (),
-    ) -> Contender:
-        """Return a contender with all outputs and with the results of single nodes."""
-        tensors = {name: value for name, value in outputs.items() if _is_tensor(value)}
-        return cls(tensors, nodes, together(results), len(results), tuple(left))
+    @property
+    def outputs(self) -> dict[str, Array]:
+        """The outputs that are tensors."""
+        return {name: value for name, value in self.found.items() if _is_tensor(value)}
+
+    @property
+    def results(self) -> Exactness:
+        """The exactness of the nodes together."""
+        return together(self.exactness)
+
+    @property
+    def summary(self) -> Summary:
+        """The median and the quartiles of its times."""
+        return summary(self.times)
 
 
 Prepare = Callable[[bool], tuple[Contender, Call]]
@@ -275,16 +250,14 @@ Prepare = Callable[[bool], tuple[Contender, Call]]
 It raises HalfulpError if the runtime refuses the network."""
 
 
-def together(found: Iterable[Exactness]) -> Exactness:
+def together(found: Sequence[Exactness]) -> Exactness:
     """Combine several comparisons into one."""
-    misrounded = total = farthest = 0
-    for one in found:
-        misrounded, total = misrounded + one.misrounded, total + one.total
-        farthest = max(farthest, one.farthest)
-    return Exactness(misrounded, total, farthest)
+    misrounded, total = sum(one.misrounded for one in found), sum(one.total for one in found)
+    return Exactness(misrounded, total, max((one.farthest for one in found), default=0))
 
 
-def difference(found: Mapping[str, Any], other: Mapping[str, Any]) -> Exactness:
+def difference(found: Mapping[str, Array], other: Mapping[str, Array]) -> Exactness:
     """Compare the outputs that two runs have in common, with the same type and shape."""
     pairs = [(found[name], other[name]) for name in found if name in other]
-    return together(exactness(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape)
+    alike = [(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape]
+    return together([exactness(a, b) for a, b in alike])

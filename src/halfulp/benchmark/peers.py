@@ -1,8 +1,4 @@
-"""The libraries side by side: the cases, the environment, and each library's way of computing a case.
-
-One function for each library loads it and returns its way of computing a case. ``PREPARE`` lists these
-functions.
-"""
+"""The libraries side by side: the cases, the environment, and each library's way of computing a case."""
 
 from __future__ import annotations
 
@@ -24,14 +20,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One computation. The result has x's type and the broadcast shape.
+    """One computation. A 0-d exponent is a constant, which a library may know beforehand.
 
-    Attributes:
-        operator: the operator's name.
-        x: the base, or PRelu's input.
-        y: the exponent, or the slope. A 0-d exponent is a constant, which a library may know beforehand.
-        returned: if true, each library returns a new array, as in `z = pow(x, y)`, even if it could write
-            the result into a given one. Meant for small arrays, where the call itself takes most of the time.
+    If ``returned``, each library returns a new array, as in `z = pow(x, y)`, even if it could write the result
+    into a given one. Meant for small arrays, where the call itself takes most of the time.
     """
 
     operator: Literal["pow", "prelu"]
@@ -110,9 +102,8 @@ class RefusalError(Exception):
 class Prepared(NamedTuple):
     """A computation that can be called repeatedly, with its operands in memory.
 
-    Attributes:
-        call: computes all results before it returns, into existing memory if the library allows it.
-        to_numpy: converts the value that ``call`` returned to an array.
+    ``call`` computes all results before it returns, into existing memory if the library allows it.
+    ``to_numpy`` converts the value that it returned to an array.
     """
 
     call: Callable[[], Any]
@@ -205,17 +196,16 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
 
     ort: Any = import_module("onnxruntime")
     feeds = {"x": case.x} if case.constant is not None else {"x": case.x, "y": case.y}
-    for array in feeds.values():
-        if not array.flags.c_contiguous:
-            raise NotImplementedError("operands that are not contiguous")
+    if not all(array.flags.c_contiguous for array in feeds.values()):
+        raise NotImplementedError("operands that are not contiguous")
     out = case.output
-    graph = helper.make_graph(
-        [helper.make_node("Pow" if case.operator == "pow" else "PRelu", ["x", "y"], ["z"])],
-        "one_node",
-        [helper.make_tensor_value_info(n, _enum(a.dtype), a.shape) for n, a in feeds.items()],
-        [helper.make_tensor_value_info("z", _enum(out.dtype), out.shape)],
-        [] if case.constant is None else [numpy_helper.from_array(case.y, "y")],
-    )
+    declared = [
+        helper.make_tensor_value_info(name, _enum(array.dtype), array.shape)
+        for name, array in (*feeds.items(), ("z", out))
+    ]
+    node = helper.make_node("Pow" if case.operator == "pow" else "PRelu", ["x", "y"], ["z"])
+    constants = [] if case.constant is None else [numpy_helper.from_array(case.y, "y")]
+    graph = helper.make_graph([node], "one_node", declared[:-1], declared[-1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -262,12 +252,9 @@ def _openvino(case: Case, threads: int) -> Prepared:
             return ov.Tensor(array.view(np.int16), list(array.shape), ov_type(array))
         return ov.Tensor(array, shared_memory=True)
 
-    # A slope of rank 1 would always apply to the second dim.
-    y = (
-        case.y.reshape((1,) * (case.x.ndim - case.y.ndim) + case.y.shape)
-        if case.operator == "prelu"
-        else case.y
-    )
+    y = case.y
+    if case.operator == "prelu":  # a slope of rank 1 would always apply to the second dim
+        y = y.reshape((1,) * (case.x.ndim - y.ndim) + y.shape)
     inputs = [case.x, y] if case.constant is None else [case.x]
     parameters = [opset.parameter(list(array.shape), ov_type(array)) for array in inputs]
     second = opset.constant(tensor(y)) if case.constant is not None else parameters[1]
@@ -332,27 +319,10 @@ def _numba(case: Case, threads: int) -> Prepared:
     operands = (x, y) if constant is None else (x,)
     types = [numba.from_dtype(array.dtype) for array in operands]
     target = "cpu" if threads == 1 else "parallel"
-    function = (
-        _numba_prelu
-        if case.operator == "prelu"
-        else _numba_pow
-        if constant is None
-        else _numba_constant_pow(constant)
-    )
+    power = (lambda x, y: x**y) if constant is None else (lambda x: x**constant)
+    function = power if case.operator == "pow" else (lambda x, y: x * y if x < 0 else x)
     ufunc = numba.vectorize([numba.from_dtype(x.dtype)(*types)], target=target)(function)
     return Prepared(lambda: ufunc(*operands, out=out), np.asarray)
-
-
-def _numba_pow(x: Any, y: Any) -> Any:
-    return x**y
-
-
-def _numba_constant_pow(y: Any) -> Any:
-    return lambda x: x**y
-
-
-def _numba_prelu(x: Any, y: Any) -> Any:
-    return x * y if x < 0 else x
 
 
 PREPARE: dict[str, Callable[[Case, int], Prepared]] = {
@@ -365,7 +335,7 @@ PREPARE: dict[str, Callable[[Case, int], Prepared]] = {
     "jax": _jax,
     "numba": _numba,
 }
-"""The functions by the names of their packages."""
+"""A function for each library, which loads it and returns its way of computing a case."""
 
 LIBRARIES = tuple(PREPARE)
 PEERS = LIBRARIES[1:]
@@ -373,14 +343,10 @@ PEERS = LIBRARIES[1:]
 
 # --- the environment ------------------------------------------------------------------------------
 
+# The second and third are torch's. NPROC is the size of the thread pool of JAX's CPU client.
 _THREADS = (
-    "HALFULP_NUM_THREADS",
-    "OMP_NUM_THREADS",  # torch
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMEXPR_MAX_THREADS",
-    "NUMBA_NUM_THREADS",
-    "NPROC",  # JAX: the size of the thread pool of its CPU client
+    "HALFULP_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS"
+    " NUMEXPR_NUM_THREADS NUMEXPR_MAX_THREADS NUMBA_NUM_THREADS NPROC"
 )
 
 # ONNX Runtime, OpenVINO and numexpr call the C library's pow, which depends only on the processor.
@@ -396,13 +362,11 @@ _ISA = {
 
 def environment(threads: int, isa: str = "") -> dict[str, str]:
     """Return environment variables that give all libraries the same number of threads and, if they can be
-    told, the same instruction set. A library reads them when it is loaded.
+    told, the same instruction set: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
 
-    Args:
-        threads: how many.
-        isa: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
+    A library reads them when it is loaded.
     """
-    variables = dict.fromkeys(_THREADS, str(threads))
+    variables = dict.fromkeys(_THREADS.split(), str(threads))
     variables["OMP_WAIT_POLICY"] = "passive"  # threads that spin-wait would slow the next library
     # Exclude the time that the system takes to zero the memory of a new result, as with `out=`.
     variables |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}

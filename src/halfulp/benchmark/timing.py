@@ -43,12 +43,9 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 def in_turns(
     samples: Mapping[str, Callable[[], float]], seconds: float, least: int, most: int = 1000
 ) -> dict[str, list[float]]:
-    """Take samples in turns and return them by name. Every turn has a different order.
+    """Call functions that take samples in turns, each turn in another order, and return the samples by name.
 
-    Args:
-        samples: functions that each take a sample and return it.
-        seconds: the time after which to stop.
-        least, most: the minimum and the maximum number of turns.
+    It stops after a time in seconds, with a minimum and a maximum number of turns.
     """
     names = list(samples)
     taken: dict[str, list[float]] = {name: [] for name in names}
@@ -68,11 +65,7 @@ def in_turns(
 
 
 class InterleavedRuns:
-    """Calls that take turns.
-
-    Args:
-        calls: the calls by name. Each is called here, to warm it up and to estimate its time.
-    """
+    """Calls that take turns. Each is called at once, to warm it up and to estimate its time."""
 
     def __init__(self, calls: Mapping[str, Call]) -> None:
         self.calls = calls

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
-from halfulp.cli.accuracy import accuracy
 from halfulp.cli.apply import apply
 from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
-from halfulp.cli.check import check
-from halfulp.cli.convert import convert
+from halfulp.cli.check import accuracy, check
+from halfulp.cli.convert import convert, repair
 from halfulp.cli.demo import demo
-from halfulp.cli.repair import repair
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning
@@ -165,8 +164,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _common(
     wants_version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Power and PReLU of ONNX, OpenVINO and DirectML, every result correctly rounded.

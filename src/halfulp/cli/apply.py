@@ -12,8 +12,10 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress
+from typer import Argument, Option
 
 from halfulp._interop import Number
+from halfulp.cli.inputs import Names
 from halfulp.cli.output import FORCE, check_not_read, check_writable
 from halfulp.errors import HalfulpError
 from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
@@ -30,26 +32,25 @@ Operand = NpyFile | Array
 
 
 def apply(
-    id: Annotated[str, typer.Argument(metavar="OPERATOR", help="Such as onnx.Pow-15.")],
+    id: Annotated[str, Argument(metavar="OPERATOR", help="Such as onnx.Pow-15.")],
     inputs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="X.npy [Y.npy]",
-            help="The inputs; one of two may be a number, a negative one after --.",
+        Argument(
+            metavar="X.npy [Y.npy]", help="The inputs; one of two may be a number, a negative one after --."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="Z.npy", help="Where to write.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="Z.npy", help="Where to write.")],
     attributes: Annotated[
-        list[str] | None,
-        typer.Option(
+        Names,
+        Option(
             "--attr",
             metavar="NAME=VALUE",
             help="An attribute, spelled as in the document; lists and ScaleBias with commas.",
         ),
     ] = None,
     types: Annotated[
-        list[str] | None,
-        typer.Option(
+        Names,
+        Option(
             "--type",
             metavar="NAME=TYPE",
             help="The type of an input that NumPy has no name for, such as x=bfloat16: x and y, or"

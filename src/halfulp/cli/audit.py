@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from halfulp.cli.inputs import input_option
+from halfulp.cli.inputs import File, Names, file_option, input_option
 from halfulp.cli.inputs import samples as samples_of
-from halfulp.cli.output import check_writable, people, say, working, write_text
+from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean
-
-if TYPE_CHECKING:
-    from halfulp.auditing.report import AuditReport
-    from halfulp.models.graph import Array
 
 _WIDEST = 110  # longer lines are harder to read
 
@@ -23,13 +19,13 @@ _WIDEST = 110  # longer lines are harder to read
 def audit(
     model: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file, or a folder of them."
         ),
     ],
     targets: Annotated[
-        list[str] | None,
-        typer.Option(
+        Names,
+        Option(
             "--target",
             "-t",
             metavar="NAME[==VERSION]|FILE.json",
@@ -39,7 +35,7 @@ def audit(
         ),
     ] = None,
     inputs: Annotated[
-        list[str] | None,
+        Names,
         input_option(
             "Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file; repeat"
             " for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz file for"
@@ -47,13 +43,12 @@ def audit(
         ),
     ] = None,
     samples: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Make up N sets of inputs if there is no data."),
+        int, Option(min=0, metavar="N", help="Make up N sets of inputs if there is no data.")
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of inputs that are made up.")] = 0,
+    seed: Annotated[int, Option(min=0, help="The seed of inputs that are made up.")] = 0,
     blocklist: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TOOL",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
             " them in float32: onnxruntime, onnxconverter-common, trtexec, polygraphy, openvino, nncf, coremltools"
@@ -61,28 +56,21 @@ def audit(
         ),
     ] = None,
     left_open: Annotated[
-        bool,
-        typer.Option(
-            "--open", help="Also print the questions that the documents leave open about the nodes."
-        ),
+        bool, Option("--open", help="Also print the questions that the documents leave open about the nodes.")
     ] = False,
     html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the report as a page to FILE, with a picture of the data's ranges."
-        ),
+        File, file_option("Write the report as a page to FILE, with a picture of the data's ranges.")
     ] = None,
     fail_on: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="GRADE",
             help="Ignore less grave faults of runtimes in the exit status. The grades, from the least grave: support,"
             " reproducibility, zero-signs, subnormals, exponents, nan, edges, ordinary.",
         ),
     ] = "support",
     output: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Also write the report to FILE. - is standard output."),
+        File, file_option("Also write the report to FILE. - is standard output.", "--json")
     ] = None,
 ) -> None:
     """Report the results of a model's Pow and PRelu nodes in runtimes, the clauses that they break, and the fixes.
@@ -92,41 +80,30 @@ def audit(
     Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
     # Imported here, so that the other verbs do not load the onnx package.
+    from halfulp.auditing.api import audit as audit_model
     from halfulp.auditing.report import WIDTH, lines
     from halfulp.measured import GRADES
+    from halfulp.models import load
 
-    for each in (output, html):
-        check_writable(each)
+    check_writable(output, html)
     if fail_on not in GRADES:
         raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
     if blocklist is not None and not (inputs or samples):
         raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
-    report = _audited(model, targets or None, _given(model, inputs), samples, seed)
+    given = samples_of(load(model, keep_unknown=True), inputs) if inputs else None
+    with working() as progress:
+        report = audit_model(
+            model, targets or None, inputs=given, samples=samples, seed=seed, progress=progress
+        )
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
     if html is not None:
         write_text(html, report.html())
-    if output is not None:
-        write_text(output, json.dumps(report.json(), indent=1) + "\n")
+    write_json(output, report.json())
     console = people(output)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    say(console, *lines(report.targets, report.models, width=width, left_open=left_open))
+    say(console, *lines(report, width=width, left_open=left_open))
     least = GRADES.index(fail_on)
     if any(found.grade is None or GRADES.index(found.grade) >= least for found in report.findings):
         raise typer.Exit(1)
-
-
-def _given(model: Path, inputs: list[str] | None) -> list[dict[str, Array]] | None:
-    from halfulp.models import load
-
-    return samples_of(load(model, keep_unknown=True), inputs) if inputs else None
-
-
-def _audited(
-    model: Path, targets: list[str] | None, inputs: list[dict[str, Array]] | None, samples: int, seed: int
-) -> AuditReport:
-    from halfulp.auditing.api import audit as audit_model
-
-    with working() as progress:
-        return audit_model(model, targets, inputs=inputs, samples=samples, seed=seed, progress=progress)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from halfulp.cli.inputs import dim_option, fed, input_option, sizes
-from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_text
+from halfulp.cli.inputs import File, Names, dim_option, fed, file_option, input_option, sizes
+from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module
 from halfulp.operators import thread_count
@@ -30,8 +29,8 @@ _DEVICE_SIZE = 1 << 26  # elements: far more than a device's caches hold
 
 def bench(
     model: Annotated[
-        Path | None,
-        typer.Argument(
+        File,
+        Argument(
             metavar="[MODEL]",
             help="A network, an ONNX or OpenVINO (.xml) file: measured in the runtimes that are installed,"
             " with their own Pow and PRelu and with halfulp's. Without it, arrays are.",
@@ -39,30 +38,21 @@ def bench(
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="For every library; all that this process may use if not given."),
+        Option(min=1, max=256, help="For every library; all that this process may use if not given."),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0, max=600, help="How long to measure each row, or a network in all, beside preparing it."
         ),
     ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        input_option("An input of the network, as for run; else made up."),
-    ] = None,
-    dims: Annotated[
-        list[str] | None,
-        dim_option("The size of a symbolic dim in made-up inputs."),
-    ] = None,
+    inputs: Annotated[Names, input_option("An input of the network, as for run; else made up.")] = None,
+    dims: Annotated[Names, dim_option("The size of a symbolic dim in made-up inputs.")] = None,
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
+        str, Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
     ] = "cpu",
-    seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
-    json: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the measurements of a network. - is standard output."),
-    ] = None,
+    seed: Annotated[int, Option(min=0, help="For the inputs that are made up.")] = 0,
+    json: Annotated[File, file_option("Write the measurements of a network. - is standard output.")] = None,
 ) -> None:
     """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
 
@@ -216,11 +206,9 @@ def _network(
         network, told = _runnable(copy, threads, inputs, dim_sizes, seed, progress)
         rows = compare(network, runtimes, seconds, progress)
         nodes = len(list(nodes_of(network.model.graph)))
-    if output is not None:
-        text = dumps({"model": str(path), "threads": threads, "runtimes": document(rows)}, indent=1)
-        write_text(output, text + "\n")
-        if is_stdout(output):
-            return
+    write_json(output, {"model": str(path), "threads": threads, "runtimes": document(rows)})
+    if is_stdout(output):
+        return
     to = console()
     say(to, *([told] if told else []))
     to.print(report(rows, nodes))

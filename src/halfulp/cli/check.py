@@ -1,4 +1,4 @@
-"""``halfulp check``: compare runtimes with the exact result of every operator version, type and corner."""
+"""``halfulp check`` and ``halfulp accuracy``: compare runtimes with exact results, of all cases or of many powers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
+from halfulp.cli.inputs import File, Names, file_option
 from halfulp.cli.output import (
     check_writable,
     console,
@@ -20,6 +22,7 @@ from halfulp.cli.output import (
     print_rows,
     say,
     working,
+    write_json,
     write_text,
 )
 from halfulp.errors import HalfulpError, did_you_mean
@@ -31,10 +34,9 @@ if TYPE_CHECKING:
     from halfulp.conformance.document import Document, Selection
     from halfulp.conformance.targets import TargetSpec
 
-Names = list[str] | None
 Targets = Annotated[
     Names,
-    typer.Argument(
+    Argument(
         metavar="TARGET",
         help="onnxruntime, onnxruntime:cuda (a provider), openvino (from ONNX), openvino-native, torch, jax, cupy,"
         " numpy, onnx-reference, onnx-converter, halfulp, and more (check --list); a module with the interface of"
@@ -45,7 +47,7 @@ Targets = Annotated[
 ]
 Commands = Annotated[
     Names,
-    typer.Option(
+    Option(
         metavar="'[NAME=]PROGRAM ...'",
         help="Any other runtime: a program that reads elements on its standard input and writes results; or with"
         " {model}, {inputs} and {outputs} in it, for an ONNX model, an .npz file to read and one to write; repeat"
@@ -54,7 +56,7 @@ Commands = Annotated[
 ]
 Libraries = Annotated[
     Names,
-    typer.Option(
+    Option(
         metavar="[NAME=]FILE:FUNCTION",
         help="A function of a C library, double f(double, double), or of floats if its name ends in f.",
     ),
@@ -66,94 +68,77 @@ def check(
     command: Commands = None,
     library: Libraries = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the targets, installed or not, and how to install them.")
+        bool, Option("--list", help="List the targets, installed or not, and how to install them.")
     ] = False,
     device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Where the targets compute: cpu, or cuda (torch, jax, cupy)."),
+        str | None, Option(metavar="NAME", help="Where the targets compute: cpu, or cuda (torch, jax, cupy).")
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="All cases, or as many as a target computes in a minute.")
+        bool, Option("--full/--quick", help="All cases, or as many as a target computes in a minute.")
     ] = False,
-    operator: Annotated[
-        Names, typer.Option(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15.")
-    ] = None,
-    version: Annotated[Names, typer.Option(metavar="N", help="Only these versions of operators.")] = None,
+    operator: Annotated[Names, Option(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15.")] = None,
+    version: Annotated[Names, Option(metavar="N", help="Only these versions of operators.")] = None,
     types: Annotated[
         Names,
-        typer.Option(
-            metavar="T[,T]", help="Only where an input has this type, or the inputs have these two."
-        ),
+        Option(metavar="T[,T]", help="Only where an input has this type, or the inputs have these two."),
     ] = None,
     group: Annotated[
         Names,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Only these cases: values, special, edge, hard, broadcast, invalid, reproducibility.",
         ),
     ] = None,
     case: Annotated[
-        Names, typer.Option(metavar="ID", help="Only the cases with this id, in which * stands for any text.")
+        Names, Option(metavar="ID", help="Only the cases with this id, in which * stands for any text.")
     ] = None,
-    no_invalid: Annotated[bool, typer.Option("--no-invalid", help="No models that must be refused.")] = False,
+    no_invalid: Annotated[bool, Option("--no-invalid", help="No models that must be refused.")] = False,
     json: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write all findings: a document, or a list. - is standard output."),
+        File, file_option("Write all findings: a document, or a list. - is standard output.")
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Run the rest of a check that Ctrl-C ended, and complete --json FILE."),
+        bool, Option("--resume", help="Run the rest of a check that Ctrl-C ended, and complete --json FILE.")
     ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write one self-contained page. - is standard output."),
-    ] = None,
+    html: Annotated[File, file_option("Write one self-contained page. - is standard output.")] = None,
     export: Annotated[
-        Path | None,
-        typer.Option(
+        File,
+        Option(
             metavar="FOLDER", help="Write the cases with their exact results, for runtimes in any language."
         ),
     ] = None,
     format: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="onnx|npy|csv|c",
             help="The form of --export: ONNX backend tests, .npy files, a table of all elements by their bits, or"
             " the same as arrays of C.",
         ),
     ] = "onnx",
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a JUnit report, which CI systems show.")
-    ] = None,
+    junit: Annotated[File, file_option("Write a JUnit report, which CI systems show.")] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+        str | None, Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
     ] = None,
-    allow: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Findings that are known, which don't count.")
-    ] = None,
+    allow: Annotated[File, file_option("Findings that are known, which don't count.")] = None,
     time_limit: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", min=0.01, max=86400, help="For a case; a target that takes longer hangs."
-        ),
+        Option(metavar="SECONDS", min=0.01, max=86400, help="For a case; a target that takes longer hangs."),
     ] = 10.0,
     processes: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="N", min=1, max=256, help="Processes of a target at a time; one per processor by default."
         ),
     ] = None,
     fail_on: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="GRADE",
             help="Findings less grave than this don't count for the exit status: support, reproducibility, zero-signs,"
             " subnormals, exponents, nan, edges, ordinary.",
         ),
     ] = "support",
     ulp: Annotated[
-        float,
-        typer.Option(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong."),
+        float, Option(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong.")
     ] = 4.0,
 ) -> None:
     """Compare runtimes with the exact result of every operator version, type pair and corner.
@@ -185,8 +170,7 @@ def check(
     if device is not None:
         specs = [on_device(spec, device) for spec in specs]
     allowed = None if allow is None else load_allowed(allow)
-    for file in (json, html, junit):  # now, not after a long run
-        check_writable(file)
+    check_writable(json, html, junit)  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
@@ -327,3 +311,84 @@ def _page() -> ModuleType:
     except ImportError:
         raise HalfulpError("--html needs jinja2: pip install 'halfulp[check]'") from None
     return page
+
+
+def accuracy(
+    targets: Targets = None,
+    command: Commands = None,
+    library: Libraries = None,
+    types: Annotated[
+        str, Option(metavar="T,T", help="Floating types, of bases and exponents alike.")
+    ] = "float64,float32,float16,bfloat16",
+    count: Annotated[int, Option(metavar="N", min=64, max=1 << 24, help="Elements of a range.")] = 65536,
+    rounds: Annotated[
+        int, Option(metavar="N", min=0, max=100_000, help="Steps of the search for the worst error.")
+    ] = 12,
+    exhaustive: Annotated[
+        bool, Option("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
+    ] = False,
+    resume: Annotated[
+        bool, Option("--resume", help="Continue the measurement that Ctrl-C ended, from --json FILE.")
+    ] = False,
+    json: Annotated[File, file_option("Write a document for programs. - is standard output.")] = None,
+    html: Annotated[File, file_option("Write a page. - is standard output.")] = None,
+    csv: Annotated[File, file_option("Write the table with the worst pairs by their bits.")] = None,
+) -> None:
+    """Measure how exact runtimes' powers are: misrounded shares, worst errors, special values, stable bits.
+
+    Example: halfulp accuracy torch numpy libm --types float32
+    """
+    from halfulp.conformance import accuracy as measuring
+    from halfulp.conformance.examine import Examiner, Options, processors
+    from halfulp.types import element_type
+
+    specs = find_all(targets, command, library)
+    if not specs:
+        raise HalfulpError("no target is named; halfulp check --list lists them")
+    names = [element_type(name.strip()).name for name in types.split(",")]
+    measuring.check_oracle()
+    check_writable(json, html, csv)
+    earlier = {each["target"]["name"]: each for each in measuring.load(json, resume=resume)}
+    documents: list[dict[str, Any]] = []
+    without: list[str] = []
+    with working() as progress:
+        for spec in specs:
+            with Examiner(spec, Options(time_limit=600, threads=processors())) as examiner:
+                versions = examiner.versions
+                measured = measuring.measure(
+                    examiner,
+                    names,
+                    count=count,
+                    rounds=rounds,
+                    exhaustive=exhaustive,
+                    done=earlier.get(spec.name),
+                    tell=progress or (lambda line: None),
+                )
+            if measured:
+                documents.append(measuring.document(spec.name, versions, measured))
+            else:
+                without.append(spec.name)
+            if not all(found.is_complete for found in measured):
+                break
+    no_powers = HalfulpError(
+        f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
+        " halfulp check --json FILE has the max_ulp of a PRelu"
+    )
+    if not documents:
+        raise no_powers
+    write_json(json, documents)
+    if html is not None:
+        write_text(html, measuring.as_html(documents))
+    if csv is not None:
+        write_text(csv, measuring.as_csv(documents))
+    console = people(json, html, csv)
+    headers, *rows = measuring.table(documents)
+    print_rows(
+        console, headers, rows, [header for header in headers if "misrounded" in header] + ["worst ulp"]
+    )
+    say(console, *measuring.worst_pairs(documents))
+    if not all(found.is_complete for found in measured):
+        typer.echo(f"interrupted: --exhaustive --resume --json {json or 'FILE'} continues it", err=True)
+        raise typer.Exit(130)
+    if without:
+        raise no_powers

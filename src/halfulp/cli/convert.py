@@ -1,34 +1,38 @@
-"""``halfulp convert``: a model in another opset or format, and a list of the changes."""
+"""``halfulp convert`` and ``halfulp repair``: a model in another form, or made valid, and a list of the changes."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from typer import Argument, Option
 
-from halfulp.cli.inputs import dim_option, fed, input_option, sizes
-from halfulp.cli.output import FORCE, check_not_read, check_writable, working
+from halfulp.cli.inputs import File, Names, dim_option, fed_file, file_option, input_option, sizes
+from halfulp.cli.output import FORCE, check_not_read, check_writable, people, say, working, write_json
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.source import format_to_write
 
 if TYPE_CHECKING:
+    from halfulp.conversion.repair import Repair, Slopes
     from halfulp.conversion.spellings import How, HowPow
 
 
 def convert(
     model: Annotated[
-        Path, typer.Argument(metavar="IN", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
+        Path, Argument(metavar="IN", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
     ],
     output: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Where to write; the suffix says in which of these formats.")
+        Path, Argument(metavar="OUT", help="Where to write; the suffix says in which of these formats.")
     ],
     opset: Annotated[
-        int | None, typer.Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
+        int | None, Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each node, or"
             " basic: for a runtime with neither Pow nor PRelu.",
@@ -36,13 +40,15 @@ def convert(
     ] = None,
     prelu: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOW", help="expand each PRelu into operators that every runtime has, or fold such back."
+        Option(
+            metavar="HOW",
+            help="expand each PRelu into operators that every runtime has (relu: without comparisons), or fold such"
+            " back.",
         ),
     ] = None,
     pow: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="HOW",
             help="expand each Pow with a constant exponent into products, roots or a reciprocal; logarithms: and the"
             " others into Exp and Log, approximately; or fold the former back where every bit stays.",
@@ -50,36 +56,34 @@ def convert(
     ] = None,
     float32: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NODES",
             help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its square"
-            " to its division; pow; or names with commas between them.",
+            " to its division; pow; all; or names with commas between them.",
         ),
     ] = None,
     fuse: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="WHAT",
             help="norms: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as such.",
         ),
     ] = None,
     repair: Annotated[
-        bool,
-        typer.Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does."),
+        bool, Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does.")
     ] = False,
     verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Run both models on the same inputs and compare every bit."),
+        bool, Option("--verify", help="Run both models on the same inputs and compare every bit.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="For those inputs.")] = 0,
+    seed: Annotated[int, Option(min=0, help="For those inputs.")] = 0,
     dims: Annotated[
-        list[str] | None,
+        Names,
         dim_option(
             "The size of a symbolic dim in them, and in a .json file. Others are tried until IN runs."
         ),
     ] = None,
     inputs: Annotated[
-        list[str] | None,
+        Names,
         input_option(
             "Verify with this input, from a .npy, .npz or .pb file, and no made-up ones; repeat for more."
         ),
@@ -88,14 +92,13 @@ def convert(
 ) -> None:
     """Convert a model, and list the change to each node.
 
-    Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
-    same.
+    Exit status 1 says that the outputs of the two models differ by more than a change announces, or could not be
+    compared; OUT is written all the same.
 
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.conversion import convert as convert_model
-    from halfulp.models import load
 
     check_writable(output, binary=True)
     check_not_read(output, [model], force=force)
@@ -106,7 +109,7 @@ def convert(
             "--dim is for --verify, which is not given, and for a .json file, whose dims are numbers"
         )
     dim_sizes = sizes(dims, made_up=not inputs)
-    fed_inputs = fed(load(model), inputs) if inputs else None
+    given = fed_file(model, inputs)
     with working() as progress:
         conversion = convert_model(
             model,
@@ -121,7 +124,7 @@ def convert(
             verify=verify,
             seed=seed,
             dims=dim_sizes,
-            inputs=fed_inputs,
+            inputs=given,
             progress=progress,
         )
     for change in conversion.changes:
@@ -132,3 +135,108 @@ def convert(
         typer.echo(str(found))
         if not found.same:
             raise typer.Exit(1)
+
+
+def repair(
+    model: Annotated[Path, Argument(metavar="IN", help="An ONNX file.")],
+    output: Annotated[
+        File, Argument(metavar="[OUT]", help="Where to write. Without it the repairs are only shown.")
+    ] = None,
+    slopes: Annotated[
+        Names,
+        Option(
+            metavar="[NODE=]DIM",
+            help="The dim of X that a slope goes along where that is open: channel, last or a number;"
+            " repeat for single nodes.",
+        ),
+    ] = None,
+    json_output: Annotated[
+        File, file_option("Write all of it there, too. - is standard output.", "--json")
+    ] = None,
+    verify: Annotated[
+        bool,
+        Option(
+            "--verify",
+            help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
+        ),
+    ] = False,
+    seed: Annotated[int, Option(min=0, help="For made-up inputs of --verify.")] = 0,
+    dims: Annotated[Names, dim_option("The size of a symbolic dim in them.")] = None,
+    inputs: Annotated[
+        Names, input_option("Verify with this input and no made-up ones; repeat for more.")
+    ] = None,
+) -> None:
+    """Give each broken Pow and PRelu node the one meaning that its author can have had, and say which.
+
+    Exit status 0: the model is valid, repaired or untouched. 1: something is left, or the verification found a
+    difference; OUT is written all the same. 2: nothing could be written.
+    """
+    from halfulp.conversion.repair import repair as repair_model
+
+    check_writable(output, binary=True)
+    check_writable(json_output)
+    if (dims or inputs) and not verify:
+        raise HalfulpError("--dim and --input are for --verify, which is not given")
+    given = fed_file(model, inputs)
+    with working() as progress:
+        found = repair_model(
+            model,
+            output,
+            slopes=_slopes(slopes or []),
+            verify=verify,
+            seed=seed,
+            dims=sizes(dims, made_up=not inputs),
+            inputs=given,
+            progress=progress,
+        )
+    write_json(json_output, _document(model, output, found))
+    say(people(json_output), *(printable(line, most=None) for line in _lines(model, output, found)))
+    if not found.valid or (found.verification is not None and not found.verification.same):
+        raise typer.Exit(1)
+
+
+def _slopes(given: list[str]) -> Slopes | None:
+    """Return the choices of ``--slopes``: one for all nodes, or choices for single nodes by name."""
+    of_node: dict[str, str | int] = {}
+    for each in given:
+        name, equals, dim = each.rpartition("=")
+        where = int(dim) if dim.removeprefix("-").isdecimal() and len(dim) < 4 else dim
+        if where not in ("channel", "last") and not isinstance(where, int):
+            raise HalfulpError(
+                "--slopes must be DIM or NODE=DIM, DIM being channel, last or a number", got=each
+            )
+        if not equals and len(given) > 1:
+            raise HalfulpError(
+                "--slopes for all nodes stands alone; name the nodes: --slopes NODE=DIM", got=each
+            )
+        if not equals:
+            return where
+        of_node[name] = where
+    return of_node or None
+
+
+def _lines(model: Path, output: Path | None, found: Repair) -> list[str]:
+    if not found.changes:
+        said = "nothing to repair" if found.valid else "no node could be repaired"
+        last = said if output is None else f"{said}; written unchanged to {output}"
+    elif output is None:
+        last = f"{found.summary}; halfulp repair {shlex.quote(str(model))} OUT writes it"
+    else:
+        last = f"{found.summary}; written to {output}"
+    checked = "" if found.verification is None else str(found.verification)
+    return [*found.lines(), last, *checked.splitlines()]
+
+
+def _document(model: Path, output: Path | None, found: Repair) -> dict[str, Any]:
+    checked = found.verification
+    return {
+        "schema": "halfulp.repair/1",
+        "file": str(model),
+        "written": None if output is None else str(output),
+        "valid": found.valid,
+        "changes": [
+            {"node": change.node, "what": change.what, "differs": change.differs} for change in found.changes
+        ],
+        "left": [asdict(left) for left in found.left],
+        "verification": None if checked is None else {"same": checked.same, "text": str(checked)},
+    }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 from halfulp.errors import HalfulpError
 
@@ -19,9 +20,7 @@ _TRY = (
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write.")] = Path(
-        "halfulp-demo"
-    ),
+    folder: Annotated[Path, Argument(metavar="[FOLDER]", help="Where to write.")] = Path("halfulp-demo"),
 ) -> None:
     """Write four small networks, and name a command to try on each.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
+from typer import Option
 
 from halfulp.errors import HalfulpError
 from halfulp.models.files import open_npy, read_npz, viewed
@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from halfulp.models.graph import Array, Model, Value
 
 
+Names = list[str] | None
+File = Path | None
+
+
+def file_option(help: str, *names: str) -> Any:
+    """Return an option that names a file."""
+    return Option(*names, metavar="FILE", help=help)
+
+
 def input_option(help: str) -> Any:
     """Return the option ``--input``."""
-    return typer.Option("--input", "-i", metavar="NAME=FILE", help=help)
+    return Option("--input", "-i", metavar="NAME=FILE", help=help)
 
 
 def dim_option(help: str) -> Any:
     """Return the option ``--dim``."""
-    return typer.Option("--dim", metavar="NAME=N", help=help)
+    return Option("--dim", metavar="NAME=N", help=help)
 
 
 def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
@@ -60,6 +69,13 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
             values[entry] = viewed(array, _dtype(declared[entry]), argument)
     _check_all_fed(model, values)
     return values
+
+
+def fed_file(path: Path, arguments: Names) -> dict[str, Array] | None:
+    """Return the inputs of the model in a file as :func:`fed` does; None without ``--input``."""
+    from halfulp.models import load
+
+    return fed(load(path), arguments) if arguments else None
 
 
 def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Array]]:
@@ -114,7 +130,7 @@ def _dtype(declared: Value) -> np.dtype[Any] | None:
     return None if declared.type is None else dtype_named(declared.type)
 
 
-def sizes(arguments: list[str] | None, *, made_up: bool) -> dict[str, int]:
+def sizes(arguments: Names, *, made_up: bool) -> dict[str, int]:
     """Return the sizes that ``--dim`` gives, by dim.
 
     Args:

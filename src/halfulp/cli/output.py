@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
+from typer import Option
 
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
@@ -23,7 +25,7 @@ _PIPED_WIDTH = 160
 _UNBOUNDED = 100_000  # columns, to measure a table in
 
 
-FORCE = typer.Option("--force", help="Replace a file that is read.")
+FORCE = Option("--force", help="Replace a file that is read.")
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -31,30 +33,29 @@ def is_stdout(path: Path | None) -> bool:
     return path == _STDOUT
 
 
-def check_writable(path: Path | None, *, binary: bool = False) -> None:
-    """Refuse an output that cannot be written, before long work instead of after it.
+def check_writable(*paths: Path | None, binary: bool = False) -> None:
+    """Refuse outputs that cannot be written, before long work instead of after it.
 
     Args:
-        path: a file, ``-``, or None if nothing is written.
-        binary: whether the output is not text. Standard output takes text only.
+        paths: files, ``-``, or None if nothing is written.
+        binary: whether the outputs are not text. Standard output takes text only.
 
     Raises:
-        HalfulpError: it is a folder or a device, its folder is missing or not writable, or it is ``-`` and
+        HalfulpError: one is a folder or a device, its folder is missing or not writable, or it is ``-`` and
             binary.
     """
-    if is_stdout(path):
-        if binary:
+    for path in filter(None, paths):
+        folder = path.resolve().parent
+        if is_stdout(path) and binary:
             raise HalfulpError(f"{path}: only text is written to standard output; name a file")
-        return
-    if path is None:
-        return
-    if path.exists() and not path.is_file():
-        raise HalfulpError(f"{path}: can't be written: not a plain file")
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
-    if not os.access(folder, os.W_OK):
-        raise HalfulpError(f"{path}: can't be written: Permission denied")
+        if is_stdout(path):
+            continue
+        if path.exists() and not path.is_file():
+            raise HalfulpError(f"{path}: can't be written: not a plain file")
+        if not folder.is_dir():
+            raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
+        if not os.access(folder, os.W_OK):
+            raise HalfulpError(f"{path}: can't be written: Permission denied")
 
 
 def check_not_read(output: Path, sources: Iterable[Path], *, force: bool) -> None:
@@ -76,6 +77,12 @@ def write_text(path: Path, text: str) -> None:
         return
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path | None, value: object) -> None:
+    """Write a document as :func:`write_text` does, if an option named a file for it."""
+    if path is not None:
+        write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def console(*, stderr: bool = False) -> Console:

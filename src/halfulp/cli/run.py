@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
-from halfulp.cli.inputs import dim_option, fed, input_option, sizes
+from halfulp.cli.inputs import File, Names, dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, console, print_rows, say, working
 from halfulp.errors import printable
 from halfulp.models.files import write_npz
@@ -22,20 +21,12 @@ _MOST_ROWS = 60
 _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's range
 
 
-class Engine(StrEnum):
-    """The values of ``--engine``."""
-
-    auto = "auto"
-    onnxruntime = "onnxruntime"
-    halfulp = "halfulp"
-
-
 def run(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
+        Path, Argument(metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
     ],
     inputs: Annotated[
-        list[str] | None,
+        Names,
         input_option(
             "An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
             " FILE.npz alone feeds every input it has an entry for."
@@ -43,8 +34,8 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
+        File,
+        Option(
             "--output",
             "-o",
             metavar="OUT.npz",
@@ -52,29 +43,29 @@ def run(
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
+    seed: Annotated[int, Option(min=0, help="For the inputs that are made up.")] = 0,
     dims: Annotated[
-        list[str] | None,
+        Names,
         dim_option(
             "The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
             " Without it sizes are tried until the model runs."
         ),
     ] = None,
     output_folder: Annotated[
-        Path | None,
-        typer.Option(
+        File,
+        Option(
             "--output-folder",
             metavar="FOLDER",
             help="Where the writeFile commands of a .json file may write, instead of the file's own folder.",
         ),
     ] = None,
     engine: Annotated[
-        Engine,
-        typer.Option(
+        Literal["auto", "onnxruntime", "halfulp"],
+        Option(
             help="What runs an ONNX file: onnxruntime, with halfulp's Pow and PRelu in it; halfulp, node by node;"
             " auto is onnxruntime where halfulp lacks an operator of the model, and onnxruntime takes it."
         ),
-    ] = Engine.auto,
+    ] = "auto",
 ) -> None:
     """Evaluate a model and print which engine evaluated each node, and the ranges of the outputs.
 

@@ -6,6 +6,7 @@ import shutil
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from halfulp.errors import HalfulpError
 from halfulp.pages import WIDTH, page, text
@@ -18,13 +19,10 @@ _NARROWEST = 60
 def spec(
     id: Annotated[
         str | None,
-        typer.Argument(
-            metavar="OPERATOR", help="For example onnx.Pow-12. Without it, all versions are listed."
-        ),
+        Argument(metavar="OPERATOR", help="For example onnx.Pow-12. Without it, all versions are listed."),
     ] = None,
     diff: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="An older version: print the changes since it after the page."),
+        str | None, Option(metavar="ID", help="An older version: print the changes since it after the page.")
     ] = None,
 ) -> None:
     """Print the page of an operator version, or the list of them; with --diff also the changes since another version.

@@ -110,16 +110,11 @@ def measure(
     done: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[TypeAccuracy]:
-    """Measure a target's powers of each type that it offers, with exponents of that type.
+    """Measure a target's powers of each floating type that it offers, with exponents of that type.
 
-    Args:
-        examiner: the target.
-        types: floating types.
-        count: the elements of a range.
-        rounds: the steps of the search.
-        exhaustive: whether to try all pairs of 16-bit types, too. Ctrl-C then ends the measurement.
-        done: the document of an earlier measurement, to be continued.
-        tell: a callback that is called with a line before each part.
+    A range has ``count`` elements, and the search ``rounds`` steps. ``exhaustive`` tries all pairs of 16-bit types,
+    too, until Ctrl-C; ``done``, the document of an earlier measurement, is continued. ``tell`` gets a line before each
+    part.
     """
     known = {entry["type"]: entry for entry in (done or {"types": []})["types"]}
     measured: list[TypeAccuracy] = []
@@ -129,12 +124,8 @@ def measure(
         if not examiner.spec.takes_types(OPERATOR, (name, name)):
             continue
         tell(f"{examiner.spec.name}: {name}")
-        if name in known:
-            ranges = {label: Range(**found) for label, found in known[name]["ranges"].items()}
-            found = TypeAccuracy(**known[name] | {"ranges": ranges})
-        elif (taken := _of_type(examiner, name, count, rounds)) is not None:
-            found = taken
-        else:
+        found = _read(known[name]) if name in known else _of_type(examiner, name, count, rounds)
+        if found is None:
             continue
         if exhaustive and TYPES[name].bits == 16 and found.message is None:
             found.ranges[ALL_PAIRS] = _all_pairs(examiner, name, found.ranges.get(ALL_PAIRS, Range()), tell)
@@ -214,6 +205,7 @@ def _exact_error(x: Any, y: Any, got: Any, name: str) -> float:
         return float(abs(gmpy2.mpfr(float(got)) - power) / ulp)
 
 
+@np.errstate(invalid="ignore")  # signalling NaNs
 def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: int, rounds: int) -> Range:
     """Climb from the worst pairs: their neighbours, near and far, are tried, and the worst of all are kept."""
     total, facts = Range(), float_type(name)
@@ -332,11 +324,7 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
 
 
 def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
-    """Return the documents of a measurement to be continued; none unless ``resume``.
-
-    Raises:
-        HalfulpError: the file is missing, or has other content.
-    """
+    """Return the documents of a measurement to be continued; none unless ``resume``. Raises HalfulpError."""
     if not resume:
         return []
     if path is None or not path.is_file():
@@ -344,12 +332,16 @@ def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = json.loads(read_text(path, _LARGEST))
         for each in found:
-            [Range(**ranges) for entry in each["types"] for ranges in entry["ranges"].values()]
-            [TypeAccuracy(**entry) for entry in each["types"]]
+            [_read(entry) for entry in each["types"]]
             str(each["target"]["name"])
     except (ValueError, TypeError, LookupError, AttributeError):
         raise HalfulpError(f"{path}: not a document of {SCHEMA}") from None
     return found
+
+
+def _read(entry: dict[str, Any]) -> TypeAccuracy:
+    ranges = {label: Range(**found) for label, found in entry["ranges"].items()}
+    return TypeAccuracy(**entry | {"ranges": ranges})
 
 
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:

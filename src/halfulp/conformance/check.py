@@ -6,7 +6,6 @@ import io
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -35,7 +34,7 @@ from halfulp.conformance.document import (
 )
 from halfulp.conformance.examine import Options, locally, on_dask, processors
 from halfulp.conformance.judge import FAULTS
-from halfulp.conformance.process import LONGEST, TIME_LIMIT, Process
+from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.targets import TargetSpec, find
 from halfulp.errors import HalfulpError, Printed, check_integer, did_you_mean
 
@@ -206,16 +205,7 @@ def check_target(
             return CheckReport(resume)
         rows = [row for row in rows if row not in done]
     kept: list[Result] = []
-    state, started, allowed = Progress(0, len(rows), 0, 0), time.monotonic(), allowed or Allowed()
-
-    def tell(results: list[Result]) -> None:
-        nonlocal state
-        kept.extend(results)
-        found = sum(result.entry["verdict"] in FAULTS for result in results)
-        state = Progress(state.done + 1, state.total, state.cases + len(results), state.faults + found)
-        if progress is not None:
-            progress(state)
-
+    started, allowed = time.monotonic(), allowed or Allowed()
     stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
     grouped = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
     chosen = (list(narrowed(list(members), selection)) for row, members in grouped if row in rows)
@@ -224,16 +214,19 @@ def check_target(
     interrupted = False
     try:
         if dask is None:
-            _, versions = locally(spec, options, batches, processes or processors(), tell)
+            examined = locally(spec, options, batches, processes or processors())
         else:
-            _, versions = on_dask(spec, options, batches, dask, tell)
+            examined = on_dask(spec, options, batches, dask)
+        for number, (results, of_runtime) in enumerate(examined, 1):
+            kept += results
+            versions |= of_runtime
+            if progress is not None:
+                found = sum(result.entry["verdict"] in FAULTS for result in kept)
+                progress(Progress(number, len(rows), len(kept), found))
     except KeyboardInterrupt:
         if not kept:
             raise
         interrupted = True
-        with suppress(HalfulpError), Process(spec) as process:
-            process.start()
-            versions = process.versions
     if not kept:
         raise HalfulpError(
             f"nothing of this selection is for the target {spec.name}, or among the quick cases: try --full"
@@ -242,7 +235,7 @@ def check_target(
     target: TargetEntry = {"name": spec.name, "versions": dict(sorted(versions.items()))}
     if spec.code == "arrays.Symbol":
         target["library"] = spec.argument
-    found = document(target, run, kept, allowed)
+    made = document(target, run, kept, allowed)
     ids = [result.entry["id"] for result in kept]
     if resume is not None:
         if versions and resume["target"] != target:
@@ -251,9 +244,9 @@ def check_target(
                 expected=resume["target"]["versions"],
                 got=versions,
             )
-        found = joined(resume, found, allowed)
+        made = joined(resume, made, allowed)
         ids += [entry["id"] for entry in resume["cases"]]
-    return CheckReport(found, tuple(allowed.stale(spec.name, ids)), interrupted)
+    return CheckReport(made, tuple(allowed.stale(spec.name, ids)), interrupted)
 
 
 def selection(

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, cast
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast, final
 
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
 from halfulp.conformance.cases import cases, type_pairs
@@ -66,11 +66,8 @@ class Example(TypedDict):
     ulp: float | None
 
 
-class _Graded(TypedDict, total=False):
-    grade: str | None  # of a fault: one of GRADES; missing in older documents
-
-
-class CaseEntry(_Graded):
+@final  # so that a key tells it from others
+class CaseEntry(TypedDict):
     """A case with a verdict other than exact and rejected."""
 
     id: str
@@ -89,6 +86,7 @@ class CaseEntry(_Graded):
     message: str | None
     confirmed: str | None
     allowed: bool
+    grade: NotRequired[str | None]  # of a fault: one of GRADES; missing in older documents
 
 
 class RowEntry(TypedDict):
@@ -134,6 +132,7 @@ class Difference(TypedDict):
     again: Number
 
 
+@final  # so that a key tells it from others
 class ReproducibilityEntry(TypedDict):
     """Whether other surroundings change the bits of an operator version's results."""
 
@@ -145,28 +144,22 @@ class ReproducibilityEntry(TypedDict):
     allowed: bool
 
 
-class _Placed(TypedDict, total=False):
-    library: str
-
-
-class TargetEntry(_Placed):
+class TargetEntry(TypedDict):
     """The runtime that was checked; ``library`` is the FILE:FUNCTION of ``--library``, and otherwise missing."""
 
     name: str
     versions: dict[str, str]
+    library: NotRequired[str]
 
 
-class _Narrowed(TypedDict, total=False):
-    groups: list[str]
-    cases: list[str]
-
-
-class Selection(_Narrowed):
+class Selection(TypedDict):
     """The selection that the run was narrowed to; an empty or missing list is everything."""
 
     operators: list[str]
     versions: list[str]
     types: list[str]
+    groups: NotRequired[list[str]]
+    cases: NotRequired[list[str]]
 
 
 class Run(TypedDict):
@@ -212,25 +205,48 @@ class Document(TypedDict):
     cases: list[CaseEntry]
 
 
+class Fault(NamedTuple):
+    """A finding that is the runtime's fault: the entry of a case, or of bits that are not reproducible."""
+
+    entry: CaseEntry | ReproducibilityEntry
+    case: str  # the id of the case that shows it
+    finding: str  # one of FINDINGS
+    grade: str | None
+
+    def counts(self, least: str) -> bool:
+        """Tell whether it is not allowed, and as grave as a grade."""
+        return not self.entry["allowed"] and at_least(self.grade, least)
+
+
+def all_faults(document: Document) -> Iterator[Fault]:
+    """Yield the findings that are the runtime's fault, also the allowed ones."""
+    for case in document["cases"]:
+        if case["verdict"] in FAULTS:
+            yield Fault(case, case["id"], case["verdict"], case.get("grade"))
+    for entry in document["reproducibility"]:
+        if entry["verdict"] == "differs":
+            example = entry["example"]
+            yield Fault(entry, example["case"] if example else "", "differs", "reproducibility")
+
+
 def faults(document: Document, least: str = "support") -> int:
     """Return the number of findings that are the runtime's fault, not allowed, and as grave as a grade."""
-    return sum(at_least(grade, least) for grade in grades(document))
-
-
-def grades(document: Document) -> list[str | None]:
-    """Return the grade of each finding that is the runtime's fault, and not allowed."""
-    found = [
-        case.get("grade") for case in document["cases"] if case["verdict"] in FAULTS and not case["allowed"]
-    ]
-    differing = [e for e in document["reproducibility"] if e["verdict"] == "differs" and not e["allowed"]]
-    return found + ["reproducibility"] * len(differing)
+    return sum(fault.counts(least) for fault in all_faults(document))
 
 
 # --- known findings -------------------------------------------------------------------------------
 
 FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that are not reproducible
 _LARGEST_LIST = 1 << 24
-_Listed = tuple[int, str, str, str, str | None]
+
+
+class Listed(TypedDict):
+    """An entry of a JSON file of findings that are known."""
+
+    case: str
+    verdict: str
+    reason: str
+    target: NotRequired[str | None]
 
 
 @dataclass(frozen=True)
@@ -273,36 +289,24 @@ class Allowed:
         return [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries that have allowed no finding, though they cover cases of this run, or no case at all.
-
-        Args:
-            target: the target's name.
-            cases: the ids of the cases of this run. Nothing is known about others that an entry covers.
-        """
+        """Return the entries that allowed no finding, though they cover one of these cases that ran, or none at all."""
         unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
         return [e for e in unused if any(e.covers(target, id) for id in cases) or not _covers_any(e.pattern)]
 
 
 def _covers_any(pattern: str) -> bool:
     """Tell whether a pattern fits the id of any case. A name after all three slashes is not compared."""
-    keys = [
-        f"{id}/{','.join(pair)}/{group}/" for id in ids() for pair in type_pairs(find(id)) for group in GROUPS
-    ]
-    before, slash, name = pattern.rpartition("/")
-    # A name has no slash: the part of the pattern before it ends with the last slash, or with a * after that.
-    starred = [pattern[: len(before + slash) + place + 1] for place, sign in enumerate(name) if sign == "*"]
-    if any(fnmatchcase(key, start) for start in starred for key in keys):
-        return True
-    return any(fnmatchcase(key, before + slash) for key in keys) and (
-        before.count("/") == 2 or any(fnmatchcase(known, name) for known in _names())
-    )
+    rows = [f"{id}/{','.join(pair)}" for id in ids() for pair in type_pairs(find(id))]
+    *before, name = pattern.split("/")
+    ends = [f"{group}/{name}" for group in GROUPS] if len(before) == 3 else _ends()
+    return any(fnmatchcase(f"{row}/{end}", pattern) for row in rows for end in ends)
 
 
 @functools.cache
-def _names() -> frozenset[str]:
-    """Return the last parts of cases' ids. Generating them takes a second."""
+def _ends() -> list[str]:
+    """Return the groups and names in cases' ids. Generating them takes a second."""
     made = cases("full", ids(), types=["float32,float32"])
-    return frozenset(case.id.rpartition("/")[2] for case in made)
+    return list(dict.fromkeys(case.id.split("/", 2)[2] for case in made))
 
 
 def load_allowed(path: Path | str) -> Allowed:
@@ -319,19 +323,17 @@ def load_allowed(path: Path | str) -> Allowed:
     """
     path = Path(path)
     text = read_text(path, _LARGEST_LIST)
-    is_json = text.lstrip().startswith("[") and not text.lstrip().partition("\n")[0].rstrip().endswith("]")
-    listed = _from_json(text, path) if path.suffix == ".json" or is_json else _from_text(text, path)
-    entries = []
-    for line, pattern, verdicts, reason, target in listed:
-        found = frozenset(verdicts.split(","))
-        for unknown in sorted(found - {*FINDINGS}):
-            message = f"{path}, {line}: {unknown[:40]!r} is not a finding that can be allowed"
+    first = text.lstrip().partition("\n")[0].rstrip()
+    is_json = path.suffix == ".json" or (first.startswith("[") and not first.endswith("]"))
+    entries = list(_from_json(text, path) if is_json else _from_text(text, path))
+    for entry in entries:
+        for unknown in sorted(entry.verdicts - {*FINDINGS}):
+            message = f"{path}, {entry.line}: {unknown[:40]!r} is not a finding that can be allowed"
             raise HalfulpError(message, expected=", ".join(FINDINGS))
-        entries.append(Entry(pattern, found, reason, target, line))
     return Allowed(entries)
 
 
-def _from_text(text: str, path: Path) -> Iterator[_Listed]:
+def _from_text(text: str, path: Path) -> Iterator[Entry]:
     target = None
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
@@ -341,28 +343,18 @@ def _from_text(text: str, path: Path) -> Iterator[_Listed]:
             if len(words) < 3:
                 message = f"{path}, line {number}: an entry is CASES VERDICTS REASON"
                 raise HalfulpError(message, got=line[:100])
-            pattern, verdicts, reason = words
-            yield number, pattern, verdicts, reason, target
+            yield Entry(words[0], frozenset(words[1].split(",")), words[2], target, number)
 
 
-def _from_json(text: str, path: Path) -> Iterator[_Listed]:
-    try:
-        listed: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
-    if not isinstance(listed, list):
-        raise HalfulpError(f"{path}: expected a list of allowed findings", got=type(listed).__name__)
-    for number, item in enumerate(listed, 1):
-        if not isinstance(item, dict) or not item.keys() <= {"case", "verdict", "reason", "target"}:
-            message = f"{path}, entry {number}: expected an object with case, verdict, reason and target"
-            raise HalfulpError(message, got=str(item)[:100])
-        values = [item.get(key) for key in ("case", "verdict", "reason")]
-        target = item.get("target")
-        if not all(isinstance(v, str) and v for v in values) or not isinstance(target, str | None):
-            message = f"{path}, entry {number}: case, verdict and reason must be texts"
-            raise HalfulpError(message, got=str(item)[:100])
-        pattern, verdicts, reason = map(str, values)
-        yield number, pattern, verdicts, reason, target
+def _from_json(text: str, path: Path) -> Iterator[Entry]:
+    listed: list[Listed] = _parsed(text, str(path))
+    for problem in _problems(listed, list[Listed], "entries"):
+        raise HalfulpError(f"{path}: {problem}")
+    for number, each in enumerate(listed, 1):
+        if not (each["case"] and each["reason"]):
+            raise HalfulpError(f"{path}: entries[{number - 1}].case and .reason must not be empty")
+        verdicts = frozenset(each["verdict"].split(","))
+        yield Entry(each["case"], verdicts, each["reason"], each.get("target"), number)
 
 
 # --- from results to a document ------------------------------------------------------------------
@@ -390,13 +382,7 @@ def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> CaseE
     found = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
     found |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
     found["attributes"] = dict(sorted(case.attributes.items()))
-    return cast(
-        CaseEntry,
-        {
-            name: _plain(found[name])
-            for name in sorted(_fields(CaseEntry), key=_Graded.__annotations__.keys().__contains__)
-        },
-    )
+    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
@@ -581,37 +567,33 @@ def _line(value: Any) -> str:
 
 
 def load(path: Path | str) -> list[Document]:
-    """Read a file that ``halfulp check --json`` wrote.
-
-    Raises:
-        HalfulpError: it is unreadable or not such a document; the error names the place.
-    """
+    """Read a file that ``halfulp check --json`` wrote; raises HalfulpError, which names the place, if it is broken."""
     return loads(read_text(Path(path), _LARGEST), str(path))
 
 
 def loads(text: str, file: str = "<text>") -> list[Document]:
     """Return the documents in a text; raises HalfulpError as :func:`load` does."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HalfulpError(f"{file}: not JSON: {str(error)[:100]}") from None
+    found = _parsed(text, file)
     documents = found if isinstance(found, list) else [found]
     for document in documents:
         schema = document.get("schema") if isinstance(document, dict) else document
         if schema != SCHEMA:
             wanted = f'"schema": "{SCHEMA}"'
             raise HalfulpError(f"{file}: not a document of {SCHEMA}", expected=wanted, got=repr(schema)[:80])
-        problem = next(_problems(document, Document, ""), None) or next(
-            (
-                f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
-                for number, row in enumerate(document["rows"])
-                if tuple(row["histogram"]) != HISTOGRAM
-            ),
-            None,
-        )
-        if problem is not None:
+        for problem in _problems(document, Document, ""):
             raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
+        for number, row in enumerate(document["rows"]):
+            if tuple(row["histogram"]) != HISTOGRAM:
+                problem = f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
+                raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
     return cast(list[Document], documents)
+
+
+def _parsed(text: str, file: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HalfulpError(f"{file}: not JSON: {str(error)[:100]}") from None
 
 
 def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
@@ -619,13 +601,16 @@ def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if typing.is_typeddict(kind):
         fields = _fields(kind)
+        required = {name for name, field in fields.items() if typing.get_origin(field) is not NotRequired}
         if not isinstance(value, dict):
             yield f"{where or 'it'} must be an object"
-        elif strange := sorted((value.keys() - fields.keys()) | (kind.__required_keys__ - value.keys())):
+        elif strange := sorted((value.keys() - fields.keys()) | (required - value.keys())):
             yield f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
         else:
             for name in value:
                 yield from _problems(value[name], fields[name], f"{where}.{name}".lstrip("."))
+    elif origin is NotRequired:
+        yield from _problems(value, arguments[0], where)
     elif origin is types.UnionType:
         found = [next(_problems(value, argument, where), None) for argument in arguments]
         if None not in found:
@@ -643,7 +628,7 @@ def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
     """Return the fields of a TypedDict. Evaluating them takes longer than checking an object does."""
-    return typing.get_type_hints(kind)
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -21,10 +21,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle
+from halfulp.conformance.case import Case, broadcast, expected, oracle
 from halfulp.conformance.document import Cell, Repetition, Result, case_entry
 from halfulp.conformance.floats import codes, is_nan
-from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, operands_of, shown, verdicts
+from halfulp.conformance.judge import (
+    Judgement,
+    Outcome,
+    decimal,
+    judge,
+    operands_of,
+    place_of,
+    shown,
+    verdicts,
+)
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
@@ -55,16 +64,13 @@ class _Answer(NamedTuple):
 
 
 @dataclass
-class Examiner:
+class Examiner(AbstractContextManager["Examiner"]):
     """Runs and judges cases of one target, in processes that live until it is closed."""
 
     spec: TargetSpec
     options: Options
     _processes: dict[int, Process] = field(default_factory=dict)
     _is_closed: bool = False
-
-    def __enter__(self) -> Examiner:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -81,9 +87,6 @@ class Examiner:
 
         A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
         being run, and their message says so.
-
-        Raises:
-            HalfulpError: the target does not load, a case is not expressible as a model, or this was closed.
         """
         answers: dict[str, _Answer] = {}
         results: list[Result] = []
@@ -187,11 +190,9 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
     if not differs.any():
         return Repetition(case.aspect, True, None)
     flat = int(differs.argmax())
-    index = tuple(int(i) for i in np.unravel_index(flat, here.shape))
     example: Any = {
         "case": case.id,
-        "index": list(index),
-        "inputs": [shown(element) for element in operands_at(case, index)],
+        **place_of(case, flat, here.shape),
         "first": shown(first[flat]),
         "again": shown(again[flat]),
     }
@@ -224,10 +225,7 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
 # --- where batches are examined ------------------------------------------------------------------
 
 Batch = list[Case]
-Examined = tuple[list[Result], dict[str, str]]  # results, in no order, and the versions of the runtime
-Tell = Callable[
-    [list[Result]], None
-]  # a callback for each batch's results, which is never called concurrently
+Examined = tuple[list[Result], dict[str, str]]  # the results of a batch, and the versions of the runtime
 
 
 def processors() -> int:
@@ -238,13 +236,9 @@ def processors() -> int:
 
 
 def locally(
-    spec: TargetSpec, options: Options, batches: Iterable[Batch], processes: int, tell: Tell
-) -> Examined:
-    """Examine batches in ``processes`` processes of the target at a time.
-
-    Raises:
-        HalfulpError: the target does not load, or a case is at fault.
-    """
+    spec: TargetSpec, options: Options, batches: Iterable[Batch], processes: int
+) -> Iterator[Examined]:
+    """Examine batches in ``processes`` processes of the target at a time, and yield each when it is done."""
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
         examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
         versions = examiners[0].versions
@@ -258,7 +252,7 @@ def locally(
                 free.append(examiner)
 
         try:
-            return _examined(lambda batch: pool.submit(examine, batch), batches, processes + 1, tell)
+            yield from _examined(lambda batch: pool.submit(examine, batch), batches, processes + 1)
         except BaseException:
             # The running examinations wait for these processes.
             for examiner in examiners:
@@ -267,29 +261,17 @@ def locally(
             raise
 
 
-def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int, tell: Tell) -> Examined:
+def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int) -> Iterator[Examined]:
     """Submit batches, at most ``most`` at a time: all batches of a full run do not fit into memory."""
-    results: list[Result] = []
-    versions: dict[str, str] = {}
     waiting = iter(batches)
     running: set[Future[Examined]] = set()
     while running := running | {submit(batch) for batch in islice(waiting, most - len(running))}:
         done, running = wait(running, return_when=FIRST_COMPLETED)
-        for future in done:
-            found, versions = future.result()
-            results += found
-            tell(found)
-    return results, versions
+        yield from (future.result() for future in done)
 
 
-def on_dask(
-    spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str, tell: Tell
-) -> Examined:
-    """Examine batches on the workers of a Dask scheduler's cluster, which need halfulp and the target installed.
-
-    Raises:
-        HalfulpError: dask is not installed, the scheduler does not answer or has no workers, or as ``locally``.
-    """
+def on_dask(spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str) -> Iterator[Examined]:
+    """Examine batches on the workers of a Dask scheduler's cluster, which need halfulp and the target installed."""
     try:
         distributed = import_module("distributed")
     except ImportError:
@@ -308,7 +290,7 @@ def on_dask(
             raise HalfulpError(f"the Dask cluster at {address} has no workers")
         pool = client.get_executor(pure=False)
         try:
-            return _examined(partial(pool.submit, _on_worker, spec, options), batches, 2 * slots, tell)
+            yield from _examined(partial(pool.submit, _on_worker, spec, options), batches, 2 * slots)
         except HalfulpError:
             raise
         except Exception as error:  # for example because a worker was killed, or lacks halfulp

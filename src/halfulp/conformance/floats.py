@@ -48,8 +48,7 @@ def float_type(name: str) -> FloatType:
             return int(codes(np.array(value).astype(dtype)))
 
     with np.errstate(all="ignore"):
-        infinite = np.array(np.inf).astype(dtype).astype(np.float64)
-        zero, minus_zero = np.array([0.0, -0.0]).astype(dtype).astype(np.float64)
+        infinite, zero, minus_zero = np.array([np.inf, 0.0, -0.0]).astype(dtype).astype(np.float64)
     return FloatType(
         bits=info.bits,
         digits=info.nmant + 1,

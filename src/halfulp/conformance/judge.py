@@ -47,6 +47,25 @@ class Outcome(NamedTuple):
     message: str
 
 
+class Unspecified(NamedTuple):
+    """The parts of a case's output that its document leaves open."""
+
+    elements: Array  # for each element of the output whether it is open; of shape () where all are alike
+    zero_signs: Array  # for each element whether the sign of a zero is open
+    whole: bool  # whether everything is open, even whether there is an output
+    refusal: bool  # whether the case may be refused; an output is judged all the same
+    question: str  # with its place: "onnx.Pow-15.U4: An integer result ..."; empty if nothing is open
+
+    @property
+    def every_element(self) -> bool:
+        """Whether there are elements, and all of them are open."""
+        return self.whole or bool(self.elements.size and self.elements.all())
+
+
+_NOTHING = np.zeros((), bool)
+DETERMINED = Unspecified(_NOTHING, _NOTHING, False, False, "")
+
+
 @dataclass(frozen=True)
 class Judgement:
     """The comparison of one case's results with the right ones.
@@ -70,63 +89,57 @@ class Judgement:
 def judge(
     case: Case, expected: Array | HalfulpError, got: Array | str | Outcome, ulp_limit: float = 4
 ) -> Judgement:
-    """Judge a runtime's answer to a case.
+    """Judge a runtime's answer to a case: its output, a sentence on outputs that are not one array, or the outcome.
 
-    Args:
-        case: the case.
-        expected: the right result, of ``expected(case)``; in an invalid case the error, or anything.
-        got: the runtime's output, a sentence on outputs that are not one array, or the outcome without outputs.
-        ulp_limit: the greatest distance, in representable values, at which a floating result is still ``within``.
+    ``expected`` is the right result; in an invalid case the error, or anything. Up to a distance of ``ulp_limit``
+    representable values a floating result is ``within``.
     """
     open_ = unspecified(case)
-    is_whole = open_ is not None and open_.whole
-    question = "" if open_ is None else open_.question
     if isinstance(got, Outcome):
         message = got.message.strip().split("\n")[0]
         if got.kind in ("crashed", "hung"):
             return Judgement(got.kind, message=message, grade="ordinary")
         if case.clause is not None:
             return Judgement("rejected", message=message)
-        if open_ is not None and (open_.refusal or bool(open_.elements.all())):
+        if open_.refusal or open_.every_element:
             return Judgement("unspecified", unspecified=int(open_.elements.size), message=message)
         return Judgement("refused", message=message, grade="support")
     if case.clause is not None or not isinstance(expected, np.ndarray):
-        if is_whole:
-            return Judgement("unspecified", message=f"accepted; {question}")
+        if open_.whole:
+            return Judgement("unspecified", message=f"accepted; {open_.question}")
         return Judgement("accepted", message=f"{case.clause} must refuse it", grade="support")
     if isinstance(got, str):
         return Judgement("wrong", expected.size, expected.size, message=got, grade="ordinary")
-    if is_whole:
-        return Judgement("unspecified", unspecified=expected.size, message=question)
+    if open_.whole:
+        return Judgement("unspecified", unspecified=expected.size, message=open_.question)
     got = np.asarray(got)
     wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, got))
     if wanted != given:
         message = f"the output is {given}, not {wanted}"
         return Judgement("wrong", expected.size, expected.size, message=message, grade="ordinary")
+    if open_.every_element:
+        return Judgement("unspecified", unspecified=expected.size, message=open_.question)
     steps, special = distances(expected, got, open_)
-    judged = np.ones(expected.shape, bool) if open_ is None else ~open_.elements
-    left_open = int(expected.size - judged.sum())
-    if left_open and left_open == expected.size:
-        return Judgement("unspecified", unspecified=left_open, message=question)
+    judged = np.broadcast_to(~open_.elements, expected.shape)
     are_wrong = _are_wrong(expected, steps, special, ulp_limit)
     wrong = int(are_wrong.sum())
     max_ulp = int(steps.max(initial=0))
     different = special.any() or max_ulp > 0
-    grade, shown_steps, shown_special = None, steps, special
+    grade, example, shown_ones = None, None, np.ones(expected.shape, bool)
     if wrong:
         grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
         grade = worst(np.unique(grades[are_wrong]).tolist())
-        # The example is of the worst grade.
-        of_grade = are_wrong & (grades == grade)
-        shown_steps, shown_special = np.where(of_grade, steps, np.uint64(0)), special & of_grade
+        shown_ones = are_wrong & (grades == grade)  # the example is of the worst grade
+    if different:
+        example = _example(case, expected, got, steps * shown_ones, special & shown_ones)
     return Judgement(
         verdict="wrong" if wrong else "within" if different else "exact",
         elements=int(judged.sum()),
         wrong=wrong,
         max_ulp=max_ulp,
         histogram=_histogram(steps[judged], special[judged]),
-        example=_example(case, expected, got, shown_steps, shown_special) if different else None,
-        unspecified=left_open,
+        example=example,
+        unspecified=int(expected.size - judged.sum()),
         grade=grade,
     )
 
@@ -137,13 +150,12 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
     steps, special = distances(expected, got, open_)
     found = np.where(steps > 0, "within", np.full(expected.shape, "exact", "<U11"))
     found[_are_wrong(expected, steps, special, ulp_limit)] = "wrong"
-    if open_ is not None:
-        found[np.broadcast_to(open_.whole | open_.elements, found.shape)] = "unspecified"
+    found[np.broadcast_to(open_.whole | open_.elements, found.shape)] = "unspecified"
     return found
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
-def distances(expected: Array, got: Array, open_: UnspecifiedOutput | None = None) -> tuple[Array, Array]:
+def distances(expected: Array, got: Array, open_: Unspecified = DETERMINED) -> tuple[Array, Array]:
     """Return each element's distance in representable values, and which elements are special values gone wrong.
 
     Special values gone wrong are a NaN instead of a number, a number instead of a NaN, an infinity likewise, and a zero
@@ -157,12 +169,10 @@ def distances(expected: Array, got: Array, open_: UnspecifiedOutput | None = Non
         infinite = np.isinf(expected) != np.isinf(got)
         other_infinity = np.isinf(expected) & np.isinf(got) & (steps != 0)
         zeros = (expected == 0) & (got == 0)
-        signs = zeros & (steps != 0) & (True if open_ is None else ~open_.zero_signs)
+        signs = zeros & (steps != 0) & ~open_.zero_signs
         special = (nan_a != nan_b) | (~(nan_a | nan_b) & (infinite | other_infinity | signs))
         steps = np.where(special | nan_a | zeros, np.uint64(0), steps)
-    if open_ is not None:
-        steps, special = np.where(open_.elements, np.uint64(0), steps), special & ~open_.elements
-    return steps, special
+    return np.where(open_.elements, np.uint64(0), steps), special & ~open_.elements
 
 
 def _are_wrong(expected: Array, steps: Array, special: Array, ulp_limit: float) -> Array:
@@ -179,14 +189,18 @@ def _histogram(steps: Array, special: Array) -> dict[str, int]:
 def _example(case: Case, expected: Array, got: Array, steps: Array, special: Array) -> dict[str, Any]:
     """Return the first element that is farthest off. A special value gone wrong is farther off than any number."""
     flat = int(special.argmax() if special.any() else steps.argmax())
-    index = tuple(int(i) for i in np.unravel_index(flat, expected.shape))
     return {
-        "index": list(index),
-        "inputs": [shown(element) for element in operands_at(case, index)],
-        "expected": shown(expected[index]),
-        "got": shown(got[index]),
-        "ulp": None if special[index] else int(steps[index]),
+        **place_of(case, flat, expected.shape),
+        "expected": shown(expected.flat[flat]),
+        "got": shown(got.flat[flat]),
+        "ulp": None if special.flat[flat] else int(steps.flat[flat]),
     }
+
+
+def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the index of an element of a case's output, and its operands, as a document has them."""
+    index = tuple(int(i) for i in np.unravel_index(flat, shape))
+    return {"index": list(index), "inputs": [shown(element) for element in operands_at(case, index)]}
 
 
 def shown(element: Any) -> dict[str, str]:
@@ -283,19 +297,9 @@ def operands_of(case: Case) -> tuple[Array, Array]:
     return x, rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
 
 
-class UnspecifiedOutput(NamedTuple):
-    """The parts of a case's output that its document leaves open."""
-
-    elements: Array  # for each element of the output whether it is open
-    zero_signs: Array  # for each element whether the sign of a zero is open
-    whole: bool  # whether everything is open, even whether there is an output
-    refusal: bool  # whether the case may be refused; an output is judged all the same
-    question: str  # with its place in the row: "onnx.Pow-15.U4: An integer result ..."
-
-
 @np.errstate(invalid="ignore")  # signalling NaNs
-def unspecified(case: Case) -> UnspecifiedOutput | None:
-    """Return the parts of a case's output that its document leaves open, or None where it determines everything."""
+def unspecified(case: Case) -> Unspecified:
+    """Return the parts of a case's output that its document leaves open."""
     operands = [TensorType(*operand) for operand in zip(case.types, case.shapes, strict=True)]
     node = Node(operands[0], operands[1] if len(operands) == 2 else None, case.attributes)
     asked = {
@@ -304,13 +308,12 @@ def unspecified(case: Case) -> UnspecifiedOutput | None:
     }
     for key, question in asked.items():
         if QUESTIONS[key].concerns(node, "all"):
-            nothing = np.zeros((), bool)
-            return UnspecifiedOutput(nothing, nothing, True, True, question)
+            return Unspecified(_NOTHING, _NOTHING, True, True, question)
     if case.clause is not None:
-        return None
+        return DETERMINED
     x, y = operands_of(case)
     elements, zero_signs = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
-    refusal, first = False, None
+    refusal, first = False, ""
     for key, question in asked.items():
         if QUESTIONS[key].concerns(node, "refusal"):
             refusal, first = True, first or question
@@ -318,8 +321,8 @@ def unspecified(case: Case) -> UnspecifiedOutput | None:
             if key in table:
                 found = table[key](case, x, y)
                 mask |= found
-                first = first or (question if np.any(found) else None)
-    return None if first is None else UnspecifiedOutput(elements, zero_signs, False, refusal, first)
+                first = first or (question if np.any(found) else "")
+    return Unspecified(elements, zero_signs, False, refusal, first)
 
 
 def _inexact(x: Array, y: Array) -> Array:

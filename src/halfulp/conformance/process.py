@@ -61,7 +61,7 @@ _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"
 
 
 @dataclass
-class Process:
+class Process(contextlib.AbstractContextManager["Process"]):
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
     It may use ``threads`` threads, ``time_limit`` seconds for a case, and may allocate ``memory`` bytes once
@@ -76,19 +76,11 @@ class Process:
     _running: _Running | None = field(default=None, init=False)
     _asked: int = field(default=0, init=False)
 
-    def __enter__(self) -> Process:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> _Running:
-        """Load the target, unless that has been done.
-
-        Raises:
-            HalfulpError: it does not load.
-            UnsupportedError: the system, such as Windows, lacks sockets, limits and groups of processes.
-        """
+        """Load the target, unless that has been done; raises HalfulpError if it does not load."""
         if self._running is not None:
             return self._running
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
@@ -114,13 +106,9 @@ class Process:
         return running
 
     def run(self, case: Case) -> list[Array | str] | Outcome:
-        """Run a case.
+        """Run a case; raises HalfulpError if the target does not load, or the case itself is at fault.
 
-        Returns:
-            The outputs (the type's name instead of one that isn't an array of numbers), or the outcome without outputs.
-
-        Raises:
-            HalfulpError: the target does not load, or the case itself is at fault.
+        Returns the outputs (a type's name instead of one that isn't an array of numbers), or the outcome without them.
         """
         channel, asked = self.start().channel, pickle.dumps(case)
         self._asked += 1
@@ -213,11 +201,9 @@ def send(
 def receive(
     channel: socket.socket, limit: float | None = None, most: int = 1 << 32
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the next message, of at most ``most`` bytes, which must arrive within ``limit`` seconds.
+    """Return the next message, of at most ``most`` bytes.
 
-    Raises:
-        TimeoutError: the message took longer.
-        OSError: the other side is gone, or its message is malformed.
+    Raises TimeoutError if it takes longer than ``limit`` seconds, another OSError if it is malformed or never comes.
     """
     deadline = None if limit is None else time.monotonic() + limit
     header, payload = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline))
@@ -337,12 +323,9 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return packed(target.run(prepared))
     except MemoryError:
         return {"kind": "crashed", "message": "out of memory"}, b""
-    except CrashedError as error:
-        return {"kind": "crashed", "message": first_line(error)}, b""
-    except NotOfferedError as error:
-        return {"kind": "not offered", "message": first_line(error)}, b""
     except Exception as error:
-        return {"kind": "refused", "message": first_line(error)}, b""
+        kinds = {CrashedError: "crashed", NotOfferedError: "not offered"}
+        return {"kind": kinds.get(type(error), "refused"), "message": first_line(error)}, b""
 
 
 def limit_memory(allowance: int) -> None:

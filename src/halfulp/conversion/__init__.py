@@ -7,26 +7,19 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from onnx import GraphProto, ModelProto
 
-from halfulp.conversion.between import dxdispatch as between_dxdispatch
-from halfulp.conversion.between import neutral
-from halfulp.conversion.between.write import OPSET, to_onnx, to_openvino
+from halfulp.conversion.between import Draft, neutral
+from halfulp.conversion.between.dxdispatch import ProgramReader, ProgramWriter
+from halfulp.conversion.between.write import OPSET, OnnxWriter, OpenVINOWriter
 from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import inline, opset_of, to_opset
-from halfulp.conversion.output import (
-    Refusal,
-    correct_scalars,
-    dropped_metadata,
-    refusal,
-    same_version,
-    save_onnx,
-)
+from halfulp.conversion.output import correct_scalars, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
@@ -123,12 +116,13 @@ def convert(
         opset: for ONNX: the version of its own operators to convert to, older or newer.
         target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
             it accepts each Pow and PRelu; ``basic``: so that it has neither.
-        prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has, or ``fold`` such back.
+        prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has (``relu``: into sums of Relu,
+            without comparisons), or ``fold`` such back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
             such operators back into Pow, where every bit stays. ``logarithms`` expands likewise, and approximates each
             other Pow of floats by Exp and Log.
         float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
-            around them: ``norms`` (each from its square to its division), ``pow``, or names of nodes with
+            around them: ``norms`` (each from its square to its division), ``pow``, ``all``, or names of nodes with
             commas between them. Verified, the outputs before and after are compared with those of the network
             in float32 throughout.
         fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
@@ -171,9 +165,18 @@ def convert(
         raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
+    steps = {
+        "opset": opset,
+        "target": target,
+        "prelu": prelu,
+        "pow": pow,
+        "fuse": fuse,
+        "float32": float32,
+    }
+    asked = {name: value for name, value in steps.items() if value is not None}
     work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_to_write(output))
-    if wanted != "onnx" and any(each is not None for each in (opset, target, prelu, pow, float32, fuse)):
+    if wanted != "onnx" and asked:
         raise HalfulpError(
             "opset, target, prelu, pow, float32 and fuse are for what becomes an ONNX model", got=wanted
         )
@@ -181,26 +184,13 @@ def convert(
         work.fix(dims or {})
     work.become(wanted)
     if isinstance(work.model, ModelProto):
-        work.edit(work.model, opset, target, prelu, pow, float32, fuse)
+        work.edit(work.model, asked)
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
     if not verify:
         return conversion
-    feed = Feed(seed, dims, inputs, progress)
-    if isinstance(work.model, Network):
-        return replace(conversion, verification=compare_network(work.before, work.model, feed))
-    after = (
-        Subject.of(work.model, work.file, work.folder)
-        if isinstance(work.model, ModelProto)
-        else Subject(work.model)
-    )
-    if float32 is not None or (fuse is not None and work.is_half):
-        return replace(conversion, verification=compare_with_float32(work.before, after, feed))
-    found = compare(work.before, after, feed, work.renamed)
-    if isinstance(work.model, Model):
-        found = also_in_openvino(found, work.before, work.model, feed)
-    return replace(conversion, verification=found)
+    return replace(conversion, verification=work.compared(Feed(seed, dims, inputs, progress), asked))
 
 
 class _Work:
@@ -212,18 +202,17 @@ class _Work:
         self.folder: Path | None = None
         self.before: Subject
         self.model: ModelProto | Model | Program | Network
-        self._source: ModelProto | None = None
         self._walk: Walk | None = None  # through the source model, which takes a while to prepare
         self.format = format_of(source)
         if self.format == "onnx":
             sorted_: list[str] = []
-            self._source, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
+            proto, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
             self.changes += [Change(self.file, line) for line in sorted_]
             if repair:
-                self._source, changes, _ = repaired(self._source, self.file, self.folder)
+                proto, changes, _ = repaired(proto, self.file, self.folder)
                 self.changes += changes
-            self.before = Subject.of(self._source, self.file, self.folder)
-            self.model = deepcopy(self._source)
+            self.before = Subject.of(proto, self.file, self.folder)
+            self.model = deepcopy(proto)
             if has_ours(self.before):
                 self._walk = check_clauses(Walk(self.model, self.file, self.folder))
                 self.changes += self._walk.told()
@@ -233,11 +222,6 @@ class _Work:
             self.model = loaded = load(source)
             self.before = Subject(loaded)
             self.file = loaded.file
-
-    @property
-    def is_half(self) -> bool:
-        """Whether the source has tensors of float16 or bfloat16."""
-        return self._source is not None and has_halves(self._source)
 
     def fix(self, dims: Mapping[str, int]) -> None:
         """Set the open dims of an ONNX model to sizes, given by symbol or by INPUT[AXIS]."""
@@ -259,27 +243,26 @@ class _Work:
             return
         said: list[Change] = []
         between = self._neutral(said)
-        self.changes += dropped_metadata(
-            self.before.model if self._source is None else self._source, self.file
-        )
+        before = self.before
+        self.changes += dropped_metadata(before.model if before.proto is None else before.proto, self.file)
         match wanted:
             case "onnx":
-                self.model = to_onnx(between, said)
+                self.model = OnnxWriter(between).model()
             case "openvino":
-                self.model = to_openvino(between, said)
+                self.model = OpenVINOWriter(between).model()
             case "directml":
-                self.model = between_dxdispatch.write(between, said)
+                self.model = ProgramWriter(between).program()
         self.changes += said
         self.folder = None
 
-    def _neutral(self, said: list[Change]) -> Model:
-        if isinstance(self.model, Program):
-            model, self.renamed = between_dxdispatch.read(self.model, said)
-            return model
-        if isinstance(self.model, Model):
-            return neutral(self.model, said)
-        assert isinstance(self.model, ModelProto)
+    def _neutral(self, said: list[Change]) -> Draft:
         proto = self.model
+        if isinstance(proto, Program):
+            draft, self.renamed = ProgramReader(proto, said).read()
+            return draft
+        if isinstance(proto, Model):
+            return neutral(proto, said)
+        assert isinstance(proto, ModelProto)
         self.changes += inline(proto, self.file, self.folder)
         named = enumerate(proto.graph.node)
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
@@ -287,50 +270,49 @@ class _Work:
             self.changes += to_opset(Walk(proto, self.file, self.folder), OPSET)
         return neutral(build(proto, self.file, self.folder), said, labels)
 
-    def edit(
-        self,
-        model: ModelProto,
-        opset: int | None,
-        target: str | None,
-        prelu: How | None,
-        pow: HowPow | None,
-        float32: str | None,
-        fuse: str | None,
-    ) -> None:
-        """Convert an ONNX model to an opset and a target, and check the result."""
-        if opset is not None:
-            self.changes += to_opset(self._next_walk(model), opset)
-        if target is not None:
-            self.changes += for_target(self._next_walk(model), target)
-        if prelu is not None:
-            self.changes += spelled(self._next_walk(model), "PRelu", prelu)
-        if pow is not None:
-            self.changes += spelled(self._next_walk(model), "Pow", pow)
-        if fuse is not None:
-            self.changes += fuse_norms(self._next_walk(model))
-        if float32 is not None:
-            self.changes += in_float32(self._next_walk(model), float32)
-        found = refusal(model)
-        if found is not None and (self._source is None or refusal(self._source) is None):
-            self.changes += correct_scalars(model, self.file)
-            found = refusal(model)
-            if found is not None:
-                self._refuse(found, opset)
-        elif found is not None:
+    def edit(self, model: ModelProto, asked: Mapping[str, Any]) -> None:
+        """Take an ONNX model through the steps that are asked for, and check the result."""
+        steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
+            "opset": to_opset,
+            "target": for_target,
+            "prelu": lambda walk, how: spelled(walk, "PRelu", how),
+            "pow": lambda walk, how: spelled(walk, "Pow", how),
+            "fuse": lambda walk, _: fuse_norms(walk),
+            "float32": in_float32,
+        }
+        for name, value in asked.items():
+            walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
+            self.changes += steps[name](walk, value)
+        source, found = self.before.proto, refusal(model)
+        if found is None:
+            return
+        if source is not None and refusal(source) is not None:
             # A checker error that the source model has, too, is only reported.
             said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
-
-    def _next_walk(self, model: ModelProto) -> Walk:
-        """Return the walk that has checked the clauses for the first change, and a new one for each later change."""
-        walk, self._walk = self._walk, None
-        return walk or Walk(model, self.file, self.folder)
-
-    def _refuse(self, found: Refusal, opset: int | None) -> NoReturn:
+            return
+        self.changes += correct_scalars(model, self.file)
+        found = refusal(model)
+        if found is None:
+            return
         shown = {}
-        if self._source is not None and opset is not None:
-            same = same_version(found.op_type, opset_of(self._source, self.file))
-            if same is not None and not same[0] <= opset <= same[1]:
+        if source is not None and "opset" in asked:
+            same = same_version(found.op_type, opset_of(source, self.file))
+            if same is not None and not same[0] <= asked["opset"] <= same[1]:
                 shown["expected"] = f"--opset {same[0]} to {same[1]}, where {found.op_type} stays unchanged"
         said = f"converted, it would not pass the onnx package's checker: {found.reason}"
         raise ModelError(said, file=self.file, node=found.node, **shown)
+
+    def compared(self, feed: Feed, asked: Mapping[str, Any]) -> Verification:
+        """Run the model before and after the steps that are asked for."""
+        before, model = self.before, self.model
+        if isinstance(model, Network):
+            return compare_network(before, model, feed)
+        if isinstance(model, ModelProto):
+            after = Subject.of(model, self.file, self.folder)
+            is_fused = "fuse" in asked
+            if before.proto is not None and ("float32" in asked or (is_fused and has_halves(before.proto))):
+                return compare_with_float32(before, after, feed, is_fused=is_fused)
+            return compare(before, after, feed, self.renamed, self.changes)
+        found = compare(before, Subject(model), feed, self.renamed)
+        return also_in_openvino(found, before, model, feed) if isinstance(model, Model) else found

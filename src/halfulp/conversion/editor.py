@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, count_of
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
@@ -38,12 +38,14 @@ class Change:
         what: the change, in one line.
         differs: how the result can still differ from the exact one; None where it can't.
         is_notice: whether nothing was changed, and this is information only.
+        output: the first output of the node; empty where the change is not one to a node of an ONNX model.
     """
 
     node: str
     what: str
     differs: str | None = None
     is_notice: bool = False
+    output: str = ""
 
     def __str__(self) -> str:
         return f"{self.node}: {self.what}" + (f" ({self.differs})" if self.differs else "")
@@ -51,8 +53,7 @@ class Change:
 
 def counted(changes: Sequence[Change], noun: str = "change") -> str:
     """Return how many of these are changes, in words."""
-    count = sum(not change.is_notice for change in changes)
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return count_of(sum(not change.is_notice for change in changes), noun)
 
 
 class NoExactForm(UnsupportedError):
@@ -137,7 +138,8 @@ class Editor:
     def note(self, what: str, differs: str | None = None, *, is_notice: bool = False) -> None:
         """Record a change, or a notice about a node that stays."""
         if self._label is not None:
-            self.changes.append(Change(self._label(), what, differs, is_notice))
+            output = next(iter(self._replaced.output), "")
+            self.changes.append(Change(self._label(), what, differs, is_notice, output))
 
     def keep(self, node: NodeProto) -> None:
         """Add a node unchanged."""

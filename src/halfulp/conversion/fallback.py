@@ -23,9 +23,9 @@ from halfulp.conversion.editor import Editor, NoExactForm, inherit, remade
 from halfulp.errors import printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.infer import ValueInfo, inferred
 from halfulp.models.onnx.inline import inlined, rename
-from halfulp.models.onnx.tensors import declaration, declared, enum_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
 from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
@@ -255,8 +255,28 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     differs = None if node.op_type in _MOVERS else "a kernel that a runtime has for it may round otherwise"
     edit.note(f"becomes the function body of {node.op_type}, which came with opset {opset}", differs)
     edit.start(node, None)  # changes to the body's own nodes are not reported
-    _splice(inlined(alone, node.op_type).graph, node, opset, edit, move)
+    body = inlined(alone, node.op_type).graph
+    _fold(body, opset)
+    _splice(body, node, opset, edit, move)
     return True
+
+
+def _fold(graph: GraphProto, opset: int) -> None:
+    """Store what constants and known shapes give, and drop the nodes that made it: small runtimes lack some of them."""
+    if any(map(subgraphs, graph.node)):
+        return
+    types = {info.name: declared(info, "") for info in graph.input} | _types_of(graph, opset)
+    known = ValueInfo(types, TensorReader("", None))
+    known.add_constants(graph)
+    read = {info.name for info in graph.output}
+    for node in reversed([*graph.node]):
+        held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
+        if held is not None:
+            node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=held))
+        if read.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            read.update(node.input)
 
 
 def _splice(
@@ -331,7 +351,7 @@ def _converted(op_type: str, model: bytes, to: int) -> bytes:
     """Return the model in another opset; cached, because setting up the converter takes longer than the conversion."""
     try:
         return bytes(_CONVERTER.convert_version(model, to))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, _CONVERTER.ConvertError, onnx.shape_inference.InferenceError) as error:
         text = " ".join(str(error).split())
         if "No Adapter" in text or "No Previous Version" in text:
             raise NoExactForm(f"the onnx package does not convert {op_type} to opset {to}") from None

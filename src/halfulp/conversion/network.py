@@ -24,22 +24,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import inline
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Feed, Subject, Verification, distance, nothing_told, runs
+from halfulp.conversion.verify import Feed, Subject, Verification, apart, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, Model, Value, listed
-from halfulp.models.onnx.infer import infer_types
+from halfulp.models.graph import Array, Model, listed
+from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
 from halfulp.models.openvino import write
-from halfulp.models.run.report import show, vacuous
+from halfulp.models.run.report import vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
 
@@ -73,18 +73,6 @@ class Network:
                 shutil.copyfile(made.with_suffix(suffix), target)
 
 
-@dataclass(frozen=True)
-class _Node:
-    """A Pow or PRelu of the ONNX model, with the known types and shapes of its operands."""
-
-    label: str
-    type: str
-    inputs: tuple[str, str]
-    output: str
-    values: tuple[Value, Value]
-    constants: tuple[Array | None, Array | None]
-
-
 def openvino() -> Any:
     """Return the package; raises UnsupportedError where it is not installed."""
     try:
@@ -111,17 +99,31 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     openvino()
     changes = inline(proto, file, folder)
     changes += for_target(Walk(proto, file, folder), "openvino")
+    walk = Walk(proto, file, folder)
+    for owner, opset in walk.owners:
+        walk.rewrite(owner, opset, is_ours, _with_constants, f"opset {opset}")
     _declare(proto, file)
-    nodes = _ours(proto, file, folder)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
-    for node in nodes:
-        why = _difference(node, by_name.get(node.output))
-        if why:
-            raise UnsupportedError(
-                f"{file}, node {node.label}: OpenVINO's reader does not keep its meaning: {why}"
-            )
+    walk = Walk(proto, file, folder)
+    for path, graph, known in (each for owner, _ in walk.owners for each in walk.known(owner)):
+        for node in filter(is_ours, graph.node):
+            why = _difference(node, known, by_name.get(node.output[0]))
+            if why:
+                raise UnsupportedError(
+                    f"{file}, node {walk.label(path, node)}: OpenVINO's reader does not keep its meaning: {why}"
+                )
     return network, changes
+
+
+def _with_constants(node: NodeProto, edit: Editor) -> None:
+    """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes."""
+    inputs = []
+    for name in node.input:
+        maker, array = edit.maker(name), edit.value_info.array(name)
+        is_computed = maker is not None and maker.op_type != "Constant"
+        inputs.append(edit.constant(array, "constant") if array is not None and is_computed else name)
+    edit.keep(node if inputs == node.input else remade(node, inputs))
 
 
 def _declare(proto: ModelProto, file: str) -> None:
@@ -153,20 +155,6 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
     return _read(proto, file, folder)
 
 
-def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
-    """Return the Pow and PRelu nodes, including those in subgraphs."""
-    walk = Walk(proto, file, folder)
-    found = []
-    for owner, _ in walk.owners:
-        for path, graph, known in walk.known(owner):
-            for node in filter(is_ours, graph.node):
-                x, y = node.input
-                values, constants = (known.value(x), known.value(y)), (known.array(x), known.array(y))
-                label = walk.label(path, node)
-                found.append(_Node(label, node.op_type, (x, y), node.output[0], values, constants))
-    return found
-
-
 def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
     from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
 
@@ -193,22 +181,21 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 def _outputs(model: Any) -> Iterator[Any]:
     """Yield the outputs of all nodes, those in bodies included."""
+    from halfulp.integrations.openvino.operators import bodies  # it imports OpenVINO
+
     for node in model.get_ordered_ops():
         if node.get_type_name() != "Result":
             yield from node.outputs()
-        if node.get_type_name() == "If":
-            for index in range(2):
-                yield from _outputs(node.get_function(index))
-        elif node.get_type_name() in ("Loop", "TensorIterator"):
-            yield from _outputs(node.get_function())
+        for body in bodies(node):
+            yield from _outputs(body)
 
 
-def _difference(node: _Node, output: Any) -> str:
-    """Return how a node of OpenVINO differs from the ONNX node; empty if it does not."""
+def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:
+    """Return how a node of OpenVINO differs from a Pow or PRelu of ONNX; empty if it does not."""
     if output is None:
-        return f"its output {node.output!r} is gone"
+        return f"its output {node.output[0]!r} is gone"
     found = output.get_node()
-    kind = _KINDS[node.type]
+    kind = _KINDS[node.op_type]
     version = found.get_type_info().version_id
     if found.get_type_name() != kind or version != "opset1":
         return f"it has become {found.get_type_name()}"
@@ -217,21 +204,18 @@ def _difference(node: _Node, output: Any) -> str:
         return f"its operands and its result are of different types: {listed(sorted(types))}"
     if kind == "Power" and str(found.get_attributes().get("auto_broadcast", "numpy")).lower() != "numpy":
         return "it broadcasts otherwise"
-    for source, name, value, constant in zip(
-        found.input_values(), node.inputs, node.values, node.constants, strict=True
-    ):
-        why = _other_operand(source, name, value, constant)
-        if why:
-            return why
-    return _other_slope(found, node) if kind == "PRelu" else ""
+    why = [_other_operand(*each, known) for each in zip(found.input_values(), node.input, strict=True)]
+    return next(filter(None, why), _other_slope(found) if kind == "PRelu" else "")
 
 
-def _other_operand(source: Any, name: str, value: Value, constant: Array | None) -> str:
-    from halfulp.integrations.openvino.operators import array_of  # it imports OpenVINO
+def _other_operand(source: Any, name: str, known: ValueInfo) -> str:
+    from halfulp.integrations.openvino.operators import ROWS, array_of  # it imports OpenVINO
 
-    kind = _type_name(source.get_element_type())
-    if value.type is not None and kind != value.type:
-        return f"its operand {name!r} is {kind}, not {value.type}"
+    spelled = source.get_element_type().get_type_name()
+    kind = ROWS[spelled].name if spelled in ROWS else spelled
+    wanted, constant = known.value(name).type, known.array(name)
+    if wanted is not None and kind != wanted:
+        return f"its operand {name!r} is {kind}, not {wanted}"
     producer = source.get_node()
     if constant is not None:
         if producer.get_type_name() != "Constant":
@@ -242,15 +226,14 @@ def _other_operand(source: Any, name: str, value: Value, constant: Array | None)
         return ""
     names = source.get_names()
     # The values that a body reads from the graph around it are numbered.
-    captured = producer.get_type_name() == "Parameter" and any(
-        re.fullmatch(rf"{re.escape(name)}_\d+", given) for given in names
-    )
-    return (
-        "" if name in names or captured else f"its operand {name!r} is {listed(sorted(names)) or 'another'}"
-    )
+    numbered = re.compile(rf"{re.escape(name)}_\d+")
+    captured = producer.get_type_name() == "Parameter" and any(map(numbered.fullmatch, names))
+    if name in names or captured:
+        return ""
+    return f"its operand {name!r} is {listed(sorted(names)) or 'another'}"
 
 
-def _other_slope(found: Any, node: _Node) -> str:
+def _other_slope(found: Any) -> str:
     """Return whether a slope is read otherwise: one of rank 1 as long as dim 1 goes to the channels."""
     x, slope = (found.get_input_partial_shape(index) for index in range(2))
     if slope.rank.is_dynamic:
@@ -260,13 +243,6 @@ def _other_slope(found: Any, node: _Node) -> str:
     if x.rank.is_dynamic or x.rank.get_length() > 2:
         return "OpenVINO may read its slope of rank 1 per channel"
     return ""
-
-
-def _type_name(kind: Any) -> str:
-    from halfulp.integrations.openvino.operators import ROWS  # it imports OpenVINO
-
-    row = ROWS.get(kind.get_type_name())
-    return row.name if row is not None else str(kind.get_type_name())
 
 
 # --- comparing it with the network that it was ----------------------------------------------------
@@ -313,31 +289,19 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     version = openvino().__version__.partition("-")[0]
     differences: list[str] = []
     reasons = vacuous(expected)
-    unconverted: Mapping[str, Array] | None = None
+    unconverted = cache(partial(_unconverted, before, network.file, inputs))
     for name, right in expected.items():
-        own, theirs = (_apart(right, answer.get(name)) for answer in answers)
-        line = f"output {name!r} in openvino {version}: {own[1]} with halfulp's operators, {theirs[1]} with its own"
-        near = own[0]
-        if not near:
-            unconverted = _unconverted(before, network.file, inputs) if unconverted is None else unconverted
-            near, distance = _apart(unconverted.get(name), answers[0].get(name))
-            line += f"; from the unconverted network there: {distance}" if near else ""
-        (notes if near else differences).append(line)
-    elements = sum(
-        right.size
-        for name, right in expected.items()
-        if isinstance(right, np.ndarray) and name not in reasons
-    )
+        (away, own), (_, theirs) = (apart(right, answer.get(name)) for answer in answers)
+        line = f"output {name!r} in openvino {version}: {own} with halfulp's operators, {theirs} with its own"
+        if away > _TOLERANCE:
+            away, there = apart(unconverted().get(name), answers[0].get(name))
+            line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
+        (notes if away <= _TOLERANCE else differences).append(line)
+    told_by = (right for name, right in expected.items() if name not in reasons)
+    elements = sum(right.size for right in told_by if isinstance(right, np.ndarray))
     failure = nothing_told(reasons) if len(reasons) == len(expected) and not differences else ""
     return Verification(
-        1,
-        elements,
-        tuple(differences),
-        "openvino",
-        told,
-        failure,
-        notes=tuple(notes),
-        vacuous=reasons,
+        1, elements, tuple(differences), "openvino", told, failure, tuple(notes), vacuous=reasons
     )
 
 
@@ -396,26 +360,4 @@ def _runner(
     left = put_into(model) if exact else []
     if notes is not None:
         notes += left
-    compiled = Compiled(model, network.file)
-
-    def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
-        compiled.bind(inputs)
-        compiled.infer()
-        return compiled.named_outputs()
-
-    return run
-
-
-def _apart(right: Any, found: Any) -> tuple[bool, str]:
-    """Return whether an output is near enough, and how far away it is."""
-    if not isinstance(right, np.ndarray) or found is None:
-        return False, "missing" if found is None else f"{show(right)} became {show(found)}"
-    if right.shape != found.shape or right.dtype != found.dtype:
-        return False, f"{show(right)} became {show(found)}"
-    apart = distance(right, found)
-    if apart is None:
-        return False, "infinities or NaN in other places"
-    away, greatest = apart
-    if not away:
-        return True, "equal"
-    return away <= _TOLERANCE * greatest, f"at most {away:.2g} away (of {greatest:.2g})"
+    return Compiled(model, network.file)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import norms, readers_of
+from halfulp.conversion.float32 import norms, readers_of, scalar
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Array
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner, read_names
 from halfulp.models.run.inputs import dtype_named
@@ -52,69 +51,57 @@ def fuse_norms(walk: Walk) -> list[Change]:
         HalfulpError: the model has no such norm, or the opset lacks the operator.
     """
     too_old: set[str] = set()
+    found: dict[str, _Norm] = {}  # the norms of one graph or function, by their results
+    fused = 0
     for owner, opset in walk.owners:
-        found = {}
+        found.clear()
         for _, graph, known in walk.known(owner):
             for norm in _matched(graph, known):
                 if opset >= _SINCE[norm.operator]:
                     found[norm.nodes[-1].output[0]] = norm
                 else:
                     too_old.add(norm.operator)
-
-        def rewrite(node: NodeProto, edit: Editor, found: dict[str, _Norm] = found) -> None:
-            _fuse(found[node.output[0]], node, edit)
-
-        def is_last(node: NodeProto, found: dict[str, _Norm] = found) -> bool:
-            return bool(node.output) and node.output[0] in found
-
-        walk.rewrite(owner, opset, is_last, rewrite, f"opset {opset}")
-    changes = finish(walk)
-    if not changes:
-        needed = max((_SINCE[name] for name in too_old), default=None)
-        raise HalfulpError(
-            f"{walk.file}: no norm in it is exactly one operator of its opset",
-            expected=None if needed is None else f"--opset {needed}, which has {', '.join(sorted(too_old))}",
+        fused += len(found)
+        walk.rewrite(
+            owner,
+            opset,
+            lambda node: bool(node.output) and node.output[0] in found,
+            lambda node, edit: _fuse(found[node.output[0]], node, edit),
+            f"opset {opset}",
         )
-    return changes
+    if not fused:
+        needed = max((_SINCE[name] for name in too_old), default=None)
+        help = {"expected": f"--opset {needed}, which has {', '.join(sorted(too_old))}"} if needed else {}
+        raise HalfulpError(f"{walk.file}: no norm in it is exactly one operator of its opset", **help)
+    return finish(walk)
 
 
 def _fuse(norm: _Norm, last: NodeProto, edit: Editor) -> None:
-    known = edit.value_info
-    x = known.value(norm.x)
+    x = edit.value_info.value(norm.x)
     scale = norm.scale
     if scale is None:
-        assert x.shape is not None
-        assert x.type is not None
-        scale = edit.constant(_ones(x.shape[norm.axis :], x.type), "scale")
-    inputs = [norm.x, scale, *([norm.bias] if norm.bias else [])]
+        ones = np.ones([int(str(dim)) for dim in (x.shape or ())[norm.axis :]], dtype_named(str(x.type)))
+        scale = edit.constant(ones, "scale")
     names = {output for node in norm.nodes[:-1] for output in node.output}
     edit.drop(*(node for node in edit.nodes if not names.isdisjoint(node.output)))
     edit.note(
         f"{len(norm.nodes)} nodes become {norm.operator}", "it computes in float32 and rounds otherwise"
     )
+    inputs = [norm.x, scale, *([norm.bias] if norm.bias else [])]
     edit.add(norm.operator, inputs, output=last.output[0], like=last, axis=norm.axis, epsilon=norm.epsilon)
 
 
-def _ones(shape: Sequence[object], type: str) -> Array:
-    return np.ones([int(str(dim)) for dim in shape]).astype(dtype_named(type))
-
-
-def _matched(graph: Owner, known: ValueInfo) -> list[_Norm]:
+def _matched(graph: Owner, known: ValueInfo) -> Iterator[_Norm]:
+    """Yield the norms whose inner values no other node reads."""
     makers = {name: node for node in graph.node for name in node.output}
     readers = readers_of(graph)
     reads = Counter(read_names(graph))
-    found = []
     for nodes in norms(graph, known):
         norm = _match(nodes, known, makers, readers)
-        if norm is not None and _is_alone(norm, reads):
-            found.append(norm)
-    return found
-
-
-def _is_alone(norm: _Norm, reads: Counter[str]) -> bool:
-    """Tell whether no other node reads the inner values of a norm."""
-    inside = Counter(name for node in norm.nodes for name in node.input)
-    return all(reads[name] == inside[name] for node in norm.nodes[:-1] for name in node.output)
+        if norm is not None:
+            own = Counter(name for node in norm.nodes for name in node.input)
+            if all(reads[name] == own[name] for node in norm.nodes[:-1] for name in node.output):
+                yield norm
 
 
 def _match(
@@ -130,7 +117,7 @@ def _match(
         return None
     base, x = square.input[0], square.input[0]
     mean, shift = between[:2]
-    epsilon = _scalar(next(name for name in shift.input if name != mean.output[0]), known)
+    epsilon = scalar(next(name for name in shift.input if name != mean.output[0]), known)
     axes = _axes(mean, known)
     if epsilon is None or axes is None or base not in nodes[-1].input:
         return None
@@ -141,9 +128,9 @@ def _match(
         ["Pow", "Mul"],
     ):
         return None
-    if kinds[3] == "Pow" and _scalar(nodes[3].input[1], known) != -0.5:
+    if kinds[3] == "Pow" and scalar(nodes[3].input[1], known) != -0.5:
         return None
-    if kinds[3:] == ["Sqrt", "Div", "Mul"] and _scalar(nodes[4].input[0], known) != 1:
+    if kinds[3:] == ["Sqrt", "Div", "Mul"] and scalar(nodes[4].input[0], known) != 1:
         return None
     before: list[NodeProto] = []
     centred = makers.get(base)
@@ -185,11 +172,6 @@ def _tail(
         nodes.append(node)
         found[op_type] = other
     return nodes, found.get("Mul"), found.get("Add")
-
-
-def _scalar(name: str, known: ValueInfo) -> float | None:
-    array = known.array(name)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
 def _axes(node: NodeProto, known: ValueInfo) -> list[int] | None:

@@ -6,7 +6,7 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -20,11 +20,14 @@ from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
+from halfulp.models.onnx.checks import schema_in_force, version_of
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
+_RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
+_SINCE_RMS = 23
 _OLDEST_IR = 3  # the first with opset imports
 
 
@@ -42,6 +45,12 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
     for owner, own in walk.owners:
+        for node in every_node(owner):
+            if node.op_type == _RUNTIMES_RMS and not plain_domain(node.domain) and not any(node.output[1:]):
+                said = f"ONNX Runtime's own, is RMSNormalization, which came with opset {_SINCE_RMS}"
+                walk.changes.append(Change(walk.label("", node), said))
+                node.op_type = "RMSNormalization"
+        _adapt(walk, owner, own, strangers_of(owner, own, unknown=True), since=opset + 1)
         kinds: set[str] = set()
         by = 1 if opset > own else -1
         for here in range(own, opset, by):
@@ -54,6 +63,38 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
     _refuse(walk, opset, before)
     changes = finish(walk)
     return changes + lower(model, opset, file) if opset < before else changes
+
+
+def in_one_version(walk: Walk) -> list[Change]:
+    """Write the nodes that are of other versions of their operators in those of the opset; return the changes."""
+    for owner, opset in walk.owners:
+        _adapt(walk, owner, opset, strangers_of(owner, opset))
+    return finish(walk)
+
+
+def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[NodeProto]:
+    """Return the nodes that are valid in another opset only: those of operators that came later, or the others."""
+    return [
+        node
+        for node in every_node(owner)
+        if (schema_in_force("", node.op_type, opset) is None) == unknown and version_of(node, opset)
+    ]
+
+
+def _adapt(walk: Walk, owner: Owner, opset: int, nodes: list[NodeProto], since: int = 1) -> None:
+    """Bring nodes of other opsets, from ``since`` on, to this one, and the nodes that they become on the way."""
+    outputs: dict[int, set[str]] = {}
+    for node in nodes:
+        outputs.setdefault(version_of(node, opset) or opset, set()).update(filter(None, node.output))
+    for version, names in outputs.items():
+        before = set(walk.made)
+
+        def wanted(node: NodeProto, names: set[str] = names, before: set[str] = before) -> bool:
+            return not (names | walk.made - before).isdisjoint(node.output)
+
+        by = 1 if opset > version else -1
+        for here in range(version, opset, by) if version >= since else ():
+            _step(walk, owner, here, here + by, wanted)
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:
@@ -97,11 +138,16 @@ def opset_of(model: ModelProto, file: str) -> int:
     return 1 if opset is None else opset
 
 
-def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
-    """Convert the nodes whose operators differ between two opsets."""
+def _step(
+    walk: Walk, owner: Owner, here: int, there: int, wanted: Callable[[NodeProto], bool] | None = None
+) -> None:
+    """Convert the nodes whose operators differ between two opsets: all, or those that are wanted."""
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        node, made = fallback.trimmed(node, here, there), len(edit.nodes)
+        whole, made = node, len(edit.nodes)
+        node = fallback.trimmed(node, here, there)
+        if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
+            edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
         try:
             move(edit, node)
         except NoExactForm:
@@ -136,7 +182,10 @@ def _step(walk: Walk, owner: Owner, here: int, there: int) -> None:
     def changes(op_type: str) -> bool:
         return fallback.changes(op_type, here, there)
 
-    walk.rewrite(owner, there, lambda node: changes(node.op_type), rewrite, collect=True)
+    def is_wanted(node: NodeProto) -> bool:
+        return changes(node.op_type) and (wanted is None or wanted(node))
+
+    walk.rewrite(owner, there, is_wanted, rewrite, collect=True)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import ExitStack
 from copy import deepcopy
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.infer import REFUSALS, inferred
 from halfulp.models.onnx.tensors import external_data
 from halfulp.models.onnx.walk import default_opset, every_node, plain_domain
 from halfulp.models.openvino.reader import Origin
@@ -61,13 +62,10 @@ def same_version(op_type: str, opset: int) -> tuple[int, int] | None:
     schema = schema_in_force("", op_type, opset)
     if schema is None:
         return None
-    last = opset
-    while last < onnx.defs.onnx_opset_version():
-        newer = schema_in_force("", op_type, last + 1)
-        if newer is None or newer.since_version != schema.since_version:
-            break
-        last += 1
-    return schema.since_version, last
+    first, newest = schema.since_version, onnx.defs.onnx_opset_version()
+    later = ((at, schema_in_force("", op_type, at)) for at in range(opset, newest + 1))
+    same = takewhile(lambda each: each[1] is not None and each[1].since_version == first, later)
+    return first, max(at for at, _ in same)
 
 
 def correct_scalars(model: ModelProto, file: str) -> list[Change]:
@@ -99,12 +97,7 @@ def correct_scalars(model: ModelProto, file: str) -> list[Change]:
 def _message(model: ModelProto) -> str | None:
     try:
         onnx.checker.check_model(model, full_check=True)
-    except (
-        onnx.checker.ValidationError,
-        onnx.shape_inference.InferenceError,
-        ValueError,
-        RuntimeError,
-    ) as error:
+    except REFUSALS as error:
         return str(error)
     return None
 
@@ -138,15 +131,15 @@ def _without_data(model: ModelProto) -> ModelProto:
     if not external:
         return model
     copy = deepcopy(model)
+    kept = [t for t in copy.graph.initializer if t.data_location != TensorProto.EXTERNAL]
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
     inputs = {info.name for info in copy.graph.input}
-    names = {tensor.name for tensor in external}
-    for index in reversed(range(len(copy.graph.initializer))):
-        if copy.graph.initializer[index].name in names:
-            del copy.graph.initializer[index]
-    for tensor in external:
-        if tensor.name not in inputs:
-            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            copy.graph.input.append(info)
+    copy.graph.input.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in external
+        if tensor.name not in inputs
+    )
     return copy
 
 
@@ -155,41 +148,30 @@ def _without_data(model: ModelProto) -> ModelProto:
 
 def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
     """Return a line for each part of a model that is lost in another format."""
+    found: list[str] = []
     if isinstance(model, ModelProto):
         found = _of_onnx(model)
-    elif isinstance(model, Model):
-        found = _of_openvino(model)
-    else:
+    elif isinstance(model, Program):
         found = [f"its field {name!r}" for name in model.other]
+    elif isinstance(origin := model.graph.source, Origin):
+        found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
+        if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
+            found.append("the rt_info of layers")
     return [Change(file, f"{what} is not carried over") for what in found]
 
 
 def _of_onnx(model: ModelProto) -> list[str]:
-    found = [
-        name for name in ("producer_name", "domain", "model_version", "doc_string") if getattr(model, name)
-    ]
-    found = [f"its {name}" for name in found]
+    fields = ("producer_name", "domain", "model_version", "doc_string")
+    found = [f"its {name}" for name in fields if getattr(model, name)]
     found += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
-    others = [entry.domain for entry in model.opset_import if plain_domain(entry.domain)]
-    found += [f"its import of {domain!r}" for domain in others]
+    found += [f"its import of {each.domain!r}" for each in model.opset_import if plain_domain(each.domain)]
     every = list(every_node(model.graph))
     named = [node.name for node in every if node.name]
     if named:
         found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")
-    if any(node.doc_string for node in every):
-        found.append("the doc string of nodes")
-    if any(node.metadata_props for node in every):
-        found.append("the metadata of nodes")
-    return found
-
-
-def _of_openvino(model: Model) -> list[str]:
-    origin = model.graph.source
-    if not isinstance(origin, Origin):
-        return []
-    found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
-    if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
-        found.append("the rt_info of layers")
+    for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
+        if any(getattr(node, field) for node in every):
+            found.append(f"the {name} of nodes")
     return found
 
 

@@ -20,7 +20,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remade
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import finish, opset_of, to_opset
+from halfulp.conversion.opset import finish, in_one_version, opset_of, strangers_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
@@ -29,7 +29,7 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build
-from halfulp.models.onnx.checks import label, schema_in_force
+from halfulp.models.onnx.checks import label, schema_in_force, version_of
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
@@ -185,6 +185,8 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
     mender = _mender(slopes)
     readable, told = _correct_inputs(source, file)
+    readable, adapted = _correct_versions(readable, file, folder)
+    told += adapted
     error = _check_rest(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
@@ -195,6 +197,7 @@ def repaired(
             breach = _breach_of_a_call(new, file, folder)
         if breach is not None and all(each.valid for each in left):
             left = [*left, Left(breach.node or file, breach.message)]
+    left = [*left, *_of_later_opsets(new, file)]
     changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
@@ -246,6 +249,39 @@ def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Cha
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
     return new, changes
+
+
+def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tuple[ModelProto, list[Change]]:
+    """Write nodes of another version of their operators than the opset's in that; return the source if all are of it.
+
+    Converters mix versions: axes of a ReduceMean as an attribute in opset 18, spatial of a BatchNormalization in 9.
+    """
+    if not _strangers(source):
+        return source, []
+    new, apart = deepcopy(source), deepcopy(source)
+    for node in _strangers(apart):
+        node.domain = "halfulp.apart"  # so that the rest is checked
+    build(apart, file, folder, keep_unknown=True, check_ours=False)
+    return new, in_one_version(Walk(new, file, folder))
+
+
+def _strangers(model: ModelProto) -> list[NodeProto]:
+    owners = [(model.graph, model.opset_import), *((f, f.opset_import) for f in model.functions)]
+    return [node for owner, imports in owners for node in strangers_of(owner, default_opset(imports) or 1)]
+
+
+def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
+    """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
+    opset = default_opset(model.opset_import) or 1
+    late = {n.op_type: version_of(n, opset) or 0 for n in strangers_of(model.graph, opset, unknown=True)}
+    if late:
+        newest = max(late.values())
+        yield Left(
+            file,
+            f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert IN OUT --opset {newest} makes it a model"
+            f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
+            valid=True,
+        )
 
 
 def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
@@ -311,7 +347,7 @@ def _store_constants(walk: Walk) -> None:
     @cache
     def takes_one_type(op_type: str, opset: int) -> bool:
         schema: Any = schema_in_force("", op_type, opset)
-        ports = (*schema.inputs, *schema.outputs) if schema is not None else ()
+        ports = (*schema.inputs, *schema.outputs[:1]) if schema is not None else ()
         is_one = len({port.type_str for port in ports}) == 1 and all(port.is_homogeneous for port in ports)
         return is_one and op_type not in SUPPORTED_OPS
 
@@ -489,7 +525,7 @@ def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
 def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
-    if find_spec("openvino") is not None:
+    if find_spec("openvino") is not None and not _strangers(source):  # which it misreads, or crashes on
         with suppress(ModelError, UnsupportedError):
             compared = compare_network(subject, as_read(source, file, found.folder), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import frexp
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -30,7 +31,7 @@ from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 
-How = Literal["expand", "fold"]
+How = Literal["expand", "relu", "fold"]
 HowPow = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
@@ -48,7 +49,7 @@ _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
-def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
+def spelled(walk: Walk, operator: str, how: How | HowPow) -> list[Change]:
     """Expand a model's Pow or PRelu nodes into other operators, or fold these; return the changes.
 
     Args:
@@ -65,7 +66,7 @@ def spelled(walk: Walk, operator: str, how: HowPow) -> list[Change]:
         expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
         raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
     opset_of(walk.model, walk.file)
-    expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
+    expand = expand_pow if operator == "Pow" else partial(expand_prelu, by_relu=how == "relu")
     kinds, rewrite = {"Pow": (tuple(_FOLDED), _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
 
     def expanded(node: NodeProto, edit: Editor) -> None:
@@ -239,8 +240,11 @@ def _is_never_negative(name: str, edit: Editor) -> bool:
 # --- PRelu ----------------------------------------------------------------------------------------
 
 
-def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
-    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or a sum before opset 9."""
+def expand_prelu(node: NodeProto, edit: Editor, why: str = "", *, by_relu: bool = False) -> bool:
+    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or, before opset 9, a sum.
+
+    ``by_relu``: that sum in newer opsets, too.
+    """
     x, slope = node.input
     value = edit.value(x)
     kind = value.type or edit.type_of(slope)  # the two have one type
@@ -249,7 +253,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         edit.note(f"{kind} is never below 0: X is the result")
         edit.add("Identity", [x], output=node.output[0], like=node)
         return True
-    if edit.opset < _OLDEST_WHERE:
+    if edit.opset < _OLDEST_WHERE or (by_relu and "float" in kind):
         kept, differs = edit.array(slope), _SUMS
         if kept is None or not np.isfinite(kept).all():
             differs += "; " + _NOT_FINITE.format("gives")

@@ -264,8 +264,8 @@ def _cast(node: NodeProto, edit: Editor) -> None:
 @_step(12, 11, "Constant")
 def _constant_12_11(node: NodeProto, edit: Editor) -> None:
     """A number or a list of them becomes a tensor."""
-    given, tensor = node.attribute[0].name, held_tensor(node)
-    if given in ("value", "sparse_value"):
+    tensor = held_tensor(node)
+    if [attribute.name for attribute in node.attribute] in (["value"], ["sparse_value"]):
         return edit.keep(node)
     if tensor is None:
         raise _before(edit, "a Constant holds a tensor only, and this one is not a tensor")

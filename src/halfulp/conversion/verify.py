@@ -1,26 +1,28 @@
 """Comparing a model with its converted form: both run on the same inputs, and their bits are compared.
 
 Both run in one engine: ONNX Runtime with halfulp's operators, or halfulp itself. A runtime may compute a node
-differently in another opset. If outputs differ, each node of the new model is therefore run on the operands that the
-old model computes.
+differently in another opset, and a conversion may announce that a node rounds otherwise. If outputs differ, each
+node of the new model is therefore run on the operands that the old model computes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, helper
 
 from halfulp.conversion.between import is_foreign
+from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.installed import has_module
 from halfulp.models.directml.dxdispatch import Dispatch, Program
@@ -46,6 +48,8 @@ _SPECIAL_FLOATS = (
 )
 # fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
+_OWN_OPS = {*SUPPORTED_OPS, *HELPERS, *CONTROL, "Constant"}
+"""The operators of ONNX that halfulp evaluates itself."""
 
 
 # --- models to be compared, and their engine ---------------------------------------------------------
@@ -114,19 +118,17 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
     ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. Models with
     only Pow, PRelu and plumbing run without it.
     """
-    onnx_models = [subject for subject in subjects if subject.proto is not None]
-    if len(onnx_models) == len(subjects) and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
+    are_onnx = all(subject.proto is not None for subject in subjects)
+    if are_onnx and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
         from halfulp.integrations.onnxruntime import engine
 
         as_written = engine.Settings(optimized=False)
-        try:
+        with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
             return "onnxruntime", [
                 engine.runner(subject.proto, subject.model, as_written, folder=subject.folder)
-                for subject in onnx_models
+                for subject in subjects
                 if subject.proto is not None and isinstance(subject.model, Model)
             ]
-        except HalfulpError:  # refused, or can't be patched because types are not declared
-            pass
     return "halfulp", [walk(subject.model) for subject in subjects]
 
 
@@ -168,24 +170,17 @@ def is_ours(node: Node) -> bool:
 
 def is_all_ours(subject: Subject) -> bool:
     """Return whether no node of a model runs in another library."""
-    return not any(_is_foreign(node) for node in all_nodes(subject.nodes))
-
-
-def _is_foreign(node: Node) -> bool:
-    if node.standard != "onnx" or node.function is not None:
-        return False
-    is_known = (
-        node.type in SUPPORTED_OPS or node.type in HELPERS or node.type in CONTROL or node.type == "Constant"
+    return not any(
+        node.standard == "onnx" and node.function is None and (node.domain or node.type not in _OWN_OPS)
+        for node in all_nodes(subject.nodes)
     )
-    return bool(node.domain) or not is_known
 
 
 def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
     """Yield nodes, and those in their subgraphs and functions."""
     for node in nodes:
         yield node
-        inner: list[Graph] = [*node.subgraphs, *([node.function] if node.function else [])]
-        for graph in inner:
+        for graph in filter(None, (*node.subgraphs, node.function)):
             yield from all_nodes(graph.nodes)
 
 
@@ -203,8 +198,9 @@ class Verification:
         engine: the engine that ran the models: ``halfulp``, or ``onnxruntime`` with halfulp's operators.
         dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
         failure: why nothing was compared, or nothing that verifies anything; empty if something was.
-        notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked; and
-            differences that are the runtime's own, since it computes an unchanged node otherwise in another opset.
+        notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked;
+            differences that are the runtime's own, since it computes an unchanged node otherwise in another opset; and
+            those that a change announces, where they are no larger.
         vacuous: the outputs that verify nothing, by name, and why: on all sets of inputs they are all NaN, all
             infinite, all equal or empty. Their elements do not count.
     """
@@ -220,7 +216,7 @@ class Verification:
 
     @property
     def same(self) -> bool:
-        """Whether both models ran, and nothing differs."""
+        """Whether both models ran, and nothing differs but as the notes say."""
         return not self.differences and not self.failure
 
     def __str__(self) -> str:
@@ -267,7 +263,11 @@ def verified(found: Verification | None) -> str:
 
 
 def compare(
-    before: Subject, after: Subject, feed: Feed, renamed: Mapping[str, str] | None = None
+    before: Subject,
+    after: Subject,
+    feed: Feed,
+    renamed: Mapping[str, str] | None = None,
+    changes: Sequence[Change] = (),
 ) -> Verification:
     """Run two models on the same inputs and compare the outputs' bits.
 
@@ -275,6 +275,7 @@ def compare(
         before, after: with inputs and outputs of the same names.
         feed: the inputs. Made-up ones have special values among them.
         renamed: the new names of outputs by the old ones, where they differ.
+        changes: those between the models. A difference that one announces is a note, if it is no larger.
 
     Returns:
         The result. If the first model runs on no made-up inputs, its ``failure`` says so.
@@ -283,100 +284,59 @@ def compare(
         HalfulpError: ``dims`` names no dim of the model.
     """
     before, after = _silent(before), _silent(after)
-    engine, (first, second) = runs(before, after)
+    comparison = _Comparison(before, after, renamed or {}, changes)
+    if feed.inputs is not None:
+        comparison.run(feed.inputs, "the inputs given", feed)
+        return comparison.result()
     source = _declared(before, {value.name for value in after.model.inputs})
-    (seed, dims, inputs, progress), made = feed, None
-    if inputs is None:
-        try:
-            made = fit(source, first, seed=seed, dims=dims, progress=progress)
-        except (ModelError, UnsupportedError) as error:
-            return Verification(0, 0, (), engine, failure=error.message)
-    comparison = _Comparison(before, after, first, second, renamed or {})
-    for number in range(1 if made is None else _ROUNDS):
-        told = f"inputs of seed {seed + number}" if made is not None else "the inputs given"
-        if made is not None:
-            inputs = made.inputs(source, seed + number)
-            if number:
-                inputs = _with_specials(inputs, seed + number, integers=is_all_ours(before))
-        if progress is not None:
-            progress(f"comparing: {told}")
-        comparison.run(dict(inputs or {}), told)
-    if not comparison.rounds:
-        return Verification(0, 0, (), engine, failure=comparison.refusal)
-    return Verification(
-        comparison.rounds,
-        comparison.elements,
-        tuple(comparison.differences),
-        engine,
-        "" if made is None else str(made),
-        failure=comparison.failure,
-        notes=_notes(comparison, engine),
-        vacuous=comparison.vacuous,
-    )
-
-
-def _notes(comparison: _Comparison, engine: str) -> tuple[str, ...]:
-    """Return the note on the runtime's own differences: the outputs, and the nodes, each once."""
-    if not comparison.notes:
-        return ()
-    by_node: dict[str, str] = {}
-    for origin in comparison.runtimes:
-        by_node.setdefault(origin.label, origin.difference)
-    told = "; ".join(f"node {label}: {apart}" for label, apart in islice(by_node.items(), 3))
-    more = f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else ""
-    which = "nodes that are unchanged or have become their function bodies"
-    where = f"in {which}, on the same operands: {told}{more}" if told else "though no node alone does"
-    return (
-        *comparison.notes,
-        f"{engine} alone rounds otherwise in another opset, {where}",
-        "Pow, PRelu and all other nodes give the same bits",
-    )
+    try:
+        made = fit(source, comparison.first, seed=feed.seed, dims=feed.dims, progress=feed.progress)
+    except (ModelError, UnsupportedError) as error:
+        return Verification(0, 0, (), comparison.engine, failure=error.message)
+    for seed in range(feed.seed, feed.seed + _ROUNDS):
+        inputs = made.inputs(source, seed)
+        if seed > feed.seed:
+            inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
+        comparison.run(inputs, f"inputs of seed {seed}", feed)
+    return comparison.result(str(made))
 
 
 class _Comparison:
     """Both models, run on one set of inputs after the other."""
 
     def __init__(
-        self, before: Subject, after: Subject, first: Run, second: Run, renamed: Mapping[str, str]
+        self, before: Subject, after: Subject, renamed: Mapping[str, str], changes: Sequence[Change]
     ) -> None:
-        self.rounds = self.elements = 0
-        self.differences: list[str] = []
-        self.refusal = ""
-        self.notes: list[str] = []
-        self.runtimes: dict[Origin, None] = {}
+        self.engine, (self.first, self._second) = runs(before, after)
         self._before, self._after = before, after
         both = before.proto is not None and after.proto is not None
-        self._nodes = Nodes(before, after) if both else None
-        self._reasons: dict[str, str] = {}  # of an output, on the last inputs
-        self._telling: set[str] = set()  # outputs that verify something
-        self._first, self._second = first, second
+        self._nodes = _Nodes(before, after, changes) if both else None
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
         self._is_flat = any(isinstance(subject.model, Program) for subject in (before, after))
+        self._rounds = self._elements = 0
+        self._refusal = ""
+        self._differences: list[str] = []
+        self._notes: list[str] = []
+        self._excused: list[Origin] = []
+        self._reasons: dict[str, str] = {}  # of an output, on the last inputs
+        self._telling: set[str] = set()  # outputs that verify something
 
-    @property
-    def vacuous(self) -> dict[str, str]:
-        """The outputs that verified nothing on any inputs, and why."""
-        return {name: reason for name, reason in self._reasons.items() if name not in self._telling}
-
-    @property
-    def failure(self) -> str:
-        """The reason that nothing was verified, if no output verified anything."""
-        return "" if self._telling or self.differences else nothing_told(self._reasons)
-
-    def run(self, inputs: dict[str, Any], told: str) -> None:
+    def run(self, inputs: Mapping[str, Any], told: str, feed: Feed) -> None:
         """Compare the outputs on these inputs."""
+        if feed.progress is not None:
+            feed.progress(f"comparing: {told}")
         try:
-            expected = self._first(inputs)
+            expected = self.first(inputs)
         except HalfulpError as error:
-            self.refusal = error.message
+            self._refusal = error.message
             return
-        self.rounds += 1
+        self._rounds += 1
         try:
             got = self._second({name: _shaped(array, self._declared[name]) for name, array in inputs.items()})
         except HalfulpError as error:
-            self.differences.append(f"{told} are refused now: {error.message}")
+            self._differences.append(f"{told} are refused now: {error.message}")
             return
         differences, near = [], True
         reasons = vacuous(expected)
@@ -384,36 +344,73 @@ class _Comparison:
             found = got.get(self._renamed.get(name, name))
             if self._is_flat and found is not None and found.size == value.size:
                 found = found.reshape(value.shape)
-            apart = difference(value, found)
-            if apart is not None:
-                differences.append(f"output {name!r}, {told}: {apart}")
+            unlike = difference(value, found)
+            if unlike is not None:
+                differences.append(f"output {name!r}, {told}: {unlike}")
                 near = near and _is_near(value, found)
             reason = reasons.get(name, "")
             # A model without inputs has constant outputs: equal elements are the whole result.
             if not reason or (is_usable(reason) and not inputs):
                 self._telling.add(name)
-                self.elements += value.size if isinstance(value, np.ndarray) else 1
+                self._elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
         if differences:
             self._attribute(differences, inputs, near)
 
     def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
-        """Record differences as the conversion's or the runtime's; ``near``: they are roundings."""
+        """Record differences with their cause; ``near``: they are roundings."""
         if self._nodes is None:
-            self.differences += [*differences, *_parting(self._before, self._after, inputs)]
+            self._differences += [*differences, *_parting(self._before, self._after, inputs)]
             return
         try:
-            origins = self._nodes.origins(inputs)
+            origins = list(self._nodes.origins(inputs))
         except HalfulpError as error:
-            self.differences += [*differences, f"the node at which they part is not known: {error.message}"]
+            self._differences += [*differences, f"the node at which they part is not known: {error.message}"]
             return
-        own = [origin for origin in origins if not origin.is_runtimes]
+        own = [origin for origin in origins if origin.cause == "conversion"]
         if not own and (origins or near):
-            self.notes += differences
-            self.runtimes.update(dict.fromkeys(origins))
+            self._notes += differences
+            self._excused += origins
             return
         parting = [f"the two models part at node {origin.label}: {origin.difference}" for origin in own[:1]]
-        self.differences += [*differences, *(parting or ["on the same operands no node differs"])]
+        self._differences += [*differences, *(parting or ["on the same operands no node differs"])]
+
+    def result(self, dims: str = "") -> Verification:
+        """Return the result; ``dims``: the sizes that were made up."""
+        failure = "" if self._telling or self._differences else nothing_told(self._reasons)
+        useless = {name: reason for name, reason in self._reasons.items() if name not in self._telling}
+        return Verification(
+            self._rounds,
+            self._elements,
+            tuple(self._differences),
+            self.engine,
+            dims if self._rounds else "",
+            failure if self._rounds else self._refusal,
+            (*self._notes, *self._causes()),
+            useless,
+        )
+
+    def _causes(self) -> Iterator[str]:
+        """Yield the causes of the differences that are notes, each with its nodes."""
+        if not self._notes:
+            return
+        announced, runtimes = dict[str, str](), dict[str, str]()
+        for origin in sorted(self._excused, key=lambda origin: -origin.away):
+            by_node = announced if origin.cause == "announced" else runtimes
+            by_node.setdefault(origin.label, origin.difference)
+        if announced:
+            yield f"as announced, other operators round otherwise, on the same operands: {_listed(announced)}"
+        if runtimes or not announced:
+            which = "nodes that are unchanged or have become their function bodies"
+            where = f"in {which}, on the same operands: {_listed(runtimes)}"
+            where = where if runtimes else "though no node alone does"
+            yield f"{self.engine} alone rounds otherwise in another opset, {where}"
+        yield f"{'all' if announced else 'Pow, PRelu and all'} other nodes give the same bits"
+
+
+def _listed(by_node: Mapping[str, str]) -> str:
+    told = "; ".join(f"node {label}: {unlike}" for label, unlike in islice(by_node.items(), 3))
+    return told + (f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else "")
 
 
 def _parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> Iterator[str]:
@@ -430,9 +427,9 @@ def _parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> Iter
         yield f"the node at which they part is not known: {error.message}"
         return
     for node, name in nodes:
-        apart = difference(expected[name], got[name])
-        if apart is not None:
-            yield f"the two models part at node {node.label}: {apart}"
+        unlike = difference(expected[name], got[name])
+        if unlike is not None:
+            yield f"the two models part at node {node.label}: {unlike}"
             return
 
 
@@ -468,41 +465,29 @@ def _shaped(array: Array, declared: Value) -> Array:
 
 
 def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
-    """Return inputs with special values among them. Integers get special values only if that is asked for.
+    """Return inputs of which about half the elements are special values of their type, in integers only if asked for.
 
     Otherwise, an integer may be the number of a loop's iterations, or the size of a tensor.
     """
     rng = np.random.default_rng(seed)
-    return {
-        name: array if is_integral(array.dtype) and not integers else _with_special(array, rng)
-        for name, array in inputs.items()
-    }
-
-
-def _with_special(array: Array, rng: np.random.Generator) -> Array:
-    """Return an array of which about half the elements are special values of its type."""
-    row = TYPES.get(array.dtype.name)
-    if row is None:
-        return array
-    with np.errstate(all="ignore"):
+    made = dict(inputs)
+    for name, array in inputs.items():
+        row = TYPES.get(array.dtype.name)
+        if row is None or (is_integral(array.dtype) and not integers):
+            continue
         if row.kind == "float":
-            special = np.array(_SPECIAL_FLOATS).astype(row.dtype)
+            with np.errstate(all="ignore"):
+                special = np.array(_SPECIAL_FLOATS).astype(row.dtype)
         else:
-            info = _limits(row.bits, signed=row.kind == "int")
-            fitting = [value for value in (*_SPECIAL_INTEGERS, *info) if info[0] <= value <= info[1]]
-            special = np.array(fitting, np.uint64 if info[1] >= 1 << 63 else np.int64).astype(row.dtype)
-        return np.where(rng.random(array.shape) < 0.5, rng.choice(special, array.shape), array)
-
-
-def _limits(bits: int, *, signed: bool) -> tuple[int, int]:
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+            info = ml_dtypes.iinfo(row.dtype)  # type: ignore[no-untyped-call]
+            least, most = int(info.min), int(info.max)
+            fitting = [value for value in (*_SPECIAL_INTEGERS, least, most) if least <= value <= most]
+            special = np.array(fitting, np.uint64 if least == 0 else np.int64).astype(row.dtype)
+        made[name] = np.where(rng.random(array.shape) < 0.5, rng.choice(special, array.shape), array)
+    return made
 
 
 # --- node by node ---------------------------------------------------------------------------------
-
-
-_ROUNDINGS = 64
-"""How many ulps of its greatest magnitude an output may change if the order of summation changes."""
 
 
 class Origin(NamedTuple):
@@ -511,28 +496,31 @@ class Origin(NamedTuple):
     Attributes:
         label: how messages name the node in the old model.
         difference: between the outputs, in one line.
-        is_runtimes: whether only roundings differ, in an unchanged node or one that became its function body.
+        cause: ``runtime``: only roundings differ, in an unchanged node or one that became its function body.
+            ``announced``: the difference is no larger than a change announces.
+        away: how far an announced one is away, as a fraction of the greatest magnitude.
     """
 
     label: str
     difference: str
-    is_runtimes: bool
+    cause: Literal["conversion", "runtime", "announced"]
+    away: float = 0
 
 
-class Nodes:
-    """The nodes of two ONNX models whose outputs have the same names.
+class _Nodes:
+    """The nodes of two ONNX models whose outputs have the same names."""
 
-    Args:
-        before, after: the models.
-    """
-
-    def __init__(self, before: Subject, after: Subject) -> None:
+    def __init__(self, before: Subject, after: Subject, changes: Sequence[Change]) -> None:
         assert before.proto is not None
         assert after.proto is not None
-        self._old, self._new = _makers(before.proto), _makers(after.proto)
+        self._old, self._new = (
+            {name: node for node in proto.graph.node for name in node.output if name}
+            for proto in (before.proto, after.proto)
+        )
         self._opset = default_opset(before.proto.opset_import) or 1
         self._constants = [_constants(subject) for subject in (before, after)]
         self._before, self._after = before, after
+        self._announced = {change.output: change.differs for change in changes if change.differs}
         # Constants stay constants: some kernels need that.
         self._nodes = [
             (node, name)
@@ -543,8 +531,8 @@ class Nodes:
         self._run: Run | None = None
         self._cut: dict[tuple[str, ...], Run] = {}
 
-    def origins(self, inputs: Mapping[str, Any]) -> list[Origin]:
-        """Return the nodes that cause differences on these inputs, in the old model's order.
+    def origins(self, inputs: Mapping[str, Any]) -> Iterator[Origin]:
+        """Yield the nodes that cause differences on these inputs, in the old model's order.
 
         Raises:
             HalfulpError: a part of a model does not run by itself.
@@ -552,19 +540,31 @@ class Nodes:
         if self._run is None:
             _, (self._run,) = runs(self._before.with_outputs([name for _, name in self._nodes]))
         computed = self._run(inputs)
-        operands = {name: value for name, value in computed.items() if _is_fed(value)}
+        operands = {
+            name: value
+            for name, value in computed.items()
+            if isinstance(value, np.ndarray) and value.dtype.name in {"bool", *TYPES}
+        }
         key = tuple(operands)
         if key not in self._cut:
             _, (self._cut[key],) = runs(self._after.with_operands(operands))
         results = self._cut[key]({**inputs, **operands})
-        return list(self._compared(operands, results))
-
-    def _compared(self, right: Mapping[str, Array], found: Mapping[str, Any]) -> Iterator[Origin]:
+        known = {**self._constants[0], **inputs, **operands}
         for node, name in self._nodes:
-            told = difference(right[name], found[given(name)]) if name in right else None
-            if told is not None:
-                runtimes = self._is_kept(node, name) and _is_near(right[name], found[given(name)])
-                yield Origin(node.label, told, runtimes)
+            right, found = operands.get(name), results.get(given(name))
+            unlike = None if right is None else difference(right, found)
+            if right is None or unlike is None:
+                continue
+            inner = (output for each in all_nodes([node]) for output in each.outputs)
+            announced = next(filter(None, map(self._announced.get, inner)), None)
+            if announced is not None and _is_as_announced(announced, node, right, found, known):
+                away, told = apart(right, found)
+                yield Origin(node.label, told, "announced", away)
+            elif self._is_kept(node, name) and _is_near(right, found):
+                yield Origin(node.label, unlike, "runtime")
+            else:
+                more = "" if announced is None else ", which is more than its change announces"
+                yield Origin(node.label, unlike + more, "conversion")
 
     def _is_kept(self, node: Node, name: str) -> bool:
         """Return whether a node still has its operator and operands, or has become its function body.
@@ -572,11 +572,8 @@ class Nodes:
         Always False for a Pow or PRelu.
         """
         old_node, new_node = self._old[name], self._new[name]
-        if (
-            node.function is not None
-            or any(map(is_ours, all_nodes([node])))
-            or new_node.op_type in SUPPORTED_OPS
-        ):
+        is_own = any(map(is_ours, all_nodes([node]))) or new_node.op_type in SUPPORTED_OPS
+        if node.function is not None or is_own:
             return False
         if old_node.op_type != new_node.op_type:
             schema: Any = schema_in_force("", node.type, self._opset)
@@ -601,33 +598,63 @@ def _is_constant(node: Node) -> bool:
     return node.type == "Constant" and not node.domain
 
 
-def _is_fed(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.name == "bool" or value.dtype.name in TYPES)
+# --- two arrays -----------------------------------------------------------------------------------
 
 
-def _makers(proto: ModelProto) -> dict[str, NodeProto]:
-    return {name: node for node in proto.graph.node for name in node.output if name}
+_ROUNDINGS = 64
+"""How many ulps of its greatest magnitude an output may change if the order of summation changes."""
 
 
-def distance(right: Array, found: Array) -> tuple[float, float] | None:
-    """Return the largest difference of two arrays and the greatest magnitude; None if only one is finite somewhere."""
+def _is_as_announced(differs: str, node: Node, right: Array, found: Any, known: Mapping[str, Any]) -> bool:
+    """Return whether a node's result in other operators is as near as roundings explain.
+
+    For a power, an error of Y * Log(X) counts |log(power)| times, and that of the first of some products Y times.
+    """
+    info = _finfo(right)
+    if info is None or (found.dtype, found.shape) != (right.dtype, right.shape):
+        return False
     a, b = right.astype(np.float64), found.astype(np.float64)
-    finite = np.isfinite(a)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
-        return None
-    return float(np.abs(a[finite] - b[finite]).max(initial=0)), float(np.abs(a[finite]).max(initial=0))
+    finite = np.isfinite(a) & np.isfinite(b)
+    moved = np.isfinite(a) != np.isfinite(b)
+    if moved.any() and ("nan" not in differs.lower() or not finite.any()):
+        return False
+    with np.errstate(all="ignore"):
+        if node.type == "Pow":
+            y = np.abs(np.asarray(known.get(node.inputs[1], 1)).astype(np.float64))
+            units = (4 + 2 * np.fmin(y, 1e4) + 4 * np.fmin(np.abs(np.log(np.abs(a))), 1e3)) * np.abs(a)
+        else:
+            units = np.full(a.shape, _ROUNDINGS * np.abs(a[finite]).max(initial=0))
+        near = np.abs(a - b) <= float(info.smallest_normal) + float(info.eps) * units
+    return bool(near[finite].all())
 
 
-def _is_near(right: Array, found: Any) -> bool:
+def _finfo(array: Array) -> Any:
+    """Return the limits of a type of floats; None for another type."""
+    with suppress(ValueError):
+        return ml_dtypes.finfo(array.dtype)  # type: ignore[no-untyped-call]
+    return None
+
+
+def _is_near(right: Any, found: Any) -> bool:
     """Return whether floats differ by no more than differences of intermediate rounding can cause."""
-    if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
-        return False
-    try:
-        unit = float(ml_dtypes.finfo(right.dtype).eps)  # type: ignore[no-untyped-call]
-    except ValueError:  # not a type of floats
-        return False
-    apart = distance(right, found)
-    return apart is not None and apart[0] <= _ROUNDINGS * unit * apart[1]
+    info = _finfo(right) if isinstance(right, np.ndarray) else None
+    return info is not None and apart(right, found)[0] <= _ROUNDINGS * float(info.eps)
+
+
+def apart(right: Any, found: Any) -> tuple[float, str]:
+    """Return how far floats are away, as a fraction of the greatest magnitude and as text."""
+    if not isinstance(right, np.ndarray) or found is None:
+        return np.inf, "missing" if found is None else f"{show(right)} became {show(found)}"
+    if (found.dtype, found.shape) != (right.dtype, right.shape):
+        return np.inf, f"{show(right)} became {show(found)}"
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    both = np.isfinite(a) & np.isfinite(b)
+    others = int((~both & (a != b) & ((a == a) | (b == b))).sum())
+    away, greatest = (float(np.abs(each).max(initial=0)) for each in (a[both] - b[both], a[both]))
+    told = f"at most {away:.2g} away (of {greatest:.2g})" if away else "equal"
+    if others:
+        return np.inf, f"{others} of {a.size} infinite or NaN in other places, the others {told}"
+    return away / max(greatest, np.finfo(float).tiny), told
 
 
 def difference(a: Any, b: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, lru_cache, partial
 from itertools import count
@@ -54,6 +55,7 @@ class Walk:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
             are collected where a rewriting asks for that.
         changes: those that :meth:`told` has not returned yet.
+        made: the outputs of nodes that were added.
     """
 
     def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
@@ -65,7 +67,7 @@ class Walk:
         self._names = set(value_names(model.graph, *model.functions))
         self._types = infer_types(model, file)
         self._read: set[str] | None = None  # the names that were read before anything was changed
-        self._made: set[str] = set()  # outputs of nodes that were added
+        self.made: set[str] = set()
         functions = FunctionTypes(model, self._types, file)
         for types in [functions.of(function) for function in model.functions]:
             self._types |= types
@@ -142,10 +144,10 @@ class Walk:
     @cached_property
     def _labels(self) -> dict[str, dict[str, str]]:
         """The name of each node in messages, before any node moves: by path, then by output."""
-        found: dict[str, dict[str, str]] = {}
+        found: dict[str, dict[str, str]] = defaultdict(dict)
 
         def note(path: str, owner: Owner, where: str) -> None:
-            labels = found.setdefault(path, {})
+            labels = found[path]
             for index, node in enumerate(owner.node):
                 name = label(node, index, where)
                 labels.update(dict.fromkeys(node.output, name))
@@ -194,7 +196,7 @@ class Walk:
                 edit.nodes.append(node)
                 continue
             made = len(edit.nodes)
-            edit.start(node, partial(self.label, path, node) if self._made.isdisjoint(node.output) else None)
+            edit.start(node, partial(self.label, path, node) if self.made.isdisjoint(node.output) else None)
             try:
                 rewrite(node, edit)
             except NoExactForm as error:
@@ -213,7 +215,7 @@ class Walk:
             changed = True
             name, labels = self.label(path, node), self._labels[path]
             for each in new:
-                self._made.update(output for output in each.output if output not in labels)
+                self.made.update(output for output in each.output if output not in labels)
                 labels.update(dict.fromkeys(each.output, name))
         if changed:
             if self._read is None:
@@ -309,9 +311,16 @@ def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True
         if any(attribute.ref_attr_name for attribute in node.attribute):
             return None
         given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
-        attributes = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in given)
+        attributes = tuple((name, _hashable(value)) for name, value in given)
     operands = map(known.value, (*node.input, node.output[0] if output else ""))
     return _breach(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return an attribute's value as a key: a list as a tuple, a tensor, which no version takes, as text."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return value if isinstance(value, Hashable) else str(value)
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:

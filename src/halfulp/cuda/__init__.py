@@ -28,8 +28,8 @@ from halfulp.cuda.device import (
     undecided,
 )
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import TensorType, tensor_type
-from halfulp.types import TYPES, element_type
+from halfulp.specs.tensor import TensorType
+from halfulp.types import element_type
 
 __all__ = ["apply", "device_count", "is_available", "undecided"]
 
@@ -57,30 +57,20 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     library = library_of(arrays if out is None else [*arrays, out])
     placed = (library.memory(a) if is_on_cuda(a) else a for a in (x, y))
     operands = operator.as_arrays(*placed, as_array=_memory_or_number)
-    devices = sorted({a.device for a in operands if isinstance(a, Memory)})
+    into = None if out is None else library.memory(out)
+    places = [a for a in operands if isinstance(a, Memory)]
+    devices = sorted({place.device for place in (*places, into) if place is not None})
     if len(devices) > 1:
         raise HalfulpError(f"operands on several devices: {devices}")
     output = operator.infer(*operands)
-    if out is None:
+    result = out
+    if into is not None:
+        operator.check_output(output, into, _is_writeable(out))
+    if into is None or any(share_memory(into, place) for place in places):
         result = _new(library, output, arrays, operands)
-    else:
-        into = library.memory(out)
-        if not library.is_writeable(out):
-            raise operator.error("output", "out must be writeable", expected=output, got="a read-only array")
-        if tensor_type(into) != output or into.device != devices[0]:
-            raise operator.error(
-                "output", "out must have the output's type and shape", expected=output, got=tensor_type(into)
-            )
-        overlaps = any(share_memory(into, a) for a in operands if isinstance(a, Memory))
-        result = _new(library, output, arrays, operands) if overlaps else out
-    launch(
-        prelu=operator.kernel == "prelu",
-        x=operands[0],
-        y=operands[1],
-        out=library.memory(result),
-        stream=library.stream,
-        allocate=library.allocate,
-    )
+    x, y = operands
+    is_prelu, target = operator.kernel == "prelu", library.memory(result)
+    launch(prelu=is_prelu, x=x, y=y, out=target, stream=library.stream, allocate=library.allocate)
     if out is not None and result is not out:
         library.copy(result, out)
     library.finish()
@@ -106,7 +96,7 @@ def _memory_or_number(operand: Any) -> Memory | Array:
 
 
 class Library:
-    """A library's arrays on one device. The base class has the common parts of torch and CuPy.
+    """A library's arrays on one device.
 
     Attributes:
         stream: the library's stream of the device.
@@ -123,17 +113,13 @@ class Library:
         """Return an array's place. All later work in the stream finds its elements there."""
         raise NotImplementedError
 
-    def is_writeable(self, array: Any) -> bool:
-        """Whether an array may be written to, and its memory holds its elements unchanged."""
-        return True
-
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         """Return a new array of a type, with the layout of `like` if that is an array of the shape."""
         raise NotImplementedError
 
     def copy(self, array: Any, to: Any) -> None:
         """Copy the elements of a new array to one of the library's."""
-        raise NotImplementedError
+        to[...] = array
 
     def finish(self) -> None:
         """Called when all launches are in the stream."""
@@ -146,17 +132,21 @@ class Library:
 
 def library_of(arrays: Sequence[Any]) -> Library:
     """Return the library of arrays, on the first array's device. Arrays of several libraries use protocols."""
-    first = arrays[0]
     names = {_name_of(array) for array in arrays}
-    if names == {"torch"}:
-        return Torch(first)
-    if names == {"cupy"}:
-        return CuPy(first)
-    return Other(first)
+    (name,) = names if len(names) == 1 else ("several",)
+    return {"torch": Torch, "cupy": CuPy}.get(name, Other)(arrays[0])
 
 
 def _name_of(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
+
+
+def _is_writeable(array: Any) -> bool:
+    """Whether an array may be written to, and its memory holds its elements, without a pending negation."""
+    if torch_of(array) is not None:
+        return not (array.is_neg() or array._is_zerotensor())
+    interface = getattr(array, "__cuda_array_interface__", None)
+    return _name_of(array) not in _JAX and (interface is None or not interface["data"][1])
 
 
 class Torch(Library):
@@ -174,16 +164,13 @@ class Torch(Library):
         self._between.append(memory)
         return int(memory.data_ptr())
 
-    def is_writeable(self, array: Any) -> bool:
-        return _is_writeable_tensor(array)
-
     def memory(self, array: Any) -> Memory:
         resolved = plain_tensor(array, self._torch)
         if resolved is not array:
             self._between.append(resolved)
         size = resolved.element_size()
         strides = tuple(stride * size for stride in resolved.stride())
-        type = _known(str(resolved.dtype)[6:])
+        type = element_type(str(resolved.dtype)[6:]).name
         return Memory(resolved.data_ptr(), type, tuple(resolved.shape), strides, resolved.device.index or 0)
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
@@ -191,14 +178,6 @@ class Torch(Library):
         if like is not None:
             return self._torch.empty_like(like, dtype=dtype, requires_grad=False)
         return self._torch.empty(shape, dtype=dtype, device=self._device)
-
-    def copy(self, array: Any, to: Any) -> None:
-        to.copy_(array)
-
-
-def _is_writeable_tensor(tensor: Any) -> bool:
-    """Whether a tensor's memory holds its elements, without a pending negation."""
-    return not (tensor.is_neg() or tensor._is_zerotensor())
 
 
 class CuPy(Library):
@@ -220,7 +199,9 @@ class CuPy(Library):
 
     def memory(self, array: Any) -> Memory:
         shape, strides = tuple(array.shape), tuple(array.strides)
-        return Memory(int(array.data.ptr), _known(array.dtype.name), shape, strides, int(array.device.id))
+        return Memory(
+            int(array.data.ptr), element_type(array.dtype).name, shape, strides, int(array.device.id)
+        )
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         with self._device:
@@ -230,7 +211,7 @@ class CuPy(Library):
 
     def copy(self, array: Any, to: Any) -> None:
         with self._device:
-            to[...] = array
+            super().copy(array, to)
 
 
 _JAX = ("jax", "jaxlib")  # their arrays are immutable
@@ -255,14 +236,6 @@ class Other(Library):
         memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)
         self._device = memory.device
         return memory
-
-    def is_writeable(self, array: Any) -> bool:
-        if _name_of(array) in _JAX:
-            return False
-        if torch_of(array) is not None:
-            return _is_writeable_tensor(array)
-        interface = getattr(array, "__cuda_array_interface__", None)
-        return interface is None or not interface["data"][1]
 
     def _memory(self, array: Any) -> Memory:
         if (torch := torch_of(array)) is not None:
@@ -312,13 +285,11 @@ class DeviceArray:
     """A new array in a device's memory, which other libraries accept by DLPack or ``__cuda_array_interface__``."""
 
     def __init__(self, shape: tuple[int, ...], type: str, device: int) -> None:
-        dtype = element_type(type).dtype
         self._core = core()
-        size = dtype.itemsize * math.prod(shape)
-        self.dtype = dtype
-        self.shape = shape
+        self.dtype, self.shape = element_type(type).dtype, shape
+        size = self.dtype.itemsize * math.prod(shape)
         address = ask(self._core.allocate, device, size) if size else 0
-        self.memory = Memory(address, type, shape, dense_strides(shape, dtype.itemsize), device)
+        self.memory = Memory(address, type, shape, dense_strides(shape, self.dtype.itemsize), device)
 
     def __del__(self) -> None:
         memory = getattr(self, "memory", None)
@@ -343,8 +314,8 @@ class DeviceArray:
         return 2, self.memory.device
 
     def __dlpack__(self, **_: Any) -> Any:
-        code, bits = next(key for key, name in _DLPACK_TYPES.items() if name == self.memory.type)
         memory = self.memory
+        code, bits = next(key for key, name in _DLPACK_TYPES.items() if name == memory.type)
         return self._core.write_dlpack(memory.address, code, bits, list(self.shape), memory.device, self)
 
 
@@ -376,10 +347,4 @@ def _type_of_interface(typestr: str) -> str:
     dtype = np.dtype(typestr)
     if not dtype.isnative:
         raise HalfulpError(f"elements in another byte order ({typestr})")
-    return _known(dtype.name)
-
-
-def _known(name: str) -> str:
-    if name not in TYPES:
-        raise HalfulpError(f"no element type {name}")
-    return name
+    return element_type(dtype).name

@@ -64,16 +64,9 @@ def launch(
 ) -> None:
     """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
 
-    Args:
-        prelu: whether to compute PReLU.
-        x, y: an array on the device, or a 0-d ndarray for a number.
-        out: memory for the results: that of an operand's elements, or memory that overlaps none.
-        stream: the stream's handle; 0 is the device's default stream.
-        allocate: takes a number of bytes and returns the address of memory on the device. The memory may be reused
-            after the stream's work so far. None: the driver allocates.
-
-    Raises:
-        HalfulpError: no driver, no kernels, no memory, or another error of the driver.
+    A 0-d ndarray is a number. ``out`` may be the memory of an operand's elements, and else overlaps none. ``allocate``
+    takes a number of bytes and returns their address on the device. They may be reused after the stream's work so far.
+    Without it the driver allocates. Every error of the driver is a HalfulpError.
     """
     ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
 

@@ -18,8 +18,7 @@ SCHEMA = "halfulp.measured/1"
 CHECK_SCHEMA = "halfulp.check/1"
 _FOLDER = Path(__file__).parent
 
-_EXAMPLE = re.compile(r"(\((?P<negative>[^()^ ]+)\)|(?P<x>[^()^ ]+))(\^| with slope )(?P<y>[^ ]+) gives ")
-
+_EXAMPLE = re.compile(r"\(?(?P<x>[^()^ ]+)\)?(\^| with slope )(?P<y>[^ ]+) gives ")
 
 SLOPES = {
     "zero": "slopes of 0",
@@ -37,13 +36,13 @@ SLOPES = {
 def kind_of_slope(slope: float) -> str:
     """Return the kind of a slope, as ``SLOPES`` has them."""
     size = abs(slope)
-    if size == 0 or size == 1:
-        return "one" if size else "zero"
+    if special := {0: "zero", 1: "one", math.inf: "infinite"}.get(size):
+        return special
     if math.isnan(size):
         return "nan"
     if size < 1:
         return "tiny" if size < 2**-13 else "fraction"
-    return "number" if size <= 2**10 else "infinite" if math.isinf(size) else "huge"
+    return "number" if size <= 2**10 else "huge"
 
 
 class Broadcast(NamedTuple):
@@ -70,7 +69,7 @@ class Group:
     def operands(self) -> tuple[str, str] | None:
         """Return X and the exponent or slope of the example, as it spells them; None if it shows no element."""
         found = None if self.example is None else _EXAMPLE.match(self.example)
-        return None if found is None else (found["x"] or found["negative"], found["y"])
+        return None if found is None else (found["x"], found["y"])
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class Measured:
 
 def available() -> dict[str, tuple[str, ...]]:
     """Return the versions that were measured, by runtime, oldest first."""
-    return {name: tuple(sorted(versions, key=order)) for name, versions in sorted(_files().items())}
+    return {name: tuple(versions) for name, versions in _files().items()}
 
 
 def nearest(target: str, version: str | None = None) -> Measured | None:
@@ -121,11 +120,11 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
 
     The nearest is the newest that is not newer than the one asked for, and the oldest measured where all are newer.
     """
-    versions = available().get(target, ())
-    if not versions:
+    files = _files().get(target)
+    if files is None:
         return None
-    older = [known for known in versions if version is None or order(known) <= order(version)]
-    return _read(_files()[target][older[-1] if older else versions[0]])
+    older = [known for known in files if version is None or order(known) <= order(version)]
+    return _read(files[older[-1] if older else next(iter(files))])
 
 
 def load(path: Path) -> list[Measured]:
@@ -149,9 +148,10 @@ def order(version: str) -> tuple[tuple[int, str], ...]:
 
 @cache
 def _files() -> dict[str, dict[str, Path]]:
+    """Return the files by runtime and version, oldest first."""
     found: dict[str, dict[str, Path]] = {}
-    for path in sorted(_FOLDER.glob("*.json")):
-        target, _, version = path.stem.rpartition("-")
+    each = ((*path.stem.rpartition("-")[::2], path) for path in _FOLDER.glob("*.json"))
+    for target, version, path in sorted(each, key=lambda file: (file[0], order(file[1]))):
         found.setdefault(target, {})[version] = path
     return found
 
@@ -169,15 +169,21 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     rows = {}
     for row in document["rows"]:
         types = ",".join(row["types"]) if ".Pow" in row["operator"] else ""
-        constants, columns = (document.get(name, {}).get(types, {}) for name in ("constants", "columns"))
+        constants, columns = (
+            {
+                float(exponent): _constant(found)
+                for exponent, found in document.get(name, {}).get(types, {}).items()
+            }
+            for name in ("constants", "columns")
+        )
         rows[row["operator"], tuple(row["types"])] = Row(
             row["verdict"],
             row.get("max_ulp"),
             row.get("message"),
             tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
             tuple(row.get("differs", ())),
-            {float(exponent): _constant(found) for exponent, found in constants.items()},
-            {float(exponent): _constant(found) for exponent, found in columns.items()},
+            constants,
+            columns,
             {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
         )
     return Measured(
@@ -199,11 +205,9 @@ def _constant(found: list[Any]) -> Group:
 
 
 def _group(name: str, group: Mapping[str, Any]) -> Group:
-    shapes = (
-        Broadcast(tuple(map(tuple, shapes)), tuple(attributes))
-        for shapes, attributes in group.get("shapes", ())
-    )
-    return Group(name, **{**group, "shapes": tuple(shapes)})
+    given = group.get("shapes", ())
+    shapes = tuple(Broadcast(tuple(map(tuple, shapes)), tuple(names)) for shapes, names in given)
+    return Group(name, **{**group, "shapes": shapes})
 
 
 # --- the measurement in a document of halfulp check --json, without constants and slopes ------------
@@ -220,23 +224,16 @@ def measurement(document: Mapping[str, Any]) -> dict[str, Any]:
     members: dict[tuple[str, ...], list[Any]] = {}
     for case in document["cases"]:
         members.setdefault((case["operator"], *case["types"]), []).append(case)
-    name, versions = document["target"]["name"], document["target"]["versions"]
-    operators = {row["operator"].rpartition("-")[0] for row in document["rows"]}
+    name, versions, rows = document["target"]["name"], document["target"]["versions"], document["rows"]
+    version, _, _ = str(versions.get(name) or next(iter(versions.values()), "as measured")).partition("+")
+    ids = {row["operator"] for row in rows}
+    by_meaning = len(ids) == len({id.rpartition("-")[0] for id in ids})
     return {
         "schema": SCHEMA,
-        "target": {
-            "name": name,
-            "version": str(versions.get(name) or next(iter(versions.values()), "as measured")).partition("+")[
-                0
-            ],
-            "by_meaning": len(operators) == len({row["operator"] for row in document["rows"]}),
-        },
+        "target": {"name": name, "version": version, "by_meaning": by_meaning},
         "run": document["run"],
         "accepts": [case["clause"] for case in document["cases"] if case["verdict"] == "accepted"],
-        "rows": [
-            row_of(row, members.get((row["operator"], *row["types"]), []), document)
-            for row in document["rows"]
-        ],
+        "rows": [row_of(row, members.get((row["operator"], *row["types"]), []), document) for row in rows],
     }
 
 
@@ -250,16 +247,13 @@ def row_of(
         return made | {"message": one_line(row["message"])}
     groups: dict[str, dict[str, Any]] = {}
     for case in cases:
-        if case["verdict"] in SILENT or case["group"] in ("invalid", "reproducibility"):
-            continue
-        group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
-        _add(group, case)
-    is_power = ".Pow" in row["operator"]
-    differs = {
-        str(entry["aspect"])
-        for entry in document["reproducibility"]
-        if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
-    } | ({*moved} if is_power else set())
+        if case["verdict"] not in SILENT and case["group"] not in ("invalid", "reproducibility"):
+            group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
+            _add(group, case)
+    differs = {*moved} if ".Pow" in row["operator"] else set()
+    for entry in document["reproducibility"]:
+        if all(entry[key] == row[key] for key in ("operator", "types")) and entry["verdict"] == "differs":
+            differs.add(entry["aspect"])
     made |= {"groups": groups} if groups else {}
     return made | ({"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {})
 
@@ -272,9 +266,8 @@ def _add(group: dict[str, Any], case: Mapping[str, Any]) -> None:
     larger = case["verdict"] == group["verdict"] and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)
     if worse or larger:
         group["verdict"] = case["verdict"]
-        example = one_line(case["message"])
-        if case["example"] is not None:
-            example = example_of(case["operator"], case["example"])
+        shows = case["example"] is not None
+        example = example_of(case["operator"], case["example"]) if shows else one_line(case["message"])
         if example is not None:
             group["example"] = example
     group["max_ulp"] = max(ulps, default=None)

@@ -33,7 +33,7 @@ def is_countable(shape: Iterable[int]) -> bool:
 
 def reshaped(array: Array, shape: Sequence[Any]) -> Array:
     """Return an array in another shape; raises HalfulpError for more dims than NumPy allows."""
-    _check_rank(len(shape))
+    check_rank(len(shape))
     return array.reshape(shape)
 
 
@@ -43,7 +43,7 @@ def unsqueezed(shape: Sequence[Dim], axes: Sequence[int], *, from_end: bool = Tr
     Negative axes count from its end if ``from_end`` is set, and are refused otherwise.
     """
     rank = len(shape) + len(axes)
-    _check_rank(rank)
+    check_rank(rank)
     lowest = -rank if from_end else 0
     places = {axis % rank for axis in axes if lowest <= axis < rank}
     if len(places) < len(axes):
@@ -81,9 +81,10 @@ def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, .
     return tuple(dims)
 
 
-def _check_rank(rank: int) -> None:
+def check_rank(rank: int, what: str = "its output") -> None:
+    """Refuse more dims than NumPy's arrays have."""
     if rank > MOST_DIMS:
-        raise HalfulpError("its output has too many dims", expected=f"at most {MOST_DIMS}", got=rank)
+        raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=rank)
 
 
 def _elements(shape: Shape | list[Dim]) -> int | None:
@@ -112,7 +113,8 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(every[:most]) + more
 
 
-@dataclass(frozen=True, slots=True)
+# Values and nodes are not frozen: a large model has many, and frozen ones take five times as long to make.
+@dataclass(slots=True)
 class Value:
     """The declaration of one named value.
 
@@ -151,7 +153,7 @@ def describe(element_type: str | None, shape: Shape) -> str:
     return f"{element_type or '?'}{format_shape(shape)}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Node:
     """One use of an operator.
 
@@ -188,11 +190,7 @@ class Node:
     @property
     def subgraphs(self) -> Iterator[Graph]:
         """The graphs among the attributes: the branches of an If, the body of a Loop."""
-        for value in self.attributes.values():
-            if isinstance(value, Graph):
-                yield value
-            elif isinstance(value, list):
-                yield from (item for item in value if isinstance(item, Graph))
+        return (value for value in self.attributes.values() if isinstance(value, Graph))
 
     @property
     def reads(self) -> set[str]:

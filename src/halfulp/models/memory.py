@@ -9,32 +9,26 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from halfulp.errors import ModelError
-from halfulp.models.graph import MOST_DIMS
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import check_rank
 from halfulp.specs.tensor import format_shape
 
 # Every machine has this much. Reading the system's files before each small array would take longer than the array.
 _ALWAYS_THERE = 1 << 26
 
 
-def guard_memory(
-    shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
-) -> None:
-    """Raise ModelError for an array that NumPy can't make or that does not fit into the free memory."""
-    if len(shape) > MOST_DIMS:
-        expected = f"at most {MOST_DIMS}"
-        raise ModelError(f"{what} has too many dims", file=file, node=node, expected=expected, got=len(shape))
+def guard_memory(shape: tuple[int, ...], itemsize: int, what: str) -> None:
+    """Refuse an array that NumPy can't make or that does not fit into the free memory."""
+    check_rank(len(shape), what)
     size = math.prod(shape) * itemsize
-    if size <= _ALWAYS_THERE and all(dim < 1 << 62 for dim in shape):
+    is_countable = all(dim < 1 << 62 for dim in shape)
+    if size <= _ALWAYS_THERE and is_countable:
         return
     memory = available_memory()
-    if size > memory or any(dim >= 1 << 62 for dim in shape):
+    if size > memory or not is_countable:
+        expected, got = f"at most {memory / 2**30:.3g} GiB", f"{size / 2**30:.3g} GiB"
         message = f"{what} would not fit into this computer's memory"
-        expected, got = (
-            f"at most {memory / 2**30:.3g} GiB",
-            f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
-        )
-        raise ModelError(message, file=file, node=node, expected=expected, got=got)
+        raise HalfulpError(message, expected=expected, got=f"{got} for {format_shape(shape)}")
 
 
 def available_memory(root: Path = Path("/")) -> int:
@@ -43,7 +37,7 @@ def available_memory(root: Path = Path("/")) -> int:
 
 
 def _of_the_machine(root: Path) -> int:
-    free = _number_after(root / "proc/meminfo", "MemAvailable:")
+    free = _number(root / "proc/meminfo", "MemAvailable:")
     if free is not None:
         return free << 10
     try:
@@ -86,20 +80,14 @@ def _left_in(group: Path) -> int:
         limit, taken = _number(group / most), _number(group / used)
         if limit is not None and taken is not None:
             # Cached files are dropped as soon as memory is needed.
-            return limit - taken + (_number_after(group / "memory.stat", cache) or 0)
+            return limit - taken + (_number(group / "memory.stat", cache) or 0)
     return sys.maxsize
 
 
-def _number(file: Path) -> int | None:
+def _number(file: Path, word: str | None = None) -> int | None:
+    """Return the first number of a file, or the one after a word; None if there is none, as for "max"."""
     try:
-        return int(file.read_text())
-    except (OSError, ValueError):  # the latter for "max"
-        return None
-
-
-def _number_after(file: Path, word: str) -> int | None:
-    try:
-        lines = file.read_text().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.split()[:1] == [word]), None)
+        words = file.read_text().split()
+        return int(words[0 if word is None else words.index(word) + 1])
     except (OSError, ValueError, IndexError):
         return None

@@ -40,22 +40,16 @@ _COREML = "a model of Core ML", f"{_EXPORT}that it was converted from"
 _ORT = "a file in ONNX Runtime's own format", "the .onnx file that it was made from"
 _TENSORRT = "an engine of TensorRT", "the .onnx file that it was built from"
 _CONVERTED = "a model of another runtime", "the .onnx file that it was converted from"
-_CAFFE = "a model of Caffe", f"{_EXPORT}by a converter such as caffe2onnx"
-_PADDLE = "a model of Paddle", f"{_EXPORT}by paddle2onnx"
 _MXNET = "weights of MXNet", "an .onnx file: mxnet.onnx.export_model(symbol, params, shapes)"
-_TEXT = "an ONNX model as text", 'the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")'
 _SAFETENSORS = "weights without a graph (safetensors)", f"{_EXPORT}that they belong to"
 _GGUF = "weights without a graph (GGUF)", f"{_EXPORT}that they belong to"
-_WEIGHTS = "weights without a graph", "the .xml file beside them, or an .onnx file"
 _ARCHIVE = "an archive", f"{_UNPACK} unzip or tar -xf"
 _PACKED = "a compressed file", f"{_UNPACK} gunzip"
 _PAGE = "a web page (HTML)", "the file itself: download it by its raw link, which is not the link of its page"
-_POINTER = "a pointer of Git LFS", "the file itself: git lfs pull"
 _ARRAY = "an array of NumPy", "a model, of which it may be an input: --input NAME=FILE"
-_EMPTY = "an empty file", "a model: download or export it again"
 
 _MAGIC: Mapping[bytes, Kind] = {
-    b"version https://git-lfs": _POINTER,
+    b"version https://git-lfs": ("a pointer of Git LFS", "the file itself: git lfs pull"),
     b"\x89HDF\r\n\x1a\n": _KERAS,
     b"GGUF": _GGUF,
     b"ftrt": _TENSORRT,
@@ -67,22 +61,22 @@ _MAGIC: Mapping[bytes, Kind] = {
 
 _BY_SUFFIX: Mapping[str, Kind] = {
     suffix: kind
-    for kind, suffixes in (
-        (_WEIGHTS, ".bin"),
-        (_CAFFE, ".caffemodel"),
-        (_CONVERTED, ".dlc .hef .kmodel .mnn .om .param .rknn"),
-        (_TENSORRT, ".engine .plan"),
-        (_GGUF, ".gguf"),
-        (_KERAS, ".h5 .hdf5 .keras"),
-        (_COREML, ".mlmodel .mlpackage"),
-        (_ORT, ".ort"),
-        (_MXNET, ".params"),
-        (_TENSORFLOW, ".pb"),
-        (_PADDLE, ".pdiparams .pdmodel"),
-        (_TORCH, ".pt .pt2 .pth"),
-        (_SAFETENSORS, ".safetensors"),
-        (_TFLITE, ".tflite"),
-    )
+    for suffixes, kind in {
+        ".bin": ("weights without a graph", "the .xml file beside them, or an .onnx file"),
+        ".caffemodel": ("a model of Caffe", f"{_EXPORT}by a converter such as caffe2onnx"),
+        ".dlc .hef .kmodel .mnn .om .param .rknn": _CONVERTED,
+        ".engine .plan": _TENSORRT,
+        ".gguf": _GGUF,
+        ".h5 .hdf5 .keras": _KERAS,
+        ".mlmodel .mlpackage": _COREML,
+        ".ort": _ORT,
+        ".params": _MXNET,
+        ".pb": _TENSORFLOW,
+        ".pdiparams .pdmodel": ("a model of Paddle", f"{_EXPORT}by paddle2onnx"),
+        ".pt .pt2 .pth": _TORCH,
+        ".safetensors": _SAFETENSORS,
+        ".tflite": _TFLITE,
+    }.items()
     for suffix in suffixes.split()
 }
 
@@ -103,11 +97,8 @@ def format_to_write(output: str | os.PathLike[str]) -> Format:
         HalfulpError: no format has this suffix.
     """
     if not has_suffix_of_format(output):
-        suffix = Path(output).suffix
-        raise HalfulpError(
-            f"{os.fspath(output)}: no format that is written has the suffix {suffix!r}",
-            expected=".onnx, .xml or .json",
-        )
+        message = f"{os.fspath(output)}: no format that is written has the suffix {Path(output).suffix!r}"
+        raise HalfulpError(message, expected=".onnx, .xml or .json")
     return format_of(output)
 
 
@@ -167,12 +158,12 @@ def _error(kind: Kind, file: str) -> ModelError:
 
 def _by_content(data: bytes) -> Kind | None:
     if not data:
-        return _EMPTY
+        return "an empty file", "a model: download or export it again"
     start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return _PAGE
     if start.lstrip(b"<\r\n\t ").startswith(b"ir_version"):
-        return _TEXT
+        return "an ONNX model as text", 'the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")'
     if data[1:4] == bytes(3):  # FlatBuffers: the root's offset in little endian, then the kind of the file
         return {b"ORTM": _ORT, b"TFL3": _TFLITE}.get(data[4:8]) or _safetensors(data)
     if data.startswith(b"PK\x03\x04"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as markup
+import re
 import textwrap
 from itertools import groupby, zip_longest
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from halfulp.specs import find, ids
-from halfulp.specs.model import OpVersion
+from halfulp.specs.model import Attribute, OpVersion
 from halfulp.types import TYPES
 
 STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML", "sonnx": "SONNX"}
@@ -118,11 +119,14 @@ def _attributes(op: OpVersion) -> Block:
         text = attribute.text
         if attribute.values:
             text = f"{text} One of {', '.join(map(str, attribute.values))}."
-        default = "required" if attribute.required else str(attribute.default)
-        if attribute.default is None and not attribute.required:
-            default = "not set"
+        default = default_of(attribute, str(attribute.default), "not set")
         rows.append((attribute.name, attribute.type, default, text))
     return Table(("name", "type", "default", "meaning"), tuple(rows))
+
+
+def default_of(attribute: Attribute, shown: str, none: str) -> str:
+    """Return how an attribute's default is shown, as its text or as the word for none."""
+    return "required" if attribute.required else none if attribute.default is None else shown
 
 
 def _shapes(op: OpVersion) -> tuple[Block, ...]:
@@ -277,15 +281,11 @@ def markdown_block(block: Block) -> str:
 
 
 def _escaped(prose: str) -> str:
-    for sign in "*_<":
-        prose = prose.replace(sign, f"\\{sign}")
-    return prose
+    return re.sub(r"[*_<]", r"\\\g<0>", prose)
 
 
 def _cell(cell: str) -> str:
-    if cell.startswith("https://"):
-        return f"<{cell}>"
-    return _escaped(cell).replace("|", "\\|")
+    return f"<{cell}>" if cell.startswith("https://") else _escaped(cell).replace("|", "\\|")
 
 
 # --- HTML ----------------------------------------------------------------------------------------

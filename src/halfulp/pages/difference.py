@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TypeVar
 
-from halfulp.pages import Bullets, Page, Section, limits_text, rule_text
-from halfulp.specs.model import Attribute, Clause, OpVersion, Port, Unspecified
+from halfulp.pages import Bullets, Page, Section, default_of, limits_text, rule_text
+from halfulp.specs.model import Attribute, OpVersion, Port, Unspecified
 
 Said = Iterator[tuple[str, str]]
 """Headings, each with a sentence that belongs below it."""
@@ -26,14 +27,11 @@ def difference(new: OpVersion, old: OpVersion) -> Page:
         "function body": _function,
         "shape inference": _shape_inference,
     }
+    found = {topic: list(compare(new, old)) for topic, compare in topics.items()}
+    unchanged = [topic for topic, sentences in found.items() if not sentences]
     said: dict[str, list[str]] = {"Added": [], "Removed": [], "Changed": []}
-    unchanged = []
-    for topic, compare in topics.items():
-        sentences = list(compare(new, old))
-        for heading, sentence in sentences:
-            said[heading].append(sentence)
-        if not sentences:
-            unchanged.append(topic)
+    for heading, sentence in chain.from_iterable(found.values()):
+        said[heading].append(sentence)
     said["Unchanged"] = [f"{_list(unchanged)}."] if unchanged else []
     sections = tuple(Section(name, (Bullets(tuple(items)),)) for name, items in said.items() if items)
     lead = "" if (new.standard, new.name) == (old.standard, old.name) else "These are different operators."
@@ -89,14 +87,15 @@ def _types(new: OpVersion, old: OpVersion) -> Said:
             yield "Removed", f"Type variable {variable}, for {_users(old, variable)}."
 
 
+def _port(port: Port) -> str:
+    return f"{port.name}: {port.text}"
+
+
 def _ports(new: OpVersion, old: OpVersion) -> Said:
     ports = {port.name: port for port in (*new.inputs, *new.outputs)}
     before = {port.name: port for port in (*old.inputs, *old.outputs)}
 
-    def text(port: Port) -> str:
-        return f"{port.name}: {port.text}"
-
-    yield from _compared(ports, before, text, text, lambda port, earlier: "")
+    yield from _compared(ports, before, _port, _port, lambda port, earlier: "")
     for name, port in ports.items():
         earlier = before.get(name, port)
         if port.type != earlier.type:
@@ -111,9 +110,7 @@ def _attributes(new: OpVersion, old: OpVersion) -> Said:
     after, earlier = ({attribute.name: attribute for attribute in op.attributes} for op in (new, old))
 
     def text(attribute: Attribute) -> str:
-        default = "required" if attribute.required else f"default {attribute.default}"
-        if attribute.default is None and not attribute.required:
-            default = "optional"
+        default = default_of(attribute, f"default {attribute.default}", "optional")
         return f"Attribute {attribute.name} ({attribute.type}, {default}): {attribute.text}"
 
     def changed(now: Attribute, before: Attribute) -> str:
@@ -123,14 +120,11 @@ def _attributes(new: OpVersion, old: OpVersion) -> Said:
 
 
 def _clauses(new: OpVersion, old: OpVersion) -> Said:
-    texts = {clause.text for clause in new.clauses}
-    before = {clause.text for clause in old.clauses}
+    texts, before = ({clause.text for clause in op.clauses} for op in (new, old))
     gone = [clause for clause in old.clauses if clause.text not in texts]
-    for clause in new.clauses:
-        if clause.text in before:
-            continue
+    for clause in [clause for clause in new.clauses if clause.text not in before]:
         # A clause that some check cites in the same place has become this one.
-        earlier: Clause | None = next((c for c in gone if set(c.enforces) & set(clause.enforces)), None)
+        earlier = next((each for each in gone if {*each.enforces} & {*clause.enforces}), None)
         if earlier is None:
             yield "Added", f"Clause {clause.id}: {clause.text}"
         else:
@@ -145,13 +139,10 @@ def _unspecified(new: OpVersion, old: OpVersion) -> Said:
     def text(item: Unspecified) -> str:
         return f"Left open: {item.question} Our choice: {item.choice}"
 
-    def removed(item: Unspecified) -> str:
-        return f"No longer left open: {item.question}"
-
     def changed(now: Unspecified, before: Unspecified) -> str:
         return "" if now.choice == before.choice else f"{text(now)} Before: {before.choice}"
 
-    yield from _compared(after, earlier, text, removed, changed)
+    yield from _compared(after, earlier, text, lambda item: f"No longer left open: {item.question}", changed)
 
 
 def _function(new: OpVersion, old: OpVersion) -> Said:

@@ -19,14 +19,12 @@ from halfulp.reference.formats import (
     FloatFormat,
     Format,
     IntFormat,
-    Truncated,
     decode,
     decode_operands,
     exact,
     format_of,
     from_codes,
     native,
-    truncated,
 )
 
 __all__ = ["pow", "prelu"]
@@ -79,28 +77,28 @@ def _element(x: int | mpfr, y: int | float | mpfr, target: Format, directml: boo
     if isinstance(target, IntFormat) and isinstance(x, int) and isinstance(y, int) and y >= 0:
         return target.wrap(int(gmpy2.powmod(x, y, 1 << target.bits)))  # N3
     result = _real_power(exact(x), exact(y), directml)
-    return target.encode(result) if isinstance(target, FloatFormat) else target.saturate(result)  # N1, N4
+    if isinstance(target, FloatFormat):
+        return target.encode(result, result.rc != 0)  # N1
+    return target.saturate(result)  # N4
 
 
-def _real_power(x: mpfr, y: mpfr, directml: bool) -> Truncated:
+def _real_power(x: mpfr, y: mpfr, directml: bool) -> mpfr:
     """Return the real number x^y, truncated. MPFR follows C23 F.10.4.4 for special values.
 
     MPFR's power is itself correctly rounded: it raises the working precision until truncation is
     decided (Ziv), and proves exactness apart, so it ends for exact cases too.
     """
     if directml and x < 0 and not gmpy2.is_integer(y):  # N9; an infinity is not an integer
-        return Truncated(mpfr("nan"), False)
-    return truncated(TOWARD_ZERO.pow(x, y))
+        return mpfr("nan")
+    return TOWARD_ZERO.pow(x, y)
 
 
 def _scaled(x: mpfr, scale_bias: ScaleBias, target: Format) -> mpfr:
     """N6: x * Scale + Bias, rounded once to float32, or to float64 for an integer target."""
     scale, bias = (mpfr(float(np.float32(number)), 53) for number in scale_bias)
     intermediate = FLOAT_FORMATS["float64" if isinstance(target, IntFormat) else "float32"]
-    code = intermediate.encode(
-        truncated(TOWARD_ZERO.fma(x, scale, bias))
-    )  # an exact zero is +0, except for -0 + -0
-    base = decode(from_codes([code], intermediate))[0]
+    result = TOWARD_ZERO.fma(x, scale, bias)  # an exact zero is +0, except for -0 + -0
+    (base,) = decode(from_codes([intermediate.encode(result, result.rc != 0)], intermediate))
     # N4 knows one zero: to a negative power it is +infinity.
     return mpfr(0) if base == 0 and isinstance(target, IntFormat) else base
 
@@ -141,4 +139,5 @@ def _product(x: Any, slope: Any, target: Format) -> int:
     """Return the code of the product, rounded once, or the integer modulo 2^bits."""
     if isinstance(target, IntFormat):
         return target.wrap(x * slope)
-    return target.encode(truncated(TOWARD_ZERO.mul(x, slope)))
+    result = TOWARD_ZERO.mul(x, slope)
+    return target.encode(result, result.rc != 0)

@@ -2,14 +2,14 @@
 
 An operation works in three steps: decode the operands to `mpfr` (always exact), compute the real
 result truncated toward zero to `WORKING_PRECISION` bits together with the fact whether anything was
-cut off, round that once to the target. Truncation plus that fact loses nothing a rounding could
-need, so the target gets the exact value rounded once.
+cut off (its ternary value `rc` is not 0), round that once to the target. Truncation plus that fact
+loses nothing a rounding could need, so the target gets the exact value rounded once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import gmpy2  # type: ignore[import-untyped]
 import numpy as np
@@ -26,18 +26,6 @@ WORKING_PRECISION = 80
 
 EXACT_RANGE = {"emin": gmpy2.get_emin_min(), "emax": gmpy2.get_emax_max()}
 TOWARD_ZERO = gmpy2.context(precision=WORKING_PRECISION, round=gmpy2.RoundToZero, **EXACT_RANGE)
-
-
-class Truncated(NamedTuple):
-    """A real number cut toward zero to WORKING_PRECISION bits, or an infinity or a NaN."""
-
-    value: mpfr
-    inexact: bool
-
-
-def truncated(value: mpfr) -> Truncated:
-    """Take a result computed in the context TOWARD_ZERO, whose ternary value says whether it was cut."""
-    return Truncated(value, value.rc != 0)
 
 
 @dataclass(frozen=True)
@@ -68,21 +56,20 @@ class FloatFormat:
         """The unsigned integer type of the codes; a 4-bit type fills a byte."""
         return np.dtype(f"uint{max(8, self.bits)}")
 
-    def encode(self, result: Truncated) -> int:
-        """Round to nearest, ties to even, once; return the code.
+    def encode(self, value: mpfr, inexact: bool) -> int:
+        """Round a truncated result to nearest, ties to even, once; return the code.
 
         Overflow and infinity give `overflow`, or `nan` where the type's overflow is a NaN (a NaN
         has no sign here).
         """
-        value = result.value
         if gmpy2.is_nan(value):
             return self.nan
         if gmpy2.is_infinite(value):
             magnitude = self.overflow
-        elif value == 0 and not result.inexact and not self.zero:
+        elif value == 0 and not inexact and not self.zero:
             return self.nan  # as ml_dtypes converts an exact zero
         else:
-            magnitude = self._encode_magnitude(*mantissa_exponent(value), result.inexact)
+            magnitude = self._encode_magnitude(*mantissa_exponent(value), inexact)
         if magnitude == self.nan or not gmpy2.is_signed(value):
             return magnitude
         return magnitude | self.sign_bit if magnitude or self.minus_zero else 0
@@ -166,9 +153,8 @@ class IntFormat:
         """Return the integer of this type that equals value modulo 2^bits."""
         return (value - self.least) % (1 << self.bits) + self.least
 
-    def saturate(self, result: Truncated) -> int:
+    def saturate(self, value: mpfr) -> int:
         """Truncate toward zero and saturate; NaN gives 0."""
-        value = result.value
         if gmpy2.is_nan(value):
             return 0
         if value >= self.largest:

@@ -1,6 +1,6 @@
 """Operator versions as rows, and the look-up of a row by id, or by operator and version.
 
-The rows are in ``onnx.py``, ``openvino.py``, ``directml.py`` and ``sonnx.py``.
+The rows are in ``onnx.py`` (with SONNX's), ``openvino.py`` and ``directml.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain
 
 from halfulp.errors import UnsupportedError, named
-from halfulp.specs import directml, onnx, openvino, sonnx
+from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias, Unspecified
 from halfulp.specs.tensor import TensorType
 
@@ -21,7 +21,7 @@ __all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "Unspecifie
 __all__ += ["operators"]
 
 _ROWS: dict[str, OpVersion] = {
-    row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, *sonnx.ROWS)
+    row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, onnx.SONNX_POW_15)
 }
 
 _VERSION = re.compile("[0-9]+(_[0-9]+)?")
@@ -87,7 +87,8 @@ def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     Raises:
         UnsupportedError: the operator does not exist, or not as early.
     """
-    rows = _versions(standard, name)
+    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
+    rows.sort(key=lambda row: _order(row.version))
     if not rows:
         raise UnsupportedError(f"no operator {standard}.{name}")
     asked = _order(str(version))
@@ -99,13 +100,6 @@ def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     return in_time[-1]
 
 
-@lru_cache(maxsize=256)
-def _versions(standard: str, name: str) -> tuple[OpVersion, ...]:
-    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
-    return tuple(sorted(rows, key=lambda row: _order(row.version)))
-
-
-@lru_cache(maxsize=256)
 def _order(version: str) -> tuple[int, ...]:
     """Return the parts of a version as numbers, so that 10 is sorted after 9, and 5_1 after 5_0."""
     try:

@@ -3,8 +3,7 @@
 A rule is two pure functions of the shapes of X and Y and the attributes:
 
 * ``infer`` returns the output's shape, or raises Mismatch. Dims may be symbols or unknown, and ranks unknown. The
-result is
-  the most precise shape that holds for all their values.
+  result is the most precise shape that holds for all their values.
 * ``arrange`` returns, for known shapes that ``infer`` has accepted, the shape in which Y must be viewed so that NumPy's
   broadcasting of X and Y follows the rule.
 
@@ -32,10 +31,6 @@ class Mismatch(Exception):
         self.message = message
 
 
-def _as_it_is(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
-    return y
-
-
 @dataclass(frozen=True)
 class Rule:
     """A broadcasting rule: its name, its text in a sentence, and its two functions."""
@@ -43,7 +38,7 @@ class Rule:
     name: str
     text: str
     infer: Callable[[Shape, Shape, Attributes], Shape]
-    arrange: Callable[[StaticShape, StaticShape, Attributes], StaticShape] = _as_it_is
+    arrange: Callable[[StaticShape, StaticShape, Attributes], StaticShape] = lambda x, y, attributes: y
 
 
 def _differ(a: Dim, b: Dim) -> bool:
@@ -59,11 +54,11 @@ def _known(a: Dim, b: Dim) -> Dim:
 # --- none: the shapes are equal -----------------------------------------------------------------
 
 
-def _infer_none(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+def _infer_none(x: Shape, y: Shape, attributes: Attributes, unless: str = "") -> Shape:
     if x is None or y is None:
         return y if x is None else x
     if len(x) != len(y) or any(map(_differ, x, y)):
-        raise Mismatch("equal shapes", "{x} and {y} must have the same shape")
+        raise Mismatch("equal shapes", f"{{x}} and {{y}} must have the same shape{unless}")
     # Equal dims: a size is most precise, then a symbol.
     return tuple(b if isinstance(b, int) else _known(a, b) for a, b in zip(x, y, strict=True))
 
@@ -109,15 +104,13 @@ NUMPY = Rule(
 
 # --- unidirectional: Y is broadcast to X --------------------------------------------------------
 
-_NOT_UNIDIRECTIONAL = Mismatch("shape", "{y} must be unidirectionally broadcastable to {x}")
-
 
 def _infer_unidirectional(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if x is None or y is None:
         return x
     lead = len(x) - len(y)
     if lead < 0 or any(b != 1 and _differ(a, b) for a, b in zip(x[lead:], y, strict=True)):
-        raise Mismatch(_NOT_UNIDIRECTIONAL.check, _NOT_UNIDIRECTIONAL.message)
+        raise Mismatch("shape", "{y} must be unidirectionally broadcastable to {x}")
     # A size of Y that is not 1 is X's size too.
     fills = (b if isinstance(b, int) and b != 1 else None for b in y)
     return x[:lead] + tuple(map(_known, x[lead:], fills))
@@ -217,9 +210,7 @@ CHANNEL_OR_NUMPY = Rule(
 
 def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if not attributes.get("broadcast", 0):
-        if x is not None and y is not None and (len(x) != len(y) or any(map(_differ, x, y))):
-            raise Mismatch("equal shapes", "{x} and {y} must have the same shape unless broadcast is 1")
-        return _infer_none(x, y, attributes)
+        return _infer_none(x, y, attributes, " unless broadcast is 1")
     if x is None or y is None:
         return x
     if len(y) > len(x):
@@ -270,9 +261,8 @@ LEGACY_AXIS = Rule(
 
 
 def _infer_auto(x: Shape, y: Shape, attributes: Attributes) -> Shape:
-    if attributes.get("auto_broadcast", "numpy") == "numpy":
-        return _infer_numpy(x, y, attributes)
-    return _infer_none(x, y, attributes)
+    infer = _infer_numpy if attributes.get("auto_broadcast", "numpy") == "numpy" else _infer_none
+    return infer(x, y, attributes)
 
 
 AUTO = Rule(

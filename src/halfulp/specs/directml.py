@@ -20,7 +20,10 @@ _UNSIGNED = ("uint32", "uint16", "uint8")
 
 _IN_PLACE = "The output may alias InputTensor."
 _SAME_SIZES = "{} have the same DimensionCount and Sizes."
-_SIZES = "No size is 0, and a tensor has at most 2^32 - 1 elements."
+_C4_C5 = (
+    Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
+    Clause("C5", "No size is 0, and a tensor has at most 2^32 - 1 elements.", ("size",)),
+)
 
 _SCALE_BIAS = Attribute(
     "ScaleBias",
@@ -70,8 +73,6 @@ _BROADCASTING = Unspecified(
     "An error, as Sizes must be equal; give an array that is broadcast already.",
 )
 
-# --- ELEMENT_WISE_CONSTANT_POW -------------------------------------------------------------------
-
 _CONSTANT_POW_UNSPECIFIED = (_NEGATIVE_BASE, _SCALE_BIAS_ROUNDING, _EXPONENT_ROUNDING, *_POW_FLOAT)
 _INPUT = Port("InputTensor", "DataType", "The input tensor to read from.")
 
@@ -87,8 +88,7 @@ _POW_C1_C2 = (
     ),
 )
 _POW_C4_C10 = (
-    Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
-    Clause("C5", _SIZES, ("size",)),
+    *_C4_C5,
     Clause("C6", "The inputs are InputTensor and ExponentTensor, required, in this order.", ("inputs",)),
     Clause(
         "C7",
@@ -121,9 +121,6 @@ def _first(name: str, **given: Any) -> OpVersion:
     """Return the version of an operator at feature level 1_0."""
     return OpVersion(
         id=f"directml.{name}-1_0",
-        standard="directml",
-        name=name,
-        version="1_0",
         since_version="DML_FEATURE_LEVEL_1_0",
         outputs=(Port("OutputTensor", "DataType", "The output tensor to write the results to."),),
         type_variables={"DataType": _FLOATS},
@@ -156,8 +153,7 @@ _CONSTANT_POW_1_0 = _first(
             "InputTensor and OutputTensor have the same DataType, one that DataType allows.",
             ("type DataType", "output"),
         ),
-        Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
-        Clause("C5", _SIZES, ("size",)),
+        *_C4_C5,
         Clause("C6", "The only input is InputTensor, required.", ("inputs",)),
         Clause("C7", "Exponent is required, a FLOAT.", ("attribute Exponent",)),
         Clause(
@@ -255,8 +251,7 @@ _RELU_1_0 = _first(
             "InputTensor, SlopeTensor and OutputTensor have the same DataType, one that DataType allows.",
             ("type DataType", "output"),
         ),
-        Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
-        Clause("C5", _SIZES, ("size",)),
+        *_C4_C5,
         Clause("C6", "The inputs are InputTensor and SlopeTensor, required, in this order.", ("inputs",)),
         Clause("C7", "There are no attributes.", ("unknown attribute",)),
         Clause("C8", _IN_PLACE),

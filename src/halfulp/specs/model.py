@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from halfulp.errors import SpecError, UnsupportedError
+from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
 from halfulp.specs.tensor import Shape, TensorType, tensor_type
 from halfulp.types import TYPES, type_name
@@ -128,9 +129,9 @@ class OpVersion:
     """
 
     id: str
-    standard: str
-    name: str
-    version: str
+    standard: str = field(init=False)
+    name: str = field(init=False)
+    version: str = field(init=False)
     summary: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -150,6 +151,9 @@ class OpVersion:
     examples: tuple[Example, ...] = ()
 
     def __post_init__(self) -> None:
+        parts = re.split("[.-]", self.id)
+        for name, value in zip(("standard", "name", "version"), parts, strict=True):
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     # --- the face -------------------------------------------------------------------------------
@@ -226,9 +230,9 @@ class OpVersion:
 
     def _check(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> TensorType:
         if len(operands) != len(self.inputs):
-            message = f"{self.name} takes {_count(len(self.inputs), 'input')}"
+            message = f"{self.name} takes {count_of(len(self.inputs), 'input')}"
             expected = ", ".join(port.name for port in self.inputs)
-            raise self.error("inputs", message, expected=expected, got=_count(len(operands), "input"))
+            raise self.error("inputs", message, expected=expected, got=count_of(len(operands), "input"))
         bound = self._bind_types(operands)
         if self.limits is not None:
             self._check_limits(self.limits, operands)
@@ -240,16 +244,13 @@ class OpVersion:
     def _bind_types(self, operands: tuple[TensorType, ...]) -> dict[str, str]:
         bound: dict[str, str] = {}
         for port, operand in zip(self.inputs, operands, strict=True):
-            allowed = self.type_variables[port.type]
+            check, allowed = f"type {port.type}", self.type_variables[port.type]
             if operand.type not in allowed:
                 message = f"{port.name} must have a type that {port.type} allows"
-                expected = ", ".join(allowed)
-                raise self._breach(
-                    f"type {port.type}", message, operands, expected=expected, got=operand.type
-                )
+                raise self._breach(check, message, operands, expected=", ".join(allowed), got=operand.type)
             if bound.setdefault(port.type, operand.type) != operand.type:
                 names = " and ".join(p.name for p in self.inputs if p.type == port.type)
-                raise self._breach(f"type {port.type}", f"{names} must have the same type", operands)
+                raise self._breach(check, f"{names} must have the same type", operands)
         return bound
 
     def _check_limits(self, limits: Limits, operands: tuple[TensorType, ...]) -> None:
@@ -287,17 +288,16 @@ class OpVersion:
         value = given[attribute.name]
         if value is None and attribute.default is None and not attribute.required:
             return None
+        checker, expected = CHECKERS[attribute.type]
         try:
-            value = CHECKERS[attribute.type](value)
-        except BadValue as bad:
+            value = checker(value)
+        except REFUSALS:
             message = f"{attribute.name} has a value of the wrong type"
-            raise self.error(check, message, expected=str(bad), got=repr(value)[:80]) from None
+            raise self.error(check, message, expected=expected, got=repr(value)[:80]) from None
         if attribute.values and value not in attribute.values:
-            message, allowed = (
-                f"{attribute.name} has a value that is not allowed",
-                map(repr, attribute.values),
-            )
-            raise self.error(check, message, expected=" or ".join(allowed), got=repr(value)[:80])
+            message = f"{attribute.name} has a value that is not allowed"
+            expected = " or ".join(map(repr, attribute.values))
+            raise self.error(check, message, expected=expected, got=repr(value)[:80])
         return value
 
     def _breach(
@@ -312,12 +312,7 @@ class OpVersion:
 
 def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
     """Return a later version of an operator: the previous one with the changes of its document."""
-    id = f"{before.standard}.{before.name}-{version}"
-    return replace(before, id=id, version=version, **changes)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
 
 
 def _static(operand: TensorType) -> tuple[int, ...]:
@@ -329,12 +324,10 @@ def _static(operand: TensorType) -> tuple[int, ...]:
 
 # --- the types that attributes have in the documents ---------------------------------------------
 #
-# A checker takes a caller's value and returns it in its one form. It raises BadValue if the document's type does not
-# allow the value.
+# A checker takes a caller's value and returns it in its one form. It raises one of REFUSALS if the document's type does
+# not allow the value.
 
-
-class BadValue(Exception):
-    """A value that is not of an attribute's type; the message names the expected one."""
+REFUSALS = (TypeError, ValueError, OverflowError)
 
 
 class ScaleBias(NamedTuple):
@@ -344,25 +337,15 @@ class ScaleBias(NamedTuple):
     Bias: float
 
 
-def _int(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise BadValue("an INT") from None
-
-
 def _ints(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise BadValue("INTS: a sequence of integers")
-    try:
-        return tuple(map(_int, value))
-    except BadValue:
-        raise BadValue("INTS: a sequence of integers") from None
+    if isinstance(value, str | bytes):
+        raise TypeError
+    return tuple(map(operator.index, value))
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise BadValue("a string")
+        raise TypeError
     return value
 
 
@@ -372,13 +355,13 @@ def _float(value: Any) -> float:
         value = value[()]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number or (isinstance(value, np.generic) and type_name(value.dtype) in TYPES)):
-        raise BadValue("a FLOAT: one number")
+        raise TypeError
     if isinstance(value, int | np.integer):
         value = _shortened(int(value))
     with np.errstate(over="ignore"):
         rounded = float(np.float32(value))
     if math.isinf(rounded) and not math.isinf(value):
-        raise BadValue("a FLOAT: a number within the range of float32")
+        raise OverflowError
     return rounded
 
 
@@ -391,34 +374,24 @@ def _shortened(value: int) -> float:
     magnitude = abs(value)
     cut = max(magnitude.bit_length() - 40, 0)
     sticky = bool(magnitude & ((1 << cut) - 1))
-    try:
-        shortened = math.ldexp(float((magnitude >> cut) | sticky), cut)
-    except OverflowError:
-        raise BadValue("a FLOAT: a number within the range of float32") from None
-    return math.copysign(shortened, value)
+    return math.copysign(math.ldexp(float((magnitude >> cut) | sticky), cut), value)
 
 
 def _scale_bias(value: Any) -> ScaleBias:
-    expected = "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None"
-    if isinstance(value, Mapping):
-        if set(value) != {"Scale", "Bias"}:
-            raise BadValue(expected)
-        value = (value["Scale"], value["Bias"])
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise BadValue(expected)
-    parts = tuple(value)
-    if len(parts) != 2:
-        raise BadValue(expected)
-    try:
-        return ScaleBias(*map(_float, parts))
-    except BadValue:
-        raise BadValue(expected) from None
+    if isinstance(value, bytes):
+        raise TypeError
+    scale, bias = ScaleBias(**value) if isinstance(value, Mapping) else value
+    return ScaleBias(_float(scale), _float(bias))
 
 
-CHECKERS: dict[str, Callable[[Any], Any]] = {
-    "INT": _int,
-    "INTS": _ints,
-    "string": _string,
-    "FLOAT": _float,
-    "DML_SCALE_BIAS": _scale_bias,
+CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "INT": (operator.index, "an INT"),
+    "INTS": (_ints, "INTS: a sequence of integers"),
+    "string": (_string, "a string"),
+    "FLOAT": (_float, "a FLOAT: a number within the range of float32"),
+    "DML_SCALE_BIAS": (
+        _scale_bias,
+        "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None",
+    ),
 }
+"""For each type its checker, and the values that it takes, in words."""

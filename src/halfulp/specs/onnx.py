@@ -1,8 +1,13 @@
-"""The rows of ONNX: all versions of Pow and PRelu. A row contains the changes from the previous version."""
+"""The rows of ONNX: all versions of Pow and PRelu. A row contains the changes from the previous version.
+
+SONNX has a row of its own, which is not one of ``ROWS``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from halfulp.specs import broadcast, unspecified
 from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified, later
@@ -39,12 +44,22 @@ _POW_C1 = Clause("C1", "Z = X^Y: the function f(x) = x^exponent is applied eleme
 _INPUTS_XY = "The inputs are X and Y, both required, in this order."
 
 _POW_7_C2 = Clause("C2", "X and Y are broadcast multidirectionally, as in NumPy.", ("shape",))
+_POW_7_C4_C6 = (
+    Clause("C4", _INPUTS_XY, ("inputs",)),
+    Clause("C5", "There are no attributes.", ("unknown attribute",)),
+    Clause("C6", "Z has X's type and the broadcast shape.", ("output",)),
+)
 
 
-def _vector_example(name: str, x_type: str, y_type: str) -> Example:
+def _example(name: str, x: Any, y: Any, result: Any, *types: str) -> Example:
+    """An example with values."""
+    inputs = tuple(TensorType(kind, np.shape(value)) for kind, value in zip(types, (x, y), strict=True))
+    return Example(name, inputs, inputs[0], values=(x, y), result=result)
+
+
+def _vector_example(*types: str) -> Example:
     """[1, 2, 3] to the power of [4, 5, 6], as the document does it for eight pairs of types."""
-    x, y = TensorType(x_type, (3,)), TensorType(y_type, (3,))
-    return Example(name, (x, y), x, values=([1, 2, 3], [4, 5, 6]), result=[1, 32, 729])
+    return _example(f"test_pow_types_{'_'.join(types)}", [1, 2, 3], [4, 5, 6], [1, 32, 729], *types)
 
 
 _X_1 = TensorType("float32", (2, 3, 4, 5))
@@ -112,9 +127,6 @@ def _later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
 
 _POW_1 = OpVersion(
     id="onnx.Pow-1",
-    standard="onnx",
-    name="Pow",
-    version="1",
     since_version="1",
     support_level="COMMON",
     function=False,
@@ -194,9 +206,7 @@ _POW_7 = _later(
         _POW_C1,
         _POW_7_C2,
         Clause("C3", "X, Y and Z have the same type, one that T allows.", ("type T",)),
-        Clause("C4", _INPUTS_XY, ("inputs",)),
-        Clause("C5", "There are no attributes.", ("unknown attribute",)),
-        Clause("C6", "Z has X's type and the broadcast shape.", ("output",)),
+        *_POW_7_C4_C6,
     ),
     unspecified=unspecified.POW_FLOAT,
     examples=(),
@@ -210,9 +220,7 @@ _POW_12 = _later(
         _POW_C1,
         _POW_7_C2,
         Clause("C3", "X and Z have the same type, one that T allows.", ("type T",)),
-        Clause("C4", _INPUTS_XY, ("inputs",)),
-        Clause("C5", "There are no attributes.", ("unknown attribute",)),
-        Clause("C6", "Z has X's type and the broadcast shape.", ("output",)),
+        *_POW_7_C4_C6,
         Clause("C7", "Y has a type that T1 allows, whatever X's type is.", ("type T1",)),
     ),
     unspecified=unspecified.POW_ANY,
@@ -223,36 +231,27 @@ _POW_15 = _later(
     "15",
     type_variables={"T": _POW_13_T, "T1": _POW_15_T1},
     examples=(
-        Example(
-            "test_pow_bcast_scalar",
-            (TensorType("float32", (3,)), TensorType("float32", ())),
-            TensorType("float32", (3,)),
-            values=([1, 2, 3], 2),
-            result=[1, 4, 9],
-        ),
-        Example(
+        _example("test_pow_bcast_scalar", [1, 2, 3], 2, [1, 4, 9], "float32", "float32"),
+        _example(
             "test_pow_bcast_array",
-            (TensorType("float32", (2, 3)), TensorType("float32", (3,))),
-            TensorType("float32", (2, 3)),
-            values=([[1, 2, 3], [4, 5, 6]], [1, 2, 3]),
-            result=[[1, 4, 27], [4, 25, 216]],
+            [[1, 2, 3], [4, 5, 6]],
+            [1, 2, 3],
+            [[1, 4, 27], [4, 25, 216]],
+            *("float32", "float32"),
         ),
-        _vector_example("test_pow_types_float32_int64", "float32", "int64"),
-        _vector_example("test_pow_types_int64_float32", "int64", "float32"),
-        _vector_example("test_pow_types_float32_int32", "float32", "int32"),
-        _vector_example("test_pow_types_int32_float32", "int32", "float32"),
-        _vector_example("test_pow_types_float32_uint64", "float32", "uint64"),
-        _vector_example("test_pow_types_float32_uint32", "float32", "uint32"),
-        _vector_example("test_pow_types_int64_int64", "int64", "int64"),
-        _vector_example("test_pow_types_int32_int32", "int32", "int32"),
+        _vector_example("float32", "int64"),
+        _vector_example("int64", "float32"),
+        _vector_example("float32", "int32"),
+        _vector_example("int32", "float32"),
+        _vector_example("float32", "uint64"),
+        _vector_example("float32", "uint32"),
+        _vector_example("int64", "int64"),
+        _vector_example("int32", "int32"),
     ),
 )
 
 _PRELU_1 = OpVersion(
     id="onnx.PRelu-1",
-    standard="onnx",
-    name="PRelu",
-    version="1",
     since_version="1",
     support_level="COMMON",
     function=False,
@@ -343,3 +342,52 @@ _PRELU_16 = _later(
 )
 
 ROWS = (*(_POW_1, _POW_7, _POW_12, _POW_13, _POW_15), *(_PRELU_1, _PRELU_6, _PRELU_7, _PRELU_9, _PRELU_16))
+
+# --- SONNX, ONNX's safety-related profile, of which Pow is a draft --------------------------------
+
+SONNX_POW_15 = OpVersion(
+    id="sonnx.Pow-15",
+    since_version="15",
+    summary="Operator Pow computes the element-wise power between input tensors A and B.",
+    inputs=(
+        Port("A", "T", "Base of the power operation."),
+        Port("B", "T", "Exponent of the power operation."),
+    ),
+    outputs=(Port("C", "T", "Result of the element-wise power of A to B."),),
+    attributes=(),
+    type_variables={"T": ("float16", "float32", "float64", "int32", "int64")},
+    broadcasting=broadcast.NONE,
+    clauses=(
+        Clause("C1", "A, B and C have the same shape.", ("equal shapes", "shape")),
+        Clause("C2", "A, B and C have the same type, one that T allows.", ("type T",)),
+        Clause("C3", "The elements of an integer B are >= 0; halfulp checks no values."),
+        Clause("C4", "C[i] = A[i]^B[i]; floats by IEEE 754's semantics, integers exactly."),
+        Clause("C5", "The inputs are A and B, both required, in this order.", ("inputs",)),
+        Clause("C6", "There are no attributes.", ("unknown attribute",)),
+        Clause("C7", "C has A's type and shape.", ("output",)),
+    ),
+    unspecified=(
+        unspecified.ROUNDING,
+        Unspecified(
+            "draft-special-values",
+            "Special values for which the draft's table contradicts IEEE 754, which it refers to: 1^NaN,"
+            " abs(A) <= 1 to an infinite B, and odd powers of -0 and -infinity.",
+            unspecified.SPECIAL_VALUES.choice,
+            "N1",
+        ),
+        unspecified.NAN,
+        unspecified.INTEGER_OVERFLOW,
+        Unspecified(
+            "negative-exponent",
+            "An integer exponent below 0, against C3.",
+            unspecified.INTEGER_BASE.choice,
+            "N4",
+        ),
+        unspecified.ENVIRONMENT,
+    ),
+    source=(
+        "https://github.com/onnx/working-groups/blob/247d3de1a4bfc99e167f1145c8366cbba5f085f7"
+        "/safety-related-profile/sonnx/ops/spec/informal/pow/pow.md"
+    ),
+    kernel="pow",
+)

@@ -17,9 +17,6 @@ def _f32(*shape: int) -> TensorType:
 ROWS = (
     OpVersion(
         id="openvino.Power-1",
-        standard="openvino",
-        name="Power",
-        version="1",
         since_version="opset1",
         summary=(
             "Power performs element-wise power operation with two given tensors applying broadcasting"
@@ -91,9 +88,6 @@ ROWS = (
     ),
     OpVersion(
         id="openvino.PReLU-1",
-        standard="openvino",
-        name="PReLU",
-        version="1",
         since_version="opset1",
         summary="Parametric rectified linear unit element-wise activation function.",
         inputs=(

@@ -140,9 +140,8 @@ class Node:
 
     def is_integral(self) -> bool:
         """Return whether all values of the constant exponent are integers."""
-        found = self.values
-        assert found is not None
-        return found.dtype.kind in "iu" or bool((np.isfinite(found) & (np.floor(found) == found)).all())
+        assert self.values is not None
+        return bool(integral(self.values).all())
 
     def may_have_one_slope(self) -> bool:
         """Return whether Y may have one element."""
@@ -156,24 +155,35 @@ def _is_kind(type: str | None, kinds: tuple[str, ...]) -> bool:
     return type is None or (type in TYPES and TYPES[type].kind in kinds)
 
 
+def integral(array: Array) -> Array:
+    """Tell for each element of an exponent whether it is an integer."""
+    if array.dtype.kind in "iu":
+        return np.ones(array.shape, bool)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(array) & (np.floor(array) == array))
+
+
 def number(value: Any) -> str:
     """Return a number with the digits that distinguish it from its neighbours."""
     return str(value).removesuffix(".0")
 
 
-# Each function describes how a question concerns a node, or returns None if it does not.
+Where = Callable[[Node], str | None]
+"""Describes how a question concerns a node, or returns None if it does not."""
 
 
 # --- Pow -----------------------------------------------------------------------------------------
 
 
-def _rounding(node: Node) -> str | None:
-    # x^0 and x^1 are exact, unless a scale and a bias come before.
-    if not node.is_kind("float") or (node.holds_only(0, 1) and not node.scales):
-        return None
-    return (
-        f"powers in {node.named}" if node.values is None else f"{node.named} to the power of {node.exponent}"
-    )
+def _rounding(results: str, by: str, *exact: int) -> Where:
+    """Describe the rounded results, unless the second operand makes all exact: if no scale and bias come before."""
+
+    def where(node: Node) -> str | None:
+        if not node.is_kind("float") or (node.holds_only(*exact) and not node.scales):
+            return None
+        return f"{results} in {node.named}" if node.values is None else f"{node.named} {by} {node.exponent}"
+
+    return where
 
 
 def _special_values(node: Node) -> str | None:
@@ -211,7 +221,7 @@ def _integer_base(node: Node) -> str | None:
     return f"{node.named} to the power of {node.exponent}"
 
 
-def _other(attribute: str, default: object, other: object) -> Callable[[Node], str | None]:
+def _other(attribute: str, default: object, other: object) -> Where:
     def where(node: Node) -> str | None:
         value = node.attributes.get(attribute, default)
         return None if value in (default, other) else f"{attribute}={value}"
@@ -220,15 +230,20 @@ def _other(attribute: str, default: object, other: object) -> Callable[[Node], s
 
 
 def _axis_alone(node: Node) -> str | None:
-    if node.attributes.get("axis") is None or node.attributes.get("broadcast", 0):
-        return None
-    return f"axis={node.attributes['axis']} without broadcast=1"
+    axis = node.attributes.get("axis")
+    alone = axis is not None and not node.attributes.get("broadcast", 0)
+    return f"axis={axis} without broadcast=1" if alone else None
 
 
 def _axis_of_one(node: Node) -> str | None:
-    if node.attributes.get("axis") is None or not node.attributes.get("broadcast", 0):
-        return None
-    return f"axis={node.attributes['axis']} and a Y of {node.y}" if node.may_have_one_slope() else None
+    axis = node.attributes.get("axis")
+    placed = axis is not None and node.attributes.get("broadcast", 0)
+    return f"axis={axis} and a Y of {node.y}" if placed and node.may_have_one_slope() else None
+
+
+def _negative_axis(node: Node) -> str | None:
+    axis = node.attributes.get("axis")
+    return f"axis={axis}" if isinstance(axis, int) and axis < 0 else None
 
 
 def _differing_shapes(node: Node) -> str | None:
@@ -246,27 +261,20 @@ def _prelu_zero_and_nan(node: Node) -> str | None:
     return "an X of zero or NaN" if node.is_kind("float") else None
 
 
-def _prelu_rounding(node: Node) -> str | None:
-    if not node.is_kind("float") or node.holds_only(0, 1, -1):
-        return None
-    return f"products in {node.named}" if node.values is None else f"{node.named} times {node.exponent}"
-
-
 def _prelu_integer(node: Node) -> str | None:
     copied = not node.is_kind("uint") and node.holds_only(0, 1)
     return f"products in {node.named}" if node.is_kind("int", "uint") and not copied else None
 
 
-def _long_slope(node: Node) -> str | None:
-    if node.y is None or node.y.shape == (1,):
-        return None
-    return f"a slope of {node.y}" if node.y.shape is None or len(node.y.shape) == 1 else None
+def _slope(may_be: Callable[[tuple[Dim, ...]], bool]) -> Where:
+    """Describe a slope whose shape may meet a condition. One of an unknown rank may."""
 
+    def where(node: Node) -> str | None:
+        if node.y is None or (node.y.shape is not None and not may_be(node.y.shape)):
+            return None
+        return f"a slope of {node.y}"
 
-def _high_slope(node: Node) -> str | None:
-    if node.y is None or (node.y.shape is not None and len(node.y.shape) < 2):
-        return None
-    return f"a slope of {node.y}"
+    return where
 
 
 def _higher_slope(node: Node) -> str | None:
@@ -313,7 +321,7 @@ class Question(NamedTuple):
         judged: whether a case is judged anyway, because every reading of the document gives the same result.
     """
 
-    where: Callable[[Node], str | None]
+    where: Where
     of_case: Literal["", "all", "refusal"] = ""
     judged: Callable[[Node], bool] = lambda node: False
 
@@ -334,28 +342,21 @@ def _is_integer(node: Node, attribute: str) -> bool:
 
 def _added(node: Node) -> tuple[Dim, ...]:
     """Return the leading dims that a slope of higher rank has in addition to X's."""
-    x, y = _shape(node.x), _shape(node.y)
-    return y[: len(y) - len(x)]
+    return _shape(node.y)[: len(_shape(node.y)) - len(_shape(node.x))]
 
 
 QUESTIONS: Mapping[str, Question] = {
-    ROUNDING.key: Question(_rounding),
+    ROUNDING.key: Question(_rounding("powers", "to the power of", 0, 1)),
     SPECIAL_VALUES.key: Question(_special_values),
     NAN.key: Question(lambda n: "every NaN" if n.is_kind("float") and not n.holds_only(0) else None),
     INTEGER_OVERFLOW.key: Question(_integer_overflow),
     INTEGER_BASE.key: Question(_integer_base),
     ENVIRONMENT.key: Question(lambda n: "every result"),
     PRELU_ZERO_AND_NAN.key: Question(_prelu_zero_and_nan),
-    PRELU_ROUNDING.key: Question(_prelu_rounding),
+    PRELU_ROUNDING.key: Question(_rounding("products", "times", 0, 1, -1)),
     PRELU_INTEGER.key: Question(_prelu_integer),
     # Without broadcast=1 an axis belongs to the next question.
-    "negative-axis": Question(
-        lambda n: (
-            f"axis={n.attributes['axis']}" if _is_integer(n, "axis") and n.attributes["axis"] < 0 else None
-        ),
-        "all",
-        lambda n: n.attributes.get("broadcast") != 1,
-    ),
+    "negative-axis": Question(_negative_axis, "all", lambda n: n.attributes.get("broadcast") != 1),
     "axis-without-broadcast": Question(_axis_alone, "all", lambda node: not _is_integer(node, "axis")),
     "axis-of-one-element": Question(_axis_of_one, "all", lambda node: not _is_integer(node, "axis")),
     "shapes-without-broadcast": Question(_differing_shapes, "all"),
@@ -364,11 +365,15 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     # The channels of an X of rank 2 are its last dim: every reading is the same.
     "slope-of-rank-1": Question(
-        _long_slope, "all", lambda node: len(_shape(node.x)) == 2 and _shape(node.x)[1:] == _shape(node.y)
+        _slope(lambda shape: len(shape) == 1 and shape != (1,)),
+        "all",
+        lambda node: len(_shape(node.x)) == 2 and _shape(node.x)[1:] == _shape(node.y),
     ),
     # A slope of X's shape needs no broadcasting.
     "slope-of-rank-2": Question(
-        _high_slope, "all", lambda node: node.may_have_one_slope() or _shape(node.x) == _shape(node.y)
+        _slope(lambda shape: len(shape) > 1),
+        "all",
+        lambda node: node.may_have_one_slope() or _shape(node.x) == _shape(node.y),
     ),
     "slope-of-one-element": Question(
         lambda n: f"a slope of {n.y}" if n.may_have_one_slope() else None,

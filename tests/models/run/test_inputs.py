@@ -11,7 +11,8 @@ from tests.models.onnx_models import single
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Graph, Model, Value
 from halfulp.models.run.api import run
-from halfulp.models.run.inputs import bind, make_inputs
+from halfulp.models.run.fitting import Fit
+from halfulp.models.run.inputs import bind
 from halfulp.types import TYPES
 
 
@@ -25,25 +26,25 @@ ONNX_TYPES = [row.name for row in TYPES.values() if row.onnx is not None]
 @pytest.mark.parametrize("name", [*ONNX_TYPES, "bool", "string", "complex64"])
 def test_every_type_can_be_made_up(name: str) -> None:
     model = model_of(Value("x", name, (4, "N", None)), Value("y", name, ()))
-    made = make_inputs(model, dims={"N": 5})
+    made = Fit({"N": 5}).inputs(model)
     assert made["x"].shape == (4, 5, 3)
     assert made["y"].shape == ()
     assert bind(model, made).keys() == {"x", "y"}
-    again = make_inputs(model, dims={"N": 5})
-    other = make_inputs(model, dims={"N": 5}, seed=1)
+    again = Fit({"N": 5}).inputs(model)
+    other = Fit({"N": 5}).inputs(model, seed=1)
     assert made["x"].tobytes() == again["x"].tobytes() or name == "string"
     assert made["x"].tolist() != other["x"].tolist()
 
 
 def test_symbols_are_one_size() -> None:
-    made = make_inputs(model_of(Value("x", "float32", ("N", "C")), Value("y", "float32", ("C", 1))))
+    made = Fit().inputs(model_of(Value("x", "float32", ("N", "C")), Value("y", "float32", ("C", 1))))
     assert [made[name].shape for name in "xy"] == [(3, 3), (3, 1)]
 
 
 def test_inputs_with_initializers_are_left_out() -> None:
     value = Value("x", "float32", (2,))
     model = Model("net.onnx", Graph("g", (value,), (), {"x": np.ones(2, np.float32)}, (), {}))
-    assert make_inputs(model) == {}
+    assert Fit().inputs(model) == {}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_inputs_with_initializers_are_left_out() -> None:
 )
 def test_what_can_not_be_made_up(value: Value, words: str) -> None:
     with pytest.raises(ModelError, match=words) as caught:
-        make_inputs(model_of(value))
+        Fit().inputs(model_of(value))
     assert "net.onnx" in str(caught.value)
     assert "'x'" in str(caught.value)
 
@@ -66,7 +67,7 @@ def test_what_can_not_be_made_up(value: Value, words: str) -> None:
 def test_a_dim_that_the_model_does_not_have() -> None:
     model = model_of(Value("x", "float32", ("N",)))
     with pytest.raises(HalfulpError, match="no dim of the model's inputs is called 'M'"):
-        make_inputs(model, dims={"M": 2})
+        Fit({"M": 2}).inputs(model)
 
 
 def test_a_single_node_of_unknown_shapes_can_be_fed() -> None:

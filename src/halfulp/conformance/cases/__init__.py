@@ -81,19 +81,13 @@ def case(id: str) -> Case:
         >>> case("onnx.Pow-7/float16,float16/broadcast/2x3x4,4").shapes
         ((2, 3, 4), (4,))
     """
-    if (made := find_case(id)) is None:
-        raise HalfulpError(f"no case {id}")
-    return made
-
-
-def find_case(id: str) -> Case | None:
-    """Return the case of an id, or None; raises HalfulpError if it is not an id, or the operator is unknown."""
     operator, types, group, _ = parse(id)
     row = find(operator)
-    if row.id != operator or types not in type_pairs(row):
-        return None
-    found = (_generated(operator, types, group, mode).get(id) for mode in get_args(Mode))
-    return next((made for made in found if made is not None), None)
+    if row.id == operator and types in type_pairs(row):
+        for mode in get_args(Mode):
+            if (made := _generated(operator, types, group, mode).get(id)) is not None:
+                return made
+    raise HalfulpError(f"no case {id}")
 
 
 @lru_cache(maxsize=4)

@@ -56,7 +56,7 @@ def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
     id = case_id(row, types, "reproducibility", name)
     pairs = _pairs(row, types, Random(id), min(count, 4 * _COUNT))
     found = unspecified(Case(id, row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
-    if found is not None and not found.whole and not found.elements.all():
+    if not found.every_element:
         pairs = Pairs(*(array[~found.elements.ravel()] for array in pairs))
     inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
     return Case(id, row.id, "reproducibility", inputs)
@@ -103,8 +103,7 @@ def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Ar
         for y in options:
             if refusal(tensor.row, (x, y), attributes) is None:
                 case = _again(tensor, name, aspect, inputs=(x, y), attributes=attributes)
-                found = unspecified(case)
-                if found is None or not found.whole:
+                if not unspecified(case).whole:
                     return case
     return None
 

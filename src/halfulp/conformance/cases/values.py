@@ -85,9 +85,7 @@ def elementwise(
         id = case_id(row, types, group, name + suffix)
         whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
         found = unspecified(whole)
-        is_open = np.zeros(inputs[0].size, bool)
-        if found is not None:
-            is_open |= found.whole | found.elements.ravel()
+        is_open = np.broadcast_to(found.whole | found.elements.ravel(), inputs[0].size)
         for ending, chosen in (("", ~is_open), ("-open", is_open)):
             if chosen.any() and (with_open or not ending):
                 parts = tuple(line(row, array.ravel()[chosen]) for array in inputs)

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -36,9 +36,8 @@ from halfulp.conformance.report.reproducer import Program, repetition, reproduce
 
 # Each script uses names that earlier ones define.
 STYLES = ("colours.css", "page.css")
-SCRIPTS = (
-    *("state.js", "filters.js", "sorting.js", "heatmaps.js", "compare.js"),
-    *("grids.js", "distances.js", "findings.js", "main.js"),
+SCRIPTS = tuple(
+    f"{name}.js" for name in ("state", "controls", "heatmaps", "compare", "grids", "findings", "main")
 )
 # The number of findings that the page shows without JavaScript.
 _STATIC = 100
@@ -47,6 +46,7 @@ _CODES = {name: str(place) for place, name in enumerate(SHOWN)}
 _BUCKET_VERDICTS = (
     dict.fromkeys(HISTOGRAM, "wrong") | dict.fromkeys(("1", "2", "3-4"), "within") | {"0": "exact"}
 )
+_SEVERITY = {str(name): place for place, name in enumerate(VERDICTS)}
 _KNOWN_FROM_ID = ("operator", "types", "group")
 
 
@@ -54,6 +54,9 @@ def render(results: Sequence[Document]) -> str:
     """Return the page of some documents."""
     assets = files(__package__) / "assets"
     style = "\n".join((assets / name).read_text("utf-8") for name in STYLES)
+    style += "".join(
+        f".v-{name} {{ background: var(--{name}); color: var(--on-{name}); }}\n" for name in SHOWN
+    )
     code = "\n".join((assets / name).read_text("utf-8") for name in SCRIPTS)
     named = targets(results)
     found = lines(results)
@@ -123,11 +126,10 @@ def _data(
     rows = {line.key: {number: _row(row) for number, row in line.rows.items()} for line in found}
     keys = {(case["operator"], tuple(case["types"])) for _, case in cases}
     ordered = sorted(keys, key=lambda key: order(*key))
-    severity: dict[str, int] = {name: place for place, name in enumerate(VERDICTS)}
     return {
         "targets": [target.label for target in named],
         "verdicts": {
-            name: {"sign": row.sign, "severity": severity[name], "urgency": URGENCY.index(name)}
+            name: {"sign": row.sign, "severity": _SEVERITY[name], "urgency": URGENCY.index(name)}
             for name, row in SHOWN.items()
         },
         "buckets": HISTOGRAM,
@@ -163,11 +165,11 @@ def _selects(
 def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
     counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
-    parts, x = [], 0.0
-    for name, count in counts.items():
-        width = 100 * count / sum(counts.values())
-        parts.append({"verdict": name, "x": round(x, 2), "width": round(width, 2)})
-        x += width
+    widths = [100 * count / sum(counts.values()) for count in counts.values()]
+    parts = [
+        {"verdict": name, "x": round(x, 2), "width": round(width, 2)}
+        for name, x, width in zip(counts, accumulate(widths, initial=0.0), widths, strict=False)
+    ]
     return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 

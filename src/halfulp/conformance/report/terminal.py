@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.document import Allowed, CaseEntry, Document, faults, grades
+from halfulp.conformance.document import Allowed, CaseEntry, Document, all_faults, faults
 from halfulp.conformance.judge import FAULTS, GRADES, VERDICTS, Verdict, at_least, worst
 from halfulp.conformance.report import (
     SHOWN,
@@ -45,11 +45,8 @@ def show(
 ) -> None:
     """Print the findings about some targets: the numbers of verdicts, their rows, and the worst cases.
 
-    Args:
-        results: a document of ``halfulp check`` for each target.
-        console: a narrow one wraps the columns.
-        page: the closing line's name of the page of the findings, or of the option that makes one.
-        least: the grade below which findings don't count, as the closing line says.
+    ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
+    grade ``least`` don't count, as that line says.
     """
     named = targets(results)
     if not named:
@@ -194,13 +191,10 @@ def _worst(named: Sequence[Target]) -> Table:
 
 def _alike(target: Target) -> str | None:
     """Return the one message with which every valid case fails, if there is one."""
-    document = target.document
-    failed = ("refused", "crashed", "hung")
-    if not document["rows"] or any(sum(row["cases"].get(v, 0) for v in failed) < sum(row["cases"].values())
-                                   for row in document["rows"]):  # fmt: skip
-        return None
-    said = {case["message"] for case in document["cases"] if case["verdict"] in failed}
-    return printable(str(said.pop())) if len(said) == 1 else None
+    failed, rows = ("refused", "crashed", "hung"), target.document["rows"]
+    said = {case["message"] for case in target.document["cases"] if case["verdict"] in failed}
+    ran = any(count for row in rows for verdict, count in row["cases"].items() if verdict not in failed)
+    return printable(str(*said)) if rows and not ran and len(said) == 1 else None
 
 
 def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text:
@@ -216,7 +210,7 @@ def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text
             f"{whose}every case fails alike ({why}): is the target or its command right?", style="bold"
         )
     noun = "finding" if count + allowed == 1 else "findings"
-    grade = worst(grades(target.document))
+    grade = worst([fault.grade for fault in all_faults(target.document) if fault.counts("support")])
     about = "" if grade is None else f"the worst: {GRADES[grade]}; "
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
     lesser = count - faults(target.document, least)
@@ -266,23 +260,16 @@ def _with_reasons(
     document: Document, least: str, allowed: Allowed
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
     """Yield each finding's operator version and types, its text, and why it does not count; empty if it does."""
-    name = document["target"]["name"]
-
-    def why(known: bool, id: str, verdict: str, grade: str | None) -> str:
-        if known:
-            return f"allowed: {allowed.reason(name, id, verdict)}"
-        return "" if at_least(grade, least) else f"{grade} is less grave than {least}"
-
-    for case in document["cases"]:
-        if case["verdict"] in FAULTS:
-            reason = why(case["allowed"], case["id"], case["verdict"], case.get("grade"))
-            yield (case["operator"], ",".join(case["types"])), _finding(case), reason
-    for entry in document["reproducibility"]:
-        if entry["verdict"] == "differs":
+    for entry, case, finding, grade in all_faults(document):
+        why = "" if at_least(grade, least) else f"{grade} is less grave than {least}"
+        if entry["allowed"]:
+            why = f"allowed: {allowed.reason(document['target']['name'], case, finding)}"
+        if "aspect" in entry:
             example = entry["example"]
             text = f"the bits depend on {entry['aspect']}: {repetition_gist(example) if example else ''}"
-            reason = why(entry["allowed"], example["case"] if example else "", "differs", "reproducibility")
-            yield (entry["operator"], ",".join(entry["types"])), text, reason
+        else:
+            text = _finding(entry)
+        yield (entry["operator"], ",".join(entry["types"])), text, why
 
 
 def _some_lines(found: Sequence[str]) -> str:

@@ -62,10 +62,9 @@ class Target(ABC):
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of those packages that are installed; halfulp's source tree has none."""
-    found = {package: version_of(package) for package in packages}
-    if found.get("halfulp", "") is None:
-        found["halfulp"] = "(source tree)"
-    return {package: version for package, version in found.items() if version is not None}
+    missing = {"halfulp": "(source tree)"}
+    found = {package: version_of(package) or missing.get(package) for package in packages}
+    return {package: version for package, version in found.items() if version}
 
 
 class NotOfferedError(Exception):
@@ -97,32 +96,32 @@ class TargetSpec:
     pip: str = ""  # the packages of PyPI that do, where no extra does
     only: tuple[str, ...] = ()  # the types that it has, if few; all inputs then have one of them
     families: tuple[str, ...] = ("onnx.",)  # the operators that it takes, by the start of their ids
-    newest: bool = False  # whether it takes only the newest version of each: array libraries have no versions
-    refuses: bool = True  # whether it can refuse a model: array libraries have no models
-    types: str = (
-        ""  # the column of the type table with its names of types; types without a name are not tried
-    )
-    by_call: bool = (
-        False  # whether a function makes the node: the number of inputs is right, the output undeclared
-    )
+    # The standard in whose own graph it takes a node. A function makes the node: the number of inputs is right, and the
+    # output undeclared. The table of types has the standard's names of types; those without a name are not tried.
+    graph: str = ""
     devices: tuple[str, ...] = ("cpu",)  # the devices on which it can compute, the default first
+
+    @property
+    def has_models(self) -> bool:
+        """Whether it takes models, which have versions, and which it can refuse; array libraries have none."""
+        return not self.code.startswith("arrays.")
 
     def takes(self, case: Case) -> bool:
         """Tell whether a case is for this target."""
-        if case.group == "invalid" and not self.refuses:
+        if case.group == "invalid" and not self.has_models:
             return False
-        if self.by_call and (case.declared is not None or len(case.inputs) != len(case.row.inputs)):
+        if self.graph and (case.declared is not None or len(case.inputs) != len(case.row.inputs)):
             return False
         return self.takes_types(case.operator, parse(case.id).types)
 
     def takes_types(self, operator: str, types: Iterable[str]) -> bool:
         """Tell whether an operator version with inputs of these types is for this target."""
         family = operator.replace("sonnx.", "onnx.")
-        if not family.startswith(self.families) or (self.newest and operator not in _newest()):
+        if not family.startswith(self.families) or not (self.has_models or operator in _newest()):
             return False
         if self.only and not (len({*types}) == 1 and {*types} <= {*self.only}):
             return False
-        return not self.types or all(getattr(TYPES[name], self.types) for name in types)
+        return not self.graph or all(getattr(TYPES[name], self.graph) for name in types)
 
     @property
     def install(self) -> str:
@@ -140,19 +139,12 @@ class TargetSpec:
         return target
 
 
-def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
-    return TargetSpec(
-        name, f"arrays.{kind}", "".join(devices[:1]), name, extra, newest=True, refuses=False, devices=devices
-    )
-
-
 def _functions(
     name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
 ) -> TargetSpec:
     """Return the target of a file beside this one that has ``pow`` and perhaps ``prelu``."""
     families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
-    made = replace(_arrays(name, "Functions", ""), argument=name, package=package or name, pip=pip)
-    return replace(made, only=only, families=families)
+    return TargetSpec(name, "arrays.Functions", name, package or name, "", pip, only, families)
 
 
 def _backend(name: str, pip: str) -> TargetSpec:
@@ -163,22 +155,19 @@ def _backend(name: str, pip: str) -> TargetSpec:
 _EVERY = ("onnx.", "openvino.", "directml.")
 _FLOATS = ("float32", "float64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
+_DEVICES = ("cpu", "cuda")
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
     TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
     TargetSpec(
-        "openvino-native",
-        "models.OpenVinoNative",
-        package="openvino",
-        extra="openvino",
+        *("openvino-native", "models.OpenVinoNative", "", "openvino", "openvino"),
         families=("openvino.",),
-        types="openvino",
-        by_call=True,
+        graph="openvino",
     ),
-    _arrays("torch", "Torch", "torch", "cpu", "cuda"),
-    _arrays("jax", "Jax", "jax", "cpu", "cuda"),
-    _arrays("cupy", "CuPy", "cupy", "cuda"),
-    _arrays("numpy", "NumPy", "check", "cpu"),
+    TargetSpec("torch", "arrays.Torch", "cpu", "torch", "torch", devices=_DEVICES),
+    TargetSpec("jax", "arrays.Jax", "cpu", "jax", "jax", devices=_DEVICES),
+    TargetSpec("cupy", "arrays.CuPy", "cuda", "cupy", "cupy", devices=("cuda",)),
+    TargetSpec("numpy", "arrays.NumPy", package="numpy"),
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
@@ -193,7 +182,7 @@ _BUILT_IN = (
     _functions("mnn", "MNN", ("float32", "int32"), package="MNN"),
     _functions("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
     _functions("paddle", "paddlepaddle", _C_NUMBERS),
-    replace(_arrays("inductor", "Inductor", "torch", "cpu", "cuda"), package="torch"),
+    TargetSpec("inductor", "arrays.Inductor", "cpu", "torch", "torch", devices=_DEVICES),
     _functions("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
     _functions("numba", "numba llvmlite", _C_NUMBERS),
     _functions("numexpr", "numexpr", _C_NUMBERS),
@@ -235,7 +224,7 @@ def find(target: object) -> TargetSpec:
             if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
                 return TargetSpec(target, "models.Backend", argument, package)
             operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
-            return replace(_arrays(target, "Function", ""), argument=argument, families=(operator,))
+            return TargetSpec(target, "arrays.Function", argument, package, families=(operator,))
         if has_suffix_of_format(target):
             raise HalfulpError(
                 f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models"
@@ -296,8 +285,8 @@ def find_library(text: str) -> TargetSpec:
     if "/" not in path and Path(path).exists():
         place = f"./{place}"
     only = ("float32",) if symbol.endswith("f") else ("float64",)
-    spec = _functions(name or f"{Path(path).stem}:{symbol}", "", only, package="ctypes")
-    return replace(spec, code="arrays.Symbol", argument=place)
+    name = name or f"{Path(path).stem}:{symbol}"
+    return TargetSpec(name, "arrays.Symbol", place, "ctypes", only=only, families=("onnx.Pow-",))
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
@@ -313,9 +302,6 @@ def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
     With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
-
-    Raises:
-        HalfulpError: a placeholder or the program is missing.
     """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text
@@ -328,18 +314,12 @@ def find_command(text: str) -> TargetSpec:
         raise HalfulpError(f"a command must have {', '.join(missing)}", got=text)
     if not words:
         raise HalfulpError("a command must have a program", got=text)
-    program = shutil.which(words[0])
-    if program is None:
+    if (program := shutil.which(words[0])) is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
     # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
-    argument = shlex.join([program, *words[1:]])
-    return (
-        replace(_arrays(name, "", ""), code="arrays.Pipe", argument=argument)
-        if missing
-        else TargetSpec(name, "models.Command", argument)
-    )
+    return TargetSpec(name, "arrays.Pipe" if missing else "models.Command", shlex.join([program, *words[1:]]))
 
 
 @cache

@@ -37,11 +37,6 @@ class Prepared(NamedTuple):
     constants: frozenset[int]  # the operands, 0 and 1, that a model would hold as initializers
     number: int | float | None
 
-    @property
-    def second(self) -> Any:
-        """The number if there is one, or else y."""
-        return self.y if self.number is None else self.number
-
 
 def prepare(case: Case) -> Prepared:
     """Return the operands of a case."""
@@ -62,14 +57,16 @@ class _Library(Target):
 class NumPy(_Library):
     """Computes ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
 
-    packages = ("numpy", "ml_dtypes")
+    packages: tuple[str, ...] = ("numpy", "ml_dtypes")
+    _arrays: Any = np  # the module of arrays
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        x, y = prepared.x, prepared.y
+    def run(self, prepared: Prepared) -> list[Any]:
+        x, y = map(self._arrays.asarray, (prepared.x, prepared.y))
         with np.errstate(all="ignore"):
             if prepared.is_prelu:
-                return [np.where(x < 0, x * y, x)]
-            return [np.asarray(x**prepared.second).astype(x.dtype)]
+                return [self._arrays.where(x < 0, x * y, x)]
+            power = x ** (y if prepared.number is None else prepared.number)
+            return [self._arrays.asarray(power).astype(x.dtype)]
 
 
 class Functions(_Library):
@@ -125,26 +122,22 @@ class Symbol(_Library):
         return [call(self._library, self._name, prepared.x, prepared.y)]
 
 
-class CuPy(_Library):
+class CuPy(NumPy):
     """Computes ``x**y`` on a CUDA device."""
 
     packages = ("cupy",)
 
     def __init__(self, threads: int, argument: str) -> None:
         """Load everything that a device needs before memory is limited."""
-        self._cupy: Any = import_module("cupy")
-        self._cupy.ones(1)
+        self._arrays = import_module("cupy")
+        self._arrays.ones(1)
 
     def versions(self) -> dict[str, str]:
         """Return CuPy's version and that of CUDA's runtime."""
-        return super().versions() | {"CUDA": str(self._cupy.cuda.runtime.runtimeGetVersion())}
+        return super().versions() | {"CUDA": str(self._arrays.cuda.runtime.runtimeGetVersion())}
 
     def run(self, prepared: Prepared) -> list[Array]:
-        x, y = self._cupy.asarray(prepared.x), self._cupy.asarray(prepared.y)
-        if prepared.is_prelu:
-            return [np.asarray(self._cupy.asnumpy(self._cupy.where(x < 0, x * y, x)))]
-        result = x ** (y if prepared.number is None else prepared.number)
-        return [np.asarray(self._cupy.asnumpy(result.astype(x.dtype)))]
+        return [np.asarray(self._arrays.asnumpy(output)) for output in super().run(prepared)]
 
 
 class Torch(_Library):
@@ -200,11 +193,13 @@ class Jax(_Library):
         self._function = self._jax.jit(self._compute, static_argnums=(2,))
 
     def run(self, prepared: Prepared) -> list[Array]:
-        constants = prepared.constants if prepared.number is None else prepared.constants | {1}
+        constants = prepared.constants
+        operands: list[Any] = [prepared.x, prepared.y]
+        if prepared.number is not None:
+            constants, operands[1] = constants | {1}, prepared.number
         if not constants:
             # One compilation serves all cases of these types and shapes.
-            return [np.asarray(self._function(prepared.x, prepared.y, prepared.is_prelu))]
-        operands: list[Any] = [prepared.x, prepared.second]
+            return [np.asarray(self._function(*operands, prepared.is_prelu))]
 
         def function(*fed: Any) -> Any:
             values = iter(fed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
 import re
 import shlex
 import signal
@@ -33,10 +31,7 @@ _LEAST_IR = 4  # before version 4 an initializer was also a graph input, which c
 def model(case: Case) -> onnx.ModelProto:
     """Return the model of a case: the node in its version's own opset, with the operator's names of its inputs.
 
-    An invalid case's model is as wrong as the case is; nothing checks it here.
-
-    Raises:
-        UnsupportedError: ONNX lacks the operator or an input's type.
+    An invalid case's model is as wrong as the case is. Raises UnsupportedError if ONNX lacks the operator or a type.
     """
     row = case.row
     if row.format != "onnx":
@@ -134,12 +129,13 @@ class Converter(Reference):
 class OnnxRuntime(ModelTarget):
     """Runs the model once in a session of ONNX Runtime, with only the provider and the number of threads set.
 
-    Inputs and outputs are passed by their bits, so that they may have types that NumPy lacks.
+    Types that NumPy lacks are passed by their bits.
     """
 
     def __init__(self, threads: int, argument: str) -> None:
         """The argument is a provider, such as ``cuda``, or a plugin's file; the CPU's provider if empty."""
         self._ort: Any = import_module("onnxruntime")
+        self._integration: Any = import_module("halfulp.integrations.onnxruntime")
         self._options = self._ort.SessionOptions()
         self._options.intra_op_num_threads = threads
         self._options.inter_op_num_threads = 1
@@ -155,7 +151,7 @@ class OnnxRuntime(ModelTarget):
             self._ort.register_execution_provider_library(Path(name).stem, name)
             return str(min(self._providers() - before))
         if name.lower().startswith("halfulp"):
-            import_module("halfulp.integrations.onnxruntime").provider()
+            self._integration.provider()
         short = {each.removesuffix("ExecutionProvider"): each for each in sorted(self._providers())}
         found = named(re.sub("(?i)executionprovider$", "", name), short, _PROVIDER_ALIASES)
         if found is None:
@@ -179,25 +175,7 @@ class OnnxRuntime(ModelTarget):
             if "fallback to CPU EP has been explicitly disabled" in str(error):
                 raise NotOfferedError(f"{self._provider} has no kernel for it") from None
             raise
-        binding = session.io_binding()
-        kept = {
-            name: np.ascontiguousarray(array).reshape(array.shape) for name, array in prepared.inputs.items()
-        }
-        for name, array in kept.items():
-            binding.bind_input(name, "cpu", 0, _enum(array.dtype), array.shape, array.ctypes.data)
-        for output in session.get_outputs():
-            binding.bind_output(output.name, "cpu")
-        session.run_with_iobinding(binding)
-        return [_array(value) for value in binding.get_outputs()]
-
-
-def _array(value: Any) -> Array:
-    name = value.data_type().removeprefix("tensor(").removesuffix(")")
-    dtype = next(row.dtype for row in TYPES.values() if row.onnx == name)
-    shape = tuple(value.shape())
-    size = math.prod(shape) * dtype.itemsize
-    data = ctypes.string_at(value.data_ptr(), size) if size else b""
-    return np.frombuffer(data, dtype).reshape(shape)
+        return list(self._integration.run(session, prepared.inputs).values())
 
 
 class OpenVino(ModelTarget):

@@ -13,8 +13,9 @@ import numpy as np
 
 from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshape, type_name, unsqueezed
+from halfulp.models.graph import Array, Model, Node, Value, listed, reshape, type_name, unsqueezed
 from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.run.api import evaluate_openvino
 from halfulp.models.run.helpers import HELPERS
 from halfulp.specs import find
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
@@ -40,32 +41,24 @@ class Draft:
     """A neutral graph that grows: the type of each value is inferred when its operator is added.
 
     Attributes:
-        file: the model's name in messages.
+        file, name: the model's name in messages, and the graph's own.
+        changes: gets a line for each thing that was done, or could not be carried over.
         inputs, outputs, nodes: as a graph has them.
         constants: by name, without the inputs' defaults.
         defaults: of inputs, by name.
         types: of every value.
-        changes: gets a line for each thing that was done, or could not be carried over.
     """
 
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        graph = model.graph
-        inputs = {value.name for value in graph.inputs}
-        self.file = model.file
-        self.inputs, self.outputs, self.nodes = list(graph.inputs), list(graph.outputs), list(graph.nodes)
-        self.constants = {name: array for name, array in graph.constants.items() if name not in inputs}
-        self.defaults = {name: array for name, array in graph.constants.items() if name in inputs}
-        self.types = {value.name: _type(value) for value in graph.declared.values()}
-        self.changes = changes
-        self._name = graph.name or "graph"
+    def __init__(self, file: str, name: str, changes: list[Change]) -> None:
+        self.file, self.name, self.changes = file, name or "graph", changes
+        self.inputs, self.outputs, self.nodes = list[Value](), list[Value](), list[Node]()
+        self.constants, self.defaults = dict[str, Array](), dict[str, Array]()
+        self.types = dict[str, TensorType]()
 
-    def model(self) -> Model:
-        """Return the graph, without constants that nothing reads."""
+    def drop_unread(self) -> None:
+        """Drop the constants that nothing reads."""
         read = {name for node in self.nodes for name in node.inputs} | {value.name for value in self.outputs}
-        constants = {name: array for name, array in self.constants.items() if name in read} | self.defaults
-        declared = {name: Value(name, *found) for name, found in self.types.items()}
-        ends = tuple(self.inputs), tuple(self.outputs)
-        return Model(self.file, Graph(self._name, *ends, constants, tuple(self.nodes), declared))
+        self.constants = {name: array for name, array in self.constants.items() if name in read}
 
     def note(self, label: str, what: str, differs: str | None = None) -> None:
         """Record a change."""
@@ -78,7 +71,7 @@ class Draft:
                 f"{self.file}: input {value.name!r} is not a tensor of a known type", got=str(value)
             )
         self.inputs.append(value)
-        self.types[value.name] = _type(value)
+        self.types[value.name] = TensorType(value.type, value.shape)
 
     def add_constant(self, array: Array, name: str) -> str:
         """Add a constant and return its name: the one wished for, or a similar one if that is taken."""
@@ -101,11 +94,6 @@ class Draft:
         return unused(wished, self.types)
 
 
-def _type(value: Value) -> TensorType:
-    assert value.type is not None
-    return TensorType(value.type, value.shape)
-
-
 def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, Any]) -> TensorType:
     x = operands[0]
     try:
@@ -117,7 +105,7 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
             case "Unsqueeze":
                 axes = attributes["axes"]
                 if x.shape is None and len(set(axes)) == len(axes):
-                    return TensorType(x.type, None)
+                    return x
                 return TensorType(x.type, unsqueezed(x.shape or (), axes, from_end=False))
             case "Reshape":
                 return TensorType(x.type, reshape(x.shape, attributes["shape"], copies=True))
@@ -136,8 +124,8 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
 # --- graphs of ONNX and of OpenVINO -----------------------------------------------------------------
 
 
-def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | None = None) -> Model:
-    """Return a model with the operators of no format.
+def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | None = None) -> Draft:
+    """Return a model's graph with the operators of no format.
 
     Args:
         model: of OpenVINO, or of ONNX in an opset from 13 on, without functions.
@@ -150,22 +138,23 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
         ModelError: shapes that don't fit together.
     """
     graph = model.graph
+    is_ir = any(node.standard == "openvino" for node in graph.nodes)
     unsupported = [node.label for node in graph.nodes if is_foreign(node)]
     if unsupported:
-        is_ir = graph.nodes[0].standard == "openvino"
         instead = "; for an ONNX model, convert from the ONNX file that the IR was made of" if is_ir else ""
         raise UnsupportedError(
             f"{model.file}: has nodes that have no counterpart elsewhere{instead}",
             expected=", ".join(OPENVINO if is_ir else sorted(_ONNX)),
             got=listed(unsupported),
         )
-    draft = Draft(Model(model.file, Graph(graph.name, (), graph.outputs, {}, (), {})), changes)
+    draft = Draft(model.file, graph.name, changes)
+    draft.outputs += graph.outputs
     for value in graph.inputs:
         if value.name in graph.constants:
             draft.note(model.file, f"input {value.name!r} has a default, which it is now for good")
         else:
             draft.add_input(value)
-        if value.aliases and graph.nodes and graph.nodes[0].standard == "openvino":
+        if value.aliases and is_ir:
             draft.note(model.file, f"input {value.name!r} loses its other names: {listed(value.aliases)}")
     for name, array in graph.constants.items():
         draft.add_constant(array, name)
@@ -173,14 +162,14 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
         label = (labels or {}).get(node.outputs[0], node.label)
         with within(model.file, label):
             _add(node, label, draft)
-    return draft.model()
+    draft.drop_unread()
+    return draft
 
 
 def is_foreign(node: Node) -> bool:
     """Return whether a node is neither Pow, PRelu nor plumbing."""
-    if node.domain or node.function is not None:
-        return True
-    return node.type not in (_ONNX if node.standard == "onnx" else OPENVINO)
+    known = _ONNX if node.standard == "onnx" else OPENVINO
+    return bool(node.domain) or node.function is not None or node.type not in known
 
 
 def _add(node: Node, label: str, draft: Draft) -> None:
@@ -191,6 +180,11 @@ def _add(node: Node, label: str, draft: Draft) -> None:
             array = HELPERS["Constant"](node, [])
             if not isinstance(array, np.ndarray) or array.dtype == object:
                 raise NoExactForm("it is not a tensor of numbers")
+            draft.add_constant(array, node.outputs[0])
+            return
+        case "Cast" if node.standard == "openvino" and inputs[0] in draft.constants:
+            # A compressed file stores its constants in float16. The other formats get their own values.
+            array = evaluate_openvino(node, [draft.constants[inputs[0]]])
             draft.add_constant(array, node.outputs[0])
             return
         case "Cast" | "CastLike":
@@ -271,8 +265,9 @@ def _shape_squeezed(node: Node, draft: Draft) -> tuple[int, ...]:
 def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
     """Return the slope as NumPy broadcasts it: one of rank 1 as long as dim 1 is per channel."""
     x_shape, shape = draft.types[x].shape, draft.types[slope].shape
+    not_known = NoExactForm("whether the slope is per channel is not known until it runs")
     if shape is None or (len(shape) == 1 and x_shape is None):
-        raise NoExactForm("whether the slope is per channel is not known until it runs")
+        raise not_known
     if len(shape) == 1 and x_shape is not None and len(x_shape) > 2:
         channels, size = x_shape[1], shape[0]
         if channels == size and size is not None:
@@ -280,13 +275,5 @@ def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
             draft.note(label, f"the slope, per channel, gets {len(axes)} more dims of 1")
             return draft.add("Unsqueeze", [slope], label, axes=axes)
         if size != 1 and not (isinstance(channels, int) and isinstance(size, int)):
-            raise NoExactForm("whether the slope is per channel is not known until it runs")
+            raise not_known
     return slope
-
-
-def integral(array: Array) -> Array:
-    """Tell for each element of an exponent whether it is an integer."""
-    if array.dtype.kind in "iu":
-        return np.ones(array.shape, bool)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.isfinite(array) & (np.floor(array) == array))

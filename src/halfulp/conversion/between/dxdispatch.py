@@ -10,7 +10,7 @@ from math import frexp, prod
 
 import numpy as np
 
-from halfulp.conversion.between import Draft, integral
+from halfulp.conversion.between import Draft
 from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
@@ -27,11 +27,12 @@ from halfulp.models.directml import (
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
 from halfulp.models.directml.dxdispatch.program import Constant, Values
-from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.graph import Array, Node, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast
 from halfulp.models.run.dxdispatch import refuse_foreign
 from halfulp.models.run.inputs import dtype_named
+from halfulp.specs.unspecified import integral
 from halfulp.types import TYPES
 
 _UNLIKE = (
@@ -42,30 +43,27 @@ _FREE = ("Reshape", "Unsqueeze", "Identity")
 _NAMES = {row.name: name for name, row in DATA_TYPES.items()}
 
 
-def read(program: Program, changes: list[Change]) -> tuple[Model, dict[str, str]]:
-    """Return a program's dispatches in order as a graph, and its outputs' names by their resources' names.
+class ProgramReader:
+    """Reads a program's dispatches in order as a neutral graph.
 
     Resources that the dispatches read become inputs, whose defaults are their initial values.
-
-    Raises:
-        UnsupportedError: dispatchables that halfulp does not compute; tensors whose layout in their resource,
-            or a ScaleBias whose rounding, other formats can't express.
     """
-    refuse_foreign(program)
-    return _Reader(program, changes).read()
-
-
-class _Reader:
-    """Reads one program."""
 
     def __init__(self, program: Program, changes: list[Change]) -> None:
         self._program = program
-        self._draft = Draft(Model(program.file, Graph("graph", (), (), {}, (), {})), changes)
+        self._draft = Draft(program.file, "graph", changes)
         self._held: dict[str, str] = {}  # by resource, the value that it holds now
         self._written: dict[str, str] = {}  # by resource, the name of the value written to it
 
-    def read(self) -> tuple[Model, dict[str, str]]:
+    def read(self) -> tuple[Draft, dict[str, str]]:
+        """Return the graph, and its outputs' names by their resources' names.
+
+        Raises:
+            UnsupportedError: dispatchables that halfulp does not compute; tensors whose layout in their resource,
+                or a ScaleBias whose rounding, other formats can't express.
+        """
         program, draft = self._program, self._draft
+        refuse_foreign(program)
         for index, command in enumerate(program.commands):
             if not isinstance(command, Dispatch):
                 said = f"command {index}, a {type(command).__name__.lower()}, is not carried over"
@@ -85,7 +83,8 @@ class _Reader:
             draft.add("Identity", [self._held[resource]], f"'{printable(resource)}'", name)
             self._written[resource] = name
             draft.outputs.append(Value(name, *draft.types[name]))
-        return draft.model(), self._written
+        draft.drop_unread()
+        return draft, self._written
 
     def _dispatch(self, dispatchable: Dispatchable, command: Dispatch) -> None:
         desc = dispatchable.desc
@@ -97,19 +96,18 @@ class _Reader:
             for point, tensor in tensors(desc).items()
             if point != "OutputTensor"
         ]
+        if isinstance(desc, DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC):
+            exponent = np.array(desc.Exponent, np.float32)
+            operands.append(self._draft.add_constant(exponent, "exponent"))
+        scale_bias: DML_SCALE_BIAS | None = getattr(desc, "ScaleBias", None)
+        if scale_bias is not None:
+            operands[0] = self._scaled(operands[0], scale_bias, label)
         if isinstance(desc, DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC):
             result = self._draft.add("PRelu", operands, label)
         elif desc.type in ELEMENT_WISE:
-            scale_bias = getattr(desc, "ScaleBias", None)
-            if scale_bias is not None:
-                operands[0] = self._scaled(operands[0], scale_bias, label)
             result = self._draft.add(ELEMENT_WISE[desc.type][1], operands, label)
         else:
-            assert isinstance(desc, OperatorDesc)
-            if isinstance(desc, DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC):
-                exponent = np.array(desc.Exponent, np.float32)
-                operands.append(self._draft.add_constant(exponent, "exponent"))
-            result = self._pow(operands[0], operands[1], desc.ScaleBias, label)
+            result = self._pow(operands[0], operands[1], label)
         output, binding = desc.OutputTensor, bindings["OutputTensor"]
         if self._draft.types[result].shape != output.Sizes:
             raise NoExactForm("every input is repeated along a dim, and nothing here repeats the output")
@@ -130,17 +128,16 @@ class _Reader:
                 raise NoExactForm("a tensor has strides that neither pack nor repeat its elements")
         self._check_whole(tensor, binding, sizes)
         resource, draft = binding.name, self._draft
-        if owned:
+        if owned or resource not in self._held:
             array = self._program.resources[resource].make().reshape(sizes)
-            return draft.add_constant(array, resource)
-        if resource not in self._held:
+            if owned:
+                return draft.add_constant(array, resource)
             self._held[resource] = resource
             draft.add_input(Value(resource, tensor.element_type.name, sizes))
-            draft.defaults[resource] = self._program.resources[resource].make().reshape(sizes)
+            draft.defaults[resource] = array
         name = self._held[resource]
-        if draft.types[name].shape != sizes:
-            return draft.add("Reshape", [name], label, shape=sizes)
-        return name
+        is_shaped = draft.types[name].shape == sizes
+        return name if is_shaped else draft.add("Reshape", [name], label, shape=sizes)
 
     def _check_whole(self, tensor: DML_BUFFER_TENSOR_DESC, binding: Binding, sizes: tuple[int, ...]) -> None:
         resource = self._program.resources[binding.name]
@@ -152,16 +149,13 @@ class _Reader:
         ):
             raise NoExactForm(f"a tensor is not the whole of its resource {binding.name!r}")
 
-    def _pow(self, x: str, y: str, scale_bias: DML_SCALE_BIAS | None, label: str) -> str:
+    def _pow(self, x: str, y: str, label: str) -> str:
         draft = self._draft
-        if scale_bias is not None:
-            x = self._scaled(x, scale_bias, label)
         power = draft.add("Pow", [x, y], label)
         base, exponent = TYPES[draft.types[x].type], TYPES[draft.types[y].type]
         array = draft.constants.get(y)
-        if base.kind == "uint" or exponent.kind != "float":
-            return power
-        if array is not None and bool(integral(array).all()):
+        is_integral = exponent.kind != "float" or (array is not None and bool(integral(array).all()))
+        if base.kind == "uint" or is_integral:
             return power
         draft.note(label, "a negative base to a power that is not an integer is made NaN, as DirectML does")
         zero = draft.add_constant(np.zeros((), base.dtype), "zero")
@@ -191,25 +185,20 @@ class _Reader:
         factor = draft.add_constant(np.array(scale, np.float64), "scale")
         summand = draft.add_constant(np.array(bias, np.float64), "bias")
         wide = draft.add("Cast", [x], label, to="float64")
-        wide = draft.add("Mul", [wide, factor], label)
-        wide = draft.add("Add", [wide, summand], label)
+        wide = draft.add("Add", [draft.add("Mul", [wide, factor], label), summand], label)
         return draft.add("Cast", [wide], label, to="float32")
 
 
-def write(model: Model, changes: list[Change]) -> Program:
-    """Return the program of a neutral graph; raises UnsupportedError where it has no exact form."""
-    return _Writer(model, changes).program()
+class ProgramWriter:
+    """Writes a neutral graph as a program."""
 
-
-class _Writer:
-    """Writes one program."""
-
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        self._draft = Draft(model, changes)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._root: dict[str, str] = {}  # by value, the value whose elements it shares
         self._resources: dict[str, Resource] = {}
 
     def program(self) -> Program:
+        """Return the program; raises UnsupportedError where the graph has no exact form."""
         draft = self._draft
         nodes = self._computing()
         names = self._named_resources(nodes)

@@ -11,10 +11,10 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.editor import Change, NoExactForm, exactly_as, holds, is_one, unused
+from halfulp.conversion.editor import NoExactForm, exactly_as, holds, is_one, unused
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
-from halfulp.models.graph import Array, Model, Node, Value
+from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.openvino.operators import OPENVINO_TYPES
 from halfulp.types import TYPES, ElementType
@@ -27,25 +27,21 @@ _SLOPED = (*_BASES, "uint32", "uint64")
 _EXPONENTS = (*_SLOPED, "int8", "int16", "uint8", "uint16")
 
 
-def to_onnx(model: Model, changes: list[Change]) -> ModelProto:
-    """Return the ONNX model of a neutral one. Casts for types that an operator lacks are noted.
+class OnnxWriter:
+    """Writes a neutral graph as an ONNX model. Casts for types that an operator lacks are noted."""
 
-    Raises:
-        UnsupportedError: a type that ONNX lacks, or an operator has no exact form for, naming the node.
-    """
-    return _OnnxWriter(model, changes).model()
-
-
-class _OnnxWriter:
-    """Writes one ONNX model."""
-
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        self._draft = Draft(model, changes)
-        self._graph = GraphProto(name=model.graph.name)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._graph = GraphProto(name=draft.name)
         self._names = set(self._draft.types)
         self._opset = OPSET
 
     def model(self) -> ModelProto:
+        """Return the model.
+
+        Raises:
+            UnsupportedError: a type that ONNX lacks, or an operator has no exact form for, naming the node.
+        """
         draft, graph = self._draft, self._graph
         graph.input.extend(map(self._info, draft.inputs))
         for node in draft.nodes:
@@ -72,11 +68,10 @@ class _OnnxWriter:
             case "PRelu":
                 self._prelu(node, output)
             case "Cast":
-                self._need("Cast", 0, node.attributes["to"])
+                to, saturate = node.attributes["to"], node.attributes.get("saturate", True)
+                self._need("Cast", 0, to)
                 self._need("Cast", 0, self._type(node.inputs[0]))
-                self._cast(
-                    node.inputs[0], node.attributes["to"], output, node.attributes.get("saturate", True)
-                )
+                self._cast(node.inputs[0], to, output, saturate)
             case "Unsqueeze" | "Reshape":
                 self._need(node.type, 0, self._type(node.inputs[0]))
                 (values,) = node.attributes.values()
@@ -108,14 +103,12 @@ class _OnnxWriter:
         )
         base = self._cast(node.inputs[0], wide)
         powers = self._node("Pow", [base, node.inputs[1]])
-        exponent = self._draft.constants.get(node.inputs[1])
-        if y.kind == "uint" or (exponent is not None and bool((exponent >= 0).all())):
+        if _is_never_negative(y.name, self._draft.constants.get(node.inputs[1])):
             self._cast(powers, x.name, output)
             return
         # 0 to a negative power is the type's largest value, whose bits the wider result lacks.
         narrow = self._cast(powers, x.name)
-        zero = self._constant(np.zeros((), wide), output)
-        none = self._constant(np.zeros((), y.dtype), output)
+        zero, none = (self._constant(np.zeros((), kind), output) for kind in (wide, y.dtype))
         is_zero = self._node("Equal", [base, zero])
         below = self._node("Less", [node.inputs[1], none])
         both = self._node("And", [is_zero, below])
@@ -149,8 +142,14 @@ class _OnnxWriter:
         self._opset = max(self._opset, _first(op_type, place, kind))
 
     def _node(self, op_type: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        name = output or self._free(f"{inputs[0]}_{op_type.lower()}")
+        name = output or self._new(f"{inputs[0]}_{op_type.lower()}")
         self._graph.node.append(onnx.helper.make_node(op_type, list(inputs), [name], **attributes))
+        return name
+
+    def _new(self, wished: str) -> str:
+        """Return an unused name that resembles the one wished for, and use it."""
+        name = unused(wished, self._names)
+        self._names.add(name)
         return name
 
     def _cast(self, name: str, to: str, output: str | None = None, saturate: bool = True) -> str:
@@ -158,7 +157,7 @@ class _OnnxWriter:
         return self._node("Cast", [name], output, to=self._enum(to), **extra)
 
     def _constant(self, array: Array, base: str) -> str:
-        name = self._free(f"{base}_constant")
+        name = self._new(f"{base}_constant")
         self._initializer(array, name)
         return name
 
@@ -166,11 +165,6 @@ class _OnnxWriter:
         self._enum(array.dtype.name)
         packed = np.ascontiguousarray(array).reshape(array.shape)
         self._graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
-
-    def _free(self, wished: str) -> str:
-        name = unused(wished, self._names)
-        self._names.add(name)
-        return name
 
     def _enum(self, kind: str) -> int:
         if kind in TYPES and TYPES[kind].onnx_enum is None:
@@ -200,24 +194,23 @@ def _first(op_type: str, index: int, kind: str) -> int:
 _NAMES = {kind: name for name, kind in OPENVINO.items()}
 
 
-def to_openvino(model: Model, changes: list[Change]) -> Model:
-    """Return the OpenVINO model of a neutral one. Casts for types that an operator lacks are noted.
+class OpenVINOWriter:
+    """Writes a neutral graph in OpenVINO's operators. Casts for types that an operator lacks are noted.
 
-    Raises:
-        UnsupportedError: a type that OpenVINO lacks, or an operator has no exact form for, naming the node.
+    New values go into the draft, which infers their types.
     """
-    return _OpenVINOWriter(model, changes).model()
 
-
-class _OpenVINOWriter:
-    """Writes one graph of OpenVINO's operators. New values go into the draft, which infers their types."""
-
-    def __init__(self, model: Model, changes: list[Change]) -> None:
-        self._draft = Draft(model, changes)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._nodes: list[Node] = []
         self._target = known_targets()["openvino"]
 
     def model(self) -> Model:
+        """Return the model.
+
+        Raises:
+            UnsupportedError: a type that OpenVINO lacks, or an operator has no exact form for, naming the node.
+        """
         draft = self._draft
         symbols = sorted({dim for v in draft.inputs for dim in v.shape or () if isinstance(dim, str)})
         if symbols:
@@ -232,10 +225,13 @@ class _OpenVINOWriter:
                 raise UnsupportedError(
                     f"{draft.file}: OpenVINO has no type {kind.type}, which {printable(name)!r} is of"
                 )
-        draft.inputs = [Value(v.name, v.type, v.shape) for v in draft.inputs]
-        draft.outputs = [Value(v.name, *draft.types[v.name]) for v in draft.outputs]
-        draft.nodes, draft.defaults, draft.types = self._nodes, {}, {}
-        return draft.model()
+        draft.nodes = self._nodes
+        draft.drop_unread()
+        inputs, outputs = (
+            tuple(Value(value.name, *draft.types[value.name]) for value in ends)
+            for ends in (draft.inputs, draft.outputs)
+        )
+        return Model(draft.file, Graph(draft.name, inputs, outputs, draft.constants, tuple(draft.nodes), {}))
 
     def _add(
         self, kind: str, inputs: tuple[str, ...], like: Node, output: str | None = None, **attributes: Any
@@ -248,14 +244,10 @@ class _OpenVINOWriter:
             raise NoExactForm(f"{kind.lower()} is not a layer that halfulp writes for OpenVINO")
         name = output or self._draft.add(kind, inputs, like.label, **attributes)
         match kind:
-            case "Reshape":
-                inputs = (*inputs, self._constant(np.array(attributes["shape"], np.int64), name))
-                attributes = {"special_zero": True}
-            case "Unsqueeze":
-                inputs, attributes = (
-                    (*inputs, self._constant(np.array(attributes["axes"], np.int64), name)),
-                    {},
-                )
+            case "Reshape" | "Unsqueeze":
+                (numbers,) = attributes.values()
+                inputs = (*inputs, self._constant(np.array(numbers, np.int64), name))
+                attributes = {"special_zero": True} if kind == "Reshape" else {}
             case "Cast":
                 attributes = {"destination_type": attributes["to"]}
             case "PRelu":
@@ -304,6 +296,7 @@ class _OpenVINOWriter:
             self._warn(node, departs(self._target, draft.types[base], y, array))
             self._add("Pow", (base, exponent), node, output)
             return
+        wide: str | None = None
         same_kind = TYPES[x].kind == "float" or TYPES[y].kind != "float"
         held = exactly_as(array, x) if array is not None and same_kind else None
         if held is not None:
@@ -316,27 +309,21 @@ class _OpenVINOWriter:
             wide = "uint64" if y == "uint64" else "int64"
             told = f"goes through {wide}, whose low bits are the same: Power has one type"
             draft.note(label, told, self._target.unlike[wide])
-            self._through(node, wide, x)
-            return
         elif widens_base(x, y, array):
             wide, differs = wider(x, self._target)
             told = f"the base is cast from {x} to {wide} and the power back: Power has one type"
             draft.note(label, told, differs)
             if not holds(wide, y):
                 draft.note(label, f"the exponent is cast from {y} to {wide}", lost(wide))
-            self._through(node, wide, x)
-            return
         else:
             draft.note(label, f"the exponent is cast from {y} to {x}: Power has one type", lost(x))
             exponent = self._add("Cast", (exponent,), node, to=x)
-        self._warn(node, self._target.unlike.get(x))
-        self._add("Pow", (base, exponent), node, output)
-
-    def _through(self, node: Node, wide: str, kind: str) -> None:
-        """Add a power in a wider type, converted back."""
-        operands = tuple(self._add("Cast", (name,), node, to=wide) for name in node.inputs)
-        power = self._add("Pow", operands, node)
-        self._add("Cast", (power,), node, node.outputs[0], to=kind)
+        if wide is None:
+            self._warn(node, self._target.unlike.get(x))
+            self._add("Pow", (base, exponent), node, output)
+        else:
+            operands = tuple(self._add("Cast", (name,), node, to=wide) for name in node.inputs)
+            self._add("Cast", (self._add("Pow", operands, node),), node, output, to=x)
 
     def _prelu(self, node: Node) -> None:
         draft, label, (output,) = self._draft, node.label, node.outputs

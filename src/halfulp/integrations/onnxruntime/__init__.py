@@ -136,24 +136,17 @@ def provider(
         [array([9.995e-03, 8.100e+01], dtype=float16)]
     """
     ort = installed()
-    if _version(ort) < (1, 24):
-        raise UnsupportedError(
-            "this onnxruntime takes no execution provider with kernels",
-            expected="onnxruntime 1.24 or later; halfulp.integrations.onnxruntime.session serves earlier ones",
-            got=ort.__version__,
-        )
+    hint = "; halfulp.integrations.onnxruntime.session serves earlier ones"
+    _require(ort, (1, 24), "this onnxruntime takes no execution provider with kernels", hint)
     if fusions not in ("keep", "exact") or not operators or not {*operators} <= {*SUPPORTED_OPS}:
         raise ValueError(
             f"operators are Pow and PRelu, fusions keep or exact; got {operators!r}, {fusions!r}"
         )
     if session_options is None and (fusions != "keep" or len({*operators}) == 1):
         raise ValueError("a choice of operators or fusions needs session_options")
-    if session_options is None and _version(ort) < (1, 25):
-        raise UnsupportedError(
-            "this onnxruntime would ignore the provider's name",
-            expected="onnxruntime 1.25 or later, or provider(session_options)",
-            got=ort.__version__,
-        )
+    if session_options is None:
+        hint = ", or provider(session_options)"
+        _require(ort, (1, 25), "this onnxruntime would ignore the provider's name", hint)
     if not _devices(ort):
         ort.register_execution_provider_library("halfulp", library())
     if session_options is not None:
@@ -215,11 +208,9 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
         ('halfulp', 'Pow_float16')
     """
     proto, file, folder = parse(model)
-    return (
-        _patched(installed().SessionOptions(), proto, file, folder, True)
-        if keep_fusions
-        else patched(proto, file)
-    )
+    if keep_fusions:
+        return _patched(installed().SessionOptions(), proto, file, folder, True)
+    return patched(proto, file)
 
 
 def _patched(
@@ -293,18 +284,19 @@ def find_external_data(session_options: Any, model: ModelProto, file: str, folde
     """
     if not any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
         return
-    ort = installed()
-    if _version(ort) < (1, 21):
-        raise UnsupportedError(
-            f"{file}: this onnxruntime can't read the external data of a patched model",
-            expected="onnxruntime 1.21 or later, or onnx.load(path) as the model",
-            got=ort.__version__,
-        )
+    problem = f"{file}: this onnxruntime can't read the external data of a patched model"
+    _require(installed(), (1, 21), problem, ", or onnx.load(path) as the model")
     session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(folder))
 
 
 def _version(ort: Any) -> tuple[int, ...]:
     return tuple(map(int, ort.__version__.split(".")[:2]))
+
+
+def _require(ort: Any, least: tuple[int, int], problem: str, hint: str) -> None:
+    if _version(ort) < least:
+        expected = f"onnxruntime {least[0]}.{least[1]} or later{hint}"
+        raise UnsupportedError(problem, expected=expected, got=ort.__version__)
 
 
 def _devices(ort: Any) -> list[Any]:
@@ -332,12 +324,9 @@ class _Memory:
 
     def __init__(self, value: Any, row: ElementType) -> None:
         self._value = value
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": tuple(value.shape()),
-            "typestr": np.dtype(f"u{row.dtype.itemsize}").str,
-            "data": (value.data_ptr(), False),
-        }
+        word, place = np.dtype(f"u{row.dtype.itemsize}").str, (value.data_ptr(), False)
+        shape = tuple(value.shape())
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": word, "data": place}
 
 
 def _array(value: Any) -> Any:

@@ -53,13 +53,7 @@ _OURS = Settings()
 def run_with_report(
     source: Path | ModelProto, model: Model, inputs: Mapping[str, Any], *, folder: Path | None = None
 ) -> tuple[dict[str, Any], RunReport]:
-    """Run a model once on halfulp's kernels.
-
-    Args:
-        source: the ONNX file, or the model.
-        model: the same, as it was read and checked.
-        inputs: arrays or array-likes by name.
-        folder: the folder with the external data of a ``ModelProto``.
+    """Run a model once on halfulp's kernels. ``folder`` has the external data of a ``ModelProto``.
 
     Raises:
         ModelError: an input contradicts its declaration, or a node fails on its operands.
@@ -78,11 +72,7 @@ def open_profiled(
     folder: Path | None = None,
     runs: int = 1,
 ) -> tuple[Any, dict[str, Any], list[RunReport]]:
-    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile.
-
-    Raises:
-        ModelError, Refused: as for :func:`run_with_report`.
-    """
+    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile."""
     with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
         proto, file, own_folder = parse(source, file=model.file)
         profile = str(Path(profiles) / "profile")
@@ -91,16 +81,13 @@ def open_profiled(
             outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
     opset = default_opset(proto.opset_import) or 1
-    return session, outputs, [_report(of_run, opset) for of_run in _by_run(events)]
+    return session, outputs, list(_reports(events, opset))
 
 
 def runner(
     source: Path | ModelProto, model: Model, settings: Settings = _OURS, *, folder: Path | None = None
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that runs a model, like :func:`run_with_report`.
-
-    ``folder`` contains the external data of a ``ModelProto``.
-    """
+    """Return a function that runs a model, like :func:`run_with_report`."""
     session = open_session(source, settings, folder=folder, file=model.file)
     return lambda inputs: run_in(session, model, _fed(model, inputs))
 
@@ -126,11 +113,7 @@ def open_session(
     file: str | None = None,
     profile: str = "",
 ) -> Any:
-    """Return a session.
-
-    ``file`` is the model's name in messages. ``profile`` is the prefix of the names of profiles, if it makes any.
-    Errors are those of :func:`run_with_report`.
-    """
+    """Return a session. ``profile`` is the prefix of the names of profiles, if it makes any."""
     proto, file, own_folder = parse(source, file=file)
     folder = own_folder or folder
     try:
@@ -155,8 +138,7 @@ def open_session(
     except HalfulpError as error:
         if isinstance(error, ModelError) and error.clause is not None:
             raise
-        shown: Mapping[str, Any] = error.shown
-        raise Refused(error.message, **shown) from None
+        raise Refused(error.message, **error.shown) from None
     except Exception as error:  # as above
         raise Refused(f"{file}: refused by onnxruntime: {_text(error)}") from None
 
@@ -173,18 +155,19 @@ def _named(model: ModelProto) -> ModelProto:
     return result
 
 
-def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the events of each run. The event of the whole run comes last."""
-    begin = 0
-    for index, event in enumerate(events):
+def _reports(events: list[dict[str, Any]], opset: int) -> Iterator[RunReport]:
+    """Yield the report of each run from a profile. The event of a whole run comes after those of its nodes."""
+    timed: list[dict[str, Any]] = []
+    for event in events:
         if event["name"] == "model_run":
-            yield events[begin:index]
-            begin = index + 1
+            yield _report(timed, opset)
+            timed = []
+        elif event.get("cat") == "Node" and event["name"].endswith(_TIMED):
+            timed.append(event)
 
 
-def _report(events: list[dict[str, Any]], opset: int) -> RunReport:
+def _report(timed: list[dict[str, Any]], opset: int) -> RunReport:
     rows: dict[str, NodeRun] = {}
-    timed = [event for event in events if event.get("cat") == "Node" and event["name"].endswith(_TIMED)]
     for event, own in zip(timed, _own_times(timed), strict=True):
         name, told = event["name"].removesuffix(_TIMED), event["args"]
         kind, _, of_custom = told["op_name"].partition("_")
@@ -193,8 +176,7 @@ def _report(events: list[dict[str, Any]], opset: int) -> RunReport:
         place = name if name.startswith("#") else f"'{printable(name)}'"
         label = f"{place} ({kind if ours else operator})"
         row = rows.setdefault(label, NodeRun(label, operator, "halfulp" if ours else "onnxruntime"))
-        row.inputs = tuple(_shown(told.get("input_type_shape", [])))
-        row.outputs = tuple(_shown(told.get("output_type_shape", [])))
+        row.inputs, row.outputs = (_shown(told.get(f"{end}_type_shape", [])) for end in ("input", "output"))
         row.seconds += own / 1e6
         row.calls += 1
     return RunReport(list(rows.values()))
@@ -215,10 +197,9 @@ def _own_times(events: Sequence[dict[str, Any]]) -> list[int]:
     return [max(time, 0) for time in own]
 
 
-def _shown(values: list[dict[str, list[int]]]) -> list[str]:
-    return [
-        describe(_TYPE_NAMES.get(kind, kind), tuple(dims)) for value in values for kind, dims in value.items()
-    ]
+def _shown(values: list[dict[str, list[int]]]) -> tuple[str, ...]:
+    items = (item for value in values for item in value.items())
+    return tuple(describe(_TYPE_NAMES.get(kind, kind), tuple(dims)) for kind, dims in items)
 
 
 def _text(error: Exception) -> str:

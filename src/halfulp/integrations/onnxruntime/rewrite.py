@@ -35,7 +35,7 @@ class _Untyped(Exception):
 
 
 def patched(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy of a model in which all Pow and PRelu nodes are custom operators; ``file`` is its name in messages.
+    """Return a copy of a model in which all Pow and PRelu nodes are custom operators.
 
     Raises:
         ModelError: a node's types or shapes break a clause of its version, or its types can't be inferred.
@@ -128,12 +128,11 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
 
 
 def has_constant_power(model: ModelProto) -> bool:
-    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants.
-
-    A function's arguments count as constants.
-    """
-    functions = any(_has_constant_power(function, set(function.input)) for function in reached(model))
-    return functions or _has_constant_power(model.graph, set())
+    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants."""
+    if _has_constant_power(model.graph, set()):
+        return True
+    # A function's arguments may be constants.
+    return any(_has_constant_power(function, set(function.input)) for function in reached(model))
 
 
 def _has_constant_power(owner: Owner, outer: Set[str]) -> bool:
@@ -163,13 +162,8 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
     """Return a copy of a model in which ONNX Runtime has replaced subgraphs by operators of its own.
 
     ONNX Runtime computes float16 in float32 and drops the casts between two nodes. So a power of halves that is in no
-    fusion must become a custom operator before the casts are inserted. A first run finds these powers.
-
-    Args:
-        model: a model, which is not changed.
-        file: its name in messages.
-        ort: the module onnxruntime.
-        options: ``SessionOptions`` with the custom operators; they are restored.
+    fusion must become a custom operator before the casts are inserted. A first run finds these powers. ``options`` have
+    the custom operators, and are restored.
 
     Raises:
         ModelError: as for ``patched``.
@@ -197,13 +191,9 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
 def _with_halves(
     plain: ModelProto, ours: ModelProto, fixed: Container[int], halves: Container[int]
 ) -> ModelProto:
-    """Return a model whose fixed nodes are custom operators, and whose other Pow and PRelu are ONNX's.
+    """Return ``ours`` with custom operators only at the fixed indices among all nodes, and the others as in ``plain``.
 
-    Args:
-        plain: the model after ``resolved``.
-        ours: the model with custom operators only.
-        fixed: the indices of the fixed nodes among all nodes.
-        halves: the indices of nodes of halves. They are marked if they are not fixed.
+    Those of halves are marked.
     """
     result = ModelProto()
     result.CopyFrom(ours)
@@ -223,25 +213,17 @@ def _fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
     levels = ort.GraphOptimizationLevel
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         path = Path(folder) / "fused.onnx"
-        wanted = {
-            "optimized_model_filepath": str(path),
-            # Higher levels change the layout of tensors for this processor.
-            "graph_optimization_level": min(
-                options.graph_optimization_level, levels.ORT_ENABLE_EXTENDED, key=int
-            ),
-            "enable_profiling": False,
-        }
+        # Higher levels change the layout of tensors for this processor.
+        level = min(options.graph_optimization_level, levels.ORT_ENABLE_EXTENDED, key=int)
+        wanted = {"optimized_model_filepath": str(path), "graph_optimization_level": level}
+        wanted["enable_profiling"] = False
         before = {name: getattr(options, name) for name in wanted}
         try:
             for name, value in wanted.items():
                 setattr(options, name, value)
             # Powers of constants must become custom operators and so must not be folded.
-            ort.InferenceSession(
-                model.SerializeToString(),
-                options,
-                providers=["CPUExecutionProvider"],
-                disabled_optimizers=["ConstantFolding"],
-            )
+            more = {"providers": ["CPUExecutionProvider"], "disabled_optimizers": ["ConstantFolding"]}
+            ort.InferenceSession(model.SerializeToString(), options, **more)
         except Exception as error:  # onnxruntime's error classes are not public
             text = str(error).strip() or type(error).__name__
             reason = printable(text.splitlines()[0].rpartition(" : ")[2])

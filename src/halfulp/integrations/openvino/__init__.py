@@ -10,7 +10,7 @@ for inputs of the model that only halfulp's operators read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from halfulp.integrations.openvino.operators import (
     HalfulpPReLU,
     WideTensors,
     array_of,
+    bodies,
     core,
     dims,
     is_ours,
@@ -96,7 +97,7 @@ def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
     computed = frozenset() if every_node else _varying(model)
     wanted: dict[str, Any] = {}
     for node in model.get_ordered_ops():
-        for body in _bodies(node):
+        for body in bodies(node):
             left += _replace(body, every_node, is_body=True)
         if node.get_type_name() not in ("Power", "PRelu") or node.get_type_info().version_id != "opset1":
             continue
@@ -145,15 +146,6 @@ def _substitute(node: Any) -> Any:
     return ours
 
 
-def _bodies(node: Any) -> Iterator[ov.Model]:
-    """Yield the models inside of a node."""
-    kind = node.get_type_name()
-    if kind == "If":
-        yield from (node.get_function(index) for index in range(2))
-    elif kind in ("Loop", "TensorIterator"):
-        yield node.get_function()
-
-
 # Nodes that the plugin computes exactly, and without a call into Python, stay the plugin's own.
 #
 # A PReLU with constant slopes, and a Power with the exponent -1, 0, 1 or 2, is at most one operation of IEEE 754. In
@@ -162,14 +154,8 @@ def _bodies(node: Any) -> Iterator[ov.Model]:
 
 _EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 
-_SIGNS = np.array([-1, 1], np.float32)
-
-_SIZES = (
-    2,
-    16,
-    5,
-    7,
-)  # of the trial's tensor: batch, channels, and two that are no multiples of a vector's length
+# Of the trial's tensor: batch, channels, and two that are no multiples of a vector's length.
+_SIZES = (2, 16, 5, 7)
 
 
 def _varying(model: ov.Model) -> frozenset[str]:
@@ -226,11 +212,10 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
     On processors without AVX-512, zeros lose their sign with a negative slope.
     """
     numbers = np.random.default_rng(1)
-    data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * numbers.choice(_SIGNS, _SIZES)
+    signs = numbers.choice(np.array([-1, 1], np.float32), _SIZES)
+    data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * signs
     special = data.copy()
-    special.flat[::9] = np.resize(
-        np.array([0, -0.0, np.inf, -np.inf, np.nan], np.float32), special.flat[::9].size
-    )
+    special.flat[::9] = np.resize([0, -0.0, np.inf, -np.inf, np.nan], special.flat[::9].size)
     channels = _SIZES[1]
     identity = np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
     x = ov.opset13.parameter(list(_SIZES), np.float32)

@@ -22,18 +22,13 @@ from halfulp.models.run.report import NodeRun, RunReport
 class Compiled:
     """A compiled model with one request. OpenVINO's errors become ModelErrors.
 
-    Args:
-        model: an ``openvino.Model``.
-        file: its name in messages.
-        threads: the number of threads; with 0, OpenVINO chooses it.
-        profile: whether :meth:`layers` will be called.
+    With 0 threads, OpenVINO chooses their number. ``profile`` says whether :meth:`layers` will be called.
     """
 
     def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
         self._file = file
         settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
-        if threads:
-            settings["INFERENCE_NUM_THREADS"] = threads
+        settings |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
         with _blaming(file):
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
@@ -51,40 +46,36 @@ class Compiled:
         with _blaming(self._file):
             self._request.infer()
 
-    def outputs(self) -> list[Array]:
-        """Return copies of the outputs, in the model's order."""
-        return [self._array(end) for end in self._compiled.outputs]
-
-    def named_outputs(self) -> dict[str, Array]:
-        """Return copies of the outputs by all of their names."""
-        pairs = zip(self._compiled.outputs, self.outputs(), strict=True)
-        return {name: array for end, array in pairs for name in end.get_names()}
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the model on inputs, and return copies of the outputs by all of their names."""
+        self.bind(inputs)
+        self.infer()
+        found: dict[str, Array] = {}
+        for index, end in enumerate(self._compiled.outputs):
+            found |= dict.fromkeys(end.get_names(), self.output(index))
+        return found
 
     def layers(self) -> list[tuple[str, str, float]]:
         """Return the layers of the last run as names, types and seconds."""
-        found = self._request.get_profiling_info()
+        executed = ov.ProfilingInfo.Status.EXECUTED
         return [
             (row.node_name, row.node_type, row.real_time.total_seconds())
-            for row in found
-            if row.status == ov.ProfilingInfo.Status.EXECUTED
+            for row in self._request.get_profiling_info()
+            if row.status == executed
         ]
 
-    def _array(self, end: Any) -> Array:
-        tensor = self._request.get_tensor(end)
-        if end.get_element_type().get_type_name() == "boolean":
+    def output(self, index: int) -> Array:
+        """Return a copy of an output."""
+        tensor = self._request.get_output_tensor(index)
+        if tensor.element_type.get_type_name() == "boolean":
             return np.array(tensor.data, bool)
         return array_of(tensor).copy()
 
 
 def sentence(error: Exception) -> str:
     """Return OpenVINO's message, without the places in its own source."""
-    lines = (line.strip() for line in str(error).splitlines())
-    kept = [
-        line
-        for line in lines
-        if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
-    ]
-    return printable(" ".join(kept), most=1000)
+    text = re.sub(r"(?m)^\s*(Exception from|Check '.*' failed at) \S+:\d*:?\s*$", "", str(error))
+    return printable(" ".join(text.split()), most=1000)
 
 
 @contextmanager
@@ -97,13 +88,9 @@ def _blaming(file: str) -> Iterator[None]:
 
 
 class Runner:
-    """Runs an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
+    """Runs an IR file, read before: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
-    Args:
-        model: the model, as it was read from a file. Any values of its graph may be its outputs.
-
-    Warns:
-        UserWarning: nodes stay OpenVINO's own, as ``halfulp.integrations.openvino.replace`` says.
+    Any values of the model's graph may be its outputs. Nodes may stay OpenVINO's own; ``replace`` warns of them.
 
     Raises:
         ModelError: OpenVINO refuses the file, or a node breaks a clause of its operator's version.
@@ -137,8 +124,7 @@ class Runner:
         values = bind(self._model, inputs)
         self._compiled.bind({_INPUT + name: value for name, value in values.items()})
         self._compiled.infer()
-        found = self._compiled.outputs()
-        return {name: found[index] for name, index in self._outputs.items()}
+        return {name: self._compiled.output(index) for name, index in self._outputs.items()}
 
     def report(self) -> RunReport:
         """Return the layers that OpenVINO has executed in the last run."""

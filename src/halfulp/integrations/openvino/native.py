@@ -50,15 +50,14 @@ def build() -> str:
         made = target.with_suffix(f".{os.getpid()}")
         libraries.append(get_library())
         compiler = os.environ.get("CXX") or "c++"
-        options = [*_FLAGS.split(), "-o", str(made), str(_SOURCE)]
-        options += [f"-I{get_include()}", f"-I{_FOLDER / 'include'}", *libraries]
-        options += [f"-Wl,-rpath,{Path(file).parent}" for file in libraries]
+        options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(made)]
+        options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
         try:
             done = subprocess.run([compiler, *options], capture_output=True, text=True)
         except OSError as error:
-            wanted = "c++, or another one by the environment variable CXX"
             raise UnsupportedError(
-                f"{compiler}: no compiler for C++: {error.strerror}", expected=wanted
+                f"{compiler}: no compiler for C++: {error.strerror}",
+                expected="c++, or another one by the environment variable CXX",
             ) from None
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]

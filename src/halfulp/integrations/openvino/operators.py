@@ -32,15 +32,7 @@ WIDE = frozenset({"f64", "i64", "u64"})
 """The types that the CPU plugin narrows by default."""
 
 # The types in which the CPU plugin holds a type without loss; u32 in i32 modulo 2^32.
-_HELD_AS = {
-    "f16": ("f32",),
-    "bf16": ("f32",),
-    "i16": ("i32",),
-    "u16": ("i32",),
-    "u32": ("i32",),
-    "i4": ("i8",),
-    "u4": ("u8",),
-}
+_HELD_AS = {"f16": "f32", "bf16": "f32", "i16": "i32", "u16": "i32", "u32": "i32", "i4": "i8", "u4": "u8"}
 
 
 class _Operator(ov.Op):
@@ -50,12 +42,12 @@ class _Operator(ov.Op):
     along an additional last dim.
     """
 
-    names: tuple[str, ...] = ("operands", "carried")
+    names: tuple[str, ...] = ()  # of the row's attributes
     row = ""
 
     def __init__(self, inputs: Any = None, **attributes: str) -> None:
         super().__init__(self)
-        self.attributes = dict.fromkeys(self.names, "") | attributes
+        self.attributes = dict.fromkeys(("operands", "carried", *self.names), "") | attributes
         if inputs is not None:
             self.set_arguments(inputs)
             self.constructor_validate_and_infer_types()
@@ -67,7 +59,7 @@ class _Operator(ov.Op):
         return op(self.row)(*operands, **self._of_row())
 
     def _of_row(self) -> dict[str, Any]:
-        return {name: self.attributes[name] for name in self.names if name not in _Operator.names}
+        return {name: self.attributes[name] for name in self.names}
 
     # OpenVINO calls these methods.
 
@@ -75,9 +67,8 @@ class _Operator(ov.Op):
         kind, shape = self.result(*(self._operand(index) for index in range(self.get_input_size())))
         if self._is_carried("out"):
             kind, shape = "int32", None if shape is None else (*shape, 2)
-        partial = (
-            ov.PartialShape.dynamic() if shape is None else ov.PartialShape([_dim(dim) for dim in shape])
-        )
+        sizes = None if shape is None else [dim if isinstance(dim, int) else -1 for dim in shape]
+        partial = ov.PartialShape.dynamic() if sizes is None else ov.PartialShape(sizes)
         self.set_output_type(0, getattr(ov.Type, self._held_result(str(TYPES[kind].openvino))), partial)
 
     def clone_with_new_inputs(self, inputs: Any) -> Any:
@@ -108,7 +99,7 @@ class _Operator(ov.Op):
         # and expects it here too: other operators accept no mixture of types.
         given = self.get_input_element_type(0).get_type_name()
         is_as_declared = given == self.attributes["operands"].partition(",")[0]
-        return given if not is_as_declared and given in _HELD_AS.get(declared, ()) else declared
+        return given if not is_as_declared and given == _HELD_AS.get(declared) else declared
 
     def _is_carried(self, end: str) -> bool:
         return end in self.attributes["carried"].split(",")
@@ -119,11 +110,10 @@ class _Operator(ov.Op):
 
     def _read(self, tensor: Any, declared: str, index: int) -> Array:
         held = tensor.element_type.get_type_name()
+        values = _values(tensor, ROWS[held])
         if self._is_carried(str(index)):
             self._check_held(held, "i32")
-            pairs = _values(tensor, ROWS[held])
-            return pairs.view(ROWS[declared].dtype).reshape(pairs.shape[:-1])
-        values = _values(tensor, ROWS[held])
+            return values.view(ROWS[declared].dtype).reshape(values.shape[:-1])
         if held == declared:
             return values
         self._check_held(held, declared)
@@ -140,11 +130,11 @@ class _Operator(ov.Op):
         if target.shape != values.shape or _is_packed(row):
             tensor.shape = ov.Shape(values.shape)
             target = tensor.data
-        stored = storage(values, row)
+        stored = _storage(values, row)
         target.view(stored.dtype)[...] = stored.reshape(target.shape)
 
     def _check_held(self, held: str, declared: str) -> None:
-        if held != declared and held not in _HELD_AS.get(declared, ()):
+        if held not in (declared, _HELD_AS.get(declared)):
             raise UnsupportedError(
                 f"OpenVINO passes {self.get_friendly_name()!r} a type that the model does not declare;"
                 " compile it for CPU, with INFERENCE_PRECISION_HINT f32",
@@ -156,7 +146,7 @@ class _Operator(ov.Op):
 class HalfulpPower(_Operator):
     """Power-1, correctly rounded."""
 
-    names = (*_Operator.names, "auto_broadcast")
+    names = ("auto_broadcast",)
     row = "openvino.Power-1"
 
 
@@ -169,7 +159,7 @@ class HalfulpPReLU(_Operator):
 class HalfulpConvert(_Operator):
     """A conversion to or from a type that the CPU plugin would narrow. Every value is rounded once."""
 
-    names = (*_Operator.names, "destination_type")
+    names = ("destination_type",)
 
     def result(self, *operands: TensorType) -> TensorType:
         return TensorType(ROWS[self.attributes["destination_type"]].name, operands[0].shape)
@@ -194,19 +184,16 @@ def array_of(tensor: Any) -> Array:
 
 
 def _values(tensor: Any, row: ElementType) -> Array:
+    data = np.asarray(tensor.data)
     if not _is_packed(row):
-        return np.asarray(tensor.data).view(row.dtype)
+        return data.view(row.dtype)
     shape = tuple(tensor.get_shape())
-    return unpacked(np.asarray(tensor.data).view(np.uint8).reshape(-1), math.prod(shape), row.dtype).reshape(
-        shape
-    )
+    return unpacked(data.view(np.uint8).reshape(-1), math.prod(shape), row.dtype).reshape(shape)
 
 
-def storage(values: Array, row: ElementType) -> Array:
+def _storage(values: Array, row: ElementType) -> Array:
     """Return values in OpenVINO's storage: as unsigned integers, those of four bits two to a byte."""
-    if not _is_packed(row):
-        return values.view(f"u{row.dtype.itemsize}")
-    return packed(values)
+    return packed(values) if _is_packed(row) else values.view(f"u{row.dtype.itemsize}")
 
 
 def _is_packed(row: ElementType) -> bool:
@@ -218,7 +205,7 @@ def tensor_of(values: Array) -> Any:
     row = TYPES.get(values.dtype.name)
     if row is None or row.openvino is None:
         raise UnsupportedError(f"OpenVINO has no type for {values.dtype.name}")
-    stored = storage(np.asarray(values, row.dtype), row)
+    stored = _storage(np.asarray(values, row.dtype), row)
     tensor = ov.Tensor(getattr(ov.Type, row.openvino), ov.Shape(values.shape))
     tensor.data.view(stored.dtype)[...] = stored.reshape(tensor.data.shape)
     return tensor
@@ -229,12 +216,17 @@ def _cast(values: Array, kind: str) -> Array:
         return cast(values, ROWS[kind].dtype)
 
 
-def _dim(dim: object) -> Any:
-    return ov.Dimension(dim) if isinstance(dim, int) else ov.Dimension()
-
-
 def is_ours(node: Any) -> bool:
-    return any(node.get_type_name() == kind.__name__ for kind in OPERATORS)
+    return node.get_type_name() in {kind.__name__ for kind in OPERATORS}
+
+
+def bodies(node: Any) -> Iterator[ov.Model]:
+    """Yield the models inside of a node."""
+    kind = node.get_type_name()
+    if kind == "If":
+        yield from (node.get_function(index) for index in range(2))
+    elif kind in ("Loop", "TensorIterator"):
+        yield node.get_function()
 
 
 def type_of(end: Any) -> str:
@@ -246,9 +238,13 @@ def label(node: Any) -> str:
     return f"{node.get_friendly_name()!r} ({node.get_type_name()})"
 
 
+def _types(node: Any) -> list[str]:
+    return [type_of(end) for end in (*node.inputs(), *node.outputs())]
+
+
 def unknown_type(node: Any) -> str:
     """Return the first type of a node's inputs and outputs that halfulp lacks, or an empty text."""
-    return next((type_of(end) for end in (*node.inputs(), *node.outputs()) if type_of(end) not in ROWS), "")
+    return next((kind for kind in _types(node) if kind not in ROWS), "")
 
 
 # --- f64, i64 and u64, which the CPU plugin would compute in f32 and i32 -------------------------------
@@ -316,9 +312,8 @@ def keeps_wide_types() -> bool:
     """Return whether some values of f64, i64 and u64 pass the installed version bit for bit."""
     numbers = (np.array([1e300, 1 / 3, -np.inf]), np.array([2**63 - 1, -5, 1 << 40]))
     for values in (*numbers, np.array([2**64 - 1, 5, 1 << 40], np.uint64)):
-        ones = constant_node(np.ones_like(values), "one")
-        x = ov.opset13.parameter([3], values.dtype)
-        kind = tensor_of(values).element_type.get_type_name()
+        ones, x = constant_node(np.ones_like(values), "one"), ov.opset13.parameter([3], values.dtype)
+        kind = TYPES[values.dtype.name].openvino
         power = HalfulpPower([x.output(0), ones.output(0)], operands=f"{kind},{kind}", auto_broadcast="numpy")
         mark(x)
         mark(power)
@@ -334,9 +329,7 @@ def keeps_wide_types() -> bool:
 class WideTensors:
     """Finds the nodes that must keep the wide types, from node to node along such tensors. It changes no node.
 
-    Args:
-        model: the model, not changed yet.
-        wanted: nodes that should become halfulp's, by name. Those that can't are removed.
+    ``wanted`` has the nodes that should become halfulp's, by name. Those that can't are removed.
     """
 
     def __init__(self, model: ov.Model, wanted: dict[str, Any]) -> None:
@@ -357,16 +350,15 @@ class WideTensors:
         """
         left = []
         feeding = [value.get_node() for value in node.input_values()]
-        converts = [source for source in feeding if source.get_type_name() == "Convert"]
-        for start in (node, *converts):
-            wide = [type_of(end) for end in (*start.inputs(), *start.outputs()) if type_of(end) in WIDE]
-            if not wide or start.get_name() in self._seen or unknown_type(start):
+        for start in (node, *(source for source in feeding if source.get_type_name() == "Convert")):
+            kind = next((kind for kind in _types(start) if kind in WIDE), None)
+            if kind is None or start.get_name() in self._seen or unknown_type(start):
                 continue
+            found, why = {start.get_name(): None}, ""
             if is_body:
-                found, why = {start.get_name(): None}, f"a tensor of {wide[0]} in a body is narrowed"
+                why = f"a tensor of {kind} in a body is narrowed"
             elif not keeps_wide_types():
-                why = f"OpenVINO {ov.__version__} keeps no tensor of {wide[0]}; 2026.3 and later do"
-                found = {start.get_name(): None}
+                why = f"OpenVINO {ov.__version__} keeps no tensor of {kind}; 2026.3 and later do"
             else:
                 found, why = self._connected(start)
             self._seen.update(found)
@@ -386,35 +378,30 @@ class WideTensors:
 
     def _connected(self, start: Any) -> tuple[dict[str, None], str]:
         """Return the names of the nodes that wide tensors connect with a node, and a reason if they can't keep them."""
-        found = {start.get_name(): None}
-        queue = [start]
-        whys: list[str] = []
-        while queue:
-            node = queue.pop()
-            whys += filter(None, [self._constant_obstacle(node)])
-            for neighbour, why in (*self._upstream(node), *self._downstream(node)):
-                if why:
-                    whys.append(why)
-                elif neighbour.get_name() not in found:
-                    found[neighbour.get_name()] = None
-                    queue.append(neighbour)
-        return found, min(whys, default="")
+        found, queue = {start.get_name(): None}, [start]
+        reasons: list[str] = []
+        for node in queue:  # which grows
+            for each in (*self._constant_obstacles(node), *self._upstream(node), *self._downstream(node)):
+                if isinstance(each, str):
+                    reasons.append(each)
+                elif each.get_name() not in found:
+                    found[each.get_name()] = None
+                    queue.append(each)
+        return found, min(reasons, default="")
 
-    def _upstream(self, node: Any) -> Iterator[tuple[Any, str]]:
+    # These yield a neighbour that keeps the tensors between the two, or the reason why the neighbour does not.
+
+    def _upstream(self, node: Any) -> Iterator[Any]:
         for end in _moved_inputs(node):
             source = end.get_source_output().get_node()
             kind = source.get_type_name()
             if type_of(end) not in WIDE or kind == "Constant":
                 continue
-            if kind == "Parameter" or self._carries(source):
-                yield source, ""
-            else:
-                yield (
-                    source,
-                    f"a tensor of {type_of(end)} comes from {label(source)}, which the CPU plugin narrows",
-                )
+            is_kept = kind == "Parameter" or self._carries(source)
+            way = f"a tensor of {type_of(end)} comes from {label(source)}"
+            yield source if is_kept else f"{way}, which the CPU plugin narrows"
 
-    def _downstream(self, node: Any) -> Iterator[tuple[Any, str]]:
+    def _downstream(self, node: Any) -> Iterator[Any]:
         for end in [end for output in node.outputs() for end in output.get_target_inputs()]:
             target, kind = end.get_node(), type_of(end)
             # A replaced node is still listed as a consumer while Python refers to it.
@@ -424,24 +411,23 @@ class WideTensors:
             if self._becomes_ours(node) and kind != "f64" and not becomes_ours and not is_result:
                 # The plugin inserts a conversion to i32 there, even with a mark.
                 way = f"a tensor of {kind} goes from {label(node)} to {label(target)}"
-                yield target, f"{way}; it is kept only to a model's output, a Convert or a Power"
+                yield f"{way}; it is kept only to a model's output, a Convert or a Power"
             elif becomes_ours or (self._carries(target) and end.get_index() == 0):
-                yield target, ""
+                yield target
             elif not is_result and target.get_type_name() != "ShapeOf":
-                yield target, f"a tensor of {kind} goes to {label(target)}, which the CPU plugin narrows"
+                yield f"a tensor of {kind} goes to {label(target)}, which the CPU plugin narrows"
 
-    def _constant_obstacle(self, node: Any) -> str:
-        """Return the reason, if any, why a node of constants can't be folded here. The plugin would narrow it."""
+    def _constant_obstacles(self, node: Any) -> Iterator[str]:
+        """Yield the reason, if any, why a node of constants can't be folded here. The plugin would narrow it."""
         kind = next((type_of(end) for end in node.outputs() if type_of(end) in WIDE), "")
         if not kind or node.get_type_name() == "Parameter":
-            return ""
+            return
         if node.get_name() in self._folded:
             readers = [end.get_node() for end in node.output(0).get_target_inputs()]
             if any(reader.get_type_name() == "Result" for reader in readers):
-                return f"a tensor of {kind} is a constant output of the model, from {label(node)}"
+                yield f"a tensor of {kind} is a constant output of the model, from {label(node)}"
         elif not self._becomes_ours(node) and self._is_constant(node.input_value(0).get_node()):
-            return f"a tensor of {kind} is a constant that {label(node)} moves by other inputs"
-        return ""
+            yield f"a tensor of {kind} is a constant that {label(node)} moves by other inputs"
 
     def _is_constant(self, node: Any) -> bool:
         return node.get_type_name() == "Constant" or node.get_name() in self._folded
@@ -456,12 +442,7 @@ class WideTensors:
 
 
 def keep(model: ov.Model, names: Set[str]) -> None:
-    """Make nodes keep the wide types.
-
-    Args:
-        model: the model, in which halfulp's operators have been put.
-        names: the names of all nodes with such tensors.
-    """
+    """Make all nodes with tensors of the wide types, given by name, keep them, among halfulp's operators."""
     if not names:
         return
     for node in model.get_ordered_ops():
@@ -478,7 +459,7 @@ def keep(model: ov.Model, names: Set[str]) -> None:
             _fold(node)
     # An end's get_node returns an object without the methods of _Operator; these objects have them.
     members = {node.get_name(): node for node in model.get_ordered_ops()}
-    for name, node in list(members.items()):
+    for name, node in members.items():
         if name in names and is_ours(node) and type_of(node.output(0)) in ("i64", "u64"):
             _carry(node, members)
     model.validate_nodes_and_infer_types()
@@ -494,15 +475,14 @@ def _fold(node: Any) -> None:
     """Compute a node of constants here. If the plugin did, the result would lose its mark."""
     sources = [value.get_node() for value in node.input_values()]
     if all(source.get_type_name() == "Constant" for source in sources):
-        values = node.compute(*map(array_of, sources)) if is_ours(node) else _moved(node, sources)
+        if is_ours(node):
+            values = node.compute(*map(array_of, sources))
+        else:
+            outputs = [ov.Tensor(node.get_output_element_type(0), ov.Shape())]
+            if not node.evaluate(outputs, [source.get_tensor_view() for source in sources]):
+                raise UnsupportedError(f"OpenVINO does not compute {label(node)} of constants")
+            values = array_of(outputs[0])
         replace_node(node, constant_node(np.asarray(values), node.get_friendly_name()))
-
-
-def _moved(node: Any, sources: list[Any]) -> Any:
-    outputs = [ov.Tensor(node.get_output_element_type(0), ov.Shape())]
-    if not node.evaluate(outputs, [source.get_tensor_view() for source in sources]):
-        raise UnsupportedError(f"OpenVINO does not compute {label(node)} of constants")
-    return array_of(outputs[0])
 
 
 def _carry(node: Any, members: Mapping[str, Any]) -> None:

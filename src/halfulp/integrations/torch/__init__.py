@@ -8,10 +8,9 @@ copy, on CUDA in torch's current stream. ``replace`` puts both into an existing 
 from __future__ import annotations
 
 import copy
-import ctypes
 import warnings
+from contextlib import suppress
 from functools import cache, wraps
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,12 @@ from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.kernels import disable, enable, exact
 from halfulp.integrations.torch.operators import (
     DTYPES,
+    address_of,
     as_array,
     compute,
     constant_when_compiled,
     exponent_tensor,
+    fitting,
     home_of_numbers,
     is_transformed,
     leaky,
@@ -39,8 +40,9 @@ from halfulp.integrations.torch.operators import (
     power,
     prelu_gradients,
     refuse,
+    torch_libraries,
 )
-from halfulp.operators import number_array, share_threads_of
+from halfulp.operators import share_threads_of
 
 __all__ = ["PReLU", "disable", "enable", "exact", "pow", "prelu", "replace", "restore"]
 
@@ -68,7 +70,7 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     """
     if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
         x = _number(x, torch.get_default_dtype(), y.device)
-    if (result := _pow_or_none(x, y)) is not None:
+    if (result := _bypassing(hu.pow, x, y)) is not None:
         return result
     if _is_symbolic(x, y):
         return torch.overrides.handle_torch_function(pow, (x, y), x, y)
@@ -103,7 +105,7 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
     """
     if isinstance(x, Tensor) and isinstance(weight, Tensor):
         weight = _along_channels(x, weight)
-    if (result := _prelu_or_none(x, weight)) is not None:
+    if (result := _bypassing(hu.prelu, x, weight)) is not None:
         return result
     if _is_symbolic(x, weight):
         return torch.overrides.handle_torch_function(prelu, (x, weight), x, weight)
@@ -207,31 +209,19 @@ _DTYPES_OF_BOTH = (
 )
 
 
-def _pow_or_none(x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
-    """Return ``hu.pow`` of the operands; None if the operator must be called."""
+def _bypassing(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
+    """Return ``hu.pow`` or ``hu.prelu`` without torch's dispatcher; None if the operator must be called."""
     if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
         return None
     if not (_wants_gradient(x) or _wants_gradient(y)):
-        return _direct(hu.pow, x, y)
+        return _direct(function, x, y)
+    result: Tensor | None = None
     if not isinstance(x, Tensor) or not x.is_floating_point():
         return None
-    result: Tensor | None = None
     if isinstance(y, Tensor):
-        result = _Power.apply(x, y)
-    elif isinstance(y, float) or abs(y) < 1 << 53:  # so that doubles hold y and y - 1
+        result = (_Power if function is hu.pow else _Prelu).apply(x, y)
+    elif function is hu.pow and (type(y) is float or abs(y) < 1 << 53):  # doubles hold y and y - 1
         result = _PowerByNumber.apply(x, y)
-    return result
-
-
-def _prelu_or_none(x: Tensor | Number, slope: Tensor | Number) -> Tensor | None:
-    """Return ``hu.prelu`` of the operands; None if the operator must be called."""
-    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(slope)) or _is_watched():
-        return None
-    if not (_wants_gradient(x) or _wants_gradient(slope)):
-        return _direct(hu.prelu, x, slope)
-    result: Tensor | None = None
-    if isinstance(x, Tensor) and isinstance(slope, Tensor):
-        result = _Prelu.apply(x, slope)
     return result
 
 
@@ -245,7 +235,7 @@ def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
     ):
         return None
     with torch._C.DisableTorchFunction():  # a mode would intercept each access to a tensor
-        return _prelu_or_none(x, _along_channels(x, weight))
+        return _bypassing(hu.prelu, x, _along_channels(x, weight))
 
 
 def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
@@ -258,11 +248,6 @@ def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | N
     arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
     function(*arrays, out=as_array(out))
     return out
-
-
-def _by_number(x: Tensor, y: Number) -> Tensor:
-    result = _direct(hu.pow, x, y)
-    return power(x, exponent_tensor(y, x.device)) if result is None else result
 
 
 class _Power(torch.autograd.Function):
@@ -280,10 +265,10 @@ class _PowerByNumber(torch.autograd.Function):
     """Tensors to the power of a number."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Number) -> Tensor:
+    def forward(ctx: Any, x: Tensor, y: Number) -> Tensor | None:
         ctx.save_for_backward(x)
         ctx.exponent = y
-        return _by_number(x, y)
+        return _direct(hu.pow, x, y)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -291,9 +276,9 @@ class _PowerByNumber(torch.autograd.Function):
         y = ctx.exponent
         if y == 0:
             return torch.zeros_like(gradient), None
-        below = _pow_or_none(x, y - 1)
+        below = _bypassing(hu.pow, x, y - 1)
         if below is None:
-            below = _by_number(x, y - 1)
+            below = _direct(hu.pow, x, y - 1)
         return gradient * (y * below), None
 
 
@@ -370,15 +355,7 @@ def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     device = home_of_numbers(device)
     if dtype.is_floating_point and torch.compiler.is_compiling():
         return _rounded_once(number_tensor(number, torch.float64, device), dtype)
-    return number_tensor(_fitting(number, dtype), dtype, device)
-
-
-@constant_when_compiled
-def _fitting(number: Number, dtype: torch.dtype) -> Number:
-    array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
-    if array is None:
-        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
-    return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
+    return number_tensor(fitting(number, dtype), dtype, device)
 
 
 def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
@@ -510,22 +487,8 @@ def _new(kind: Any) -> nn.Module:
     return replaced.__new__(replaced)
 
 
-# Threads: torch's own. They spin while they wait for work, so that other threads would get little CPU time.
-
-
-def _share_threads() -> None:
-    """Compute on the threads of torch's OpenMP runtime, if it has one with GCC's interface."""
-    for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
-        try:
-            # The library is loaded already. The look-up includes the libraries that it is linked with.
-            runtime = ctypes.CDLL(str(library))
-            addresses = [
-                ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
-                for name in ("GOMP_parallel", "omp_get_max_threads")
-            ]
-        except (OSError, AttributeError):
-            continue
-        share_threads_of(*(address for address in addresses if address is not None))
-
-
-_share_threads()
+# Threads: torch's own. They spin while they wait for work, so that other threads would get little CPU time. Its OpenMP
+# runtime has GCC's interface, or its threads are not used.
+for _library in torch_libraries():
+    with suppress(AttributeError):
+        share_threads_of(address_of(_library, "GOMP_parallel"), address_of(_library, "omp_get_max_threads"))

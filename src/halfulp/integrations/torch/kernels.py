@@ -14,38 +14,35 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 import halfulp as hu
 from halfulp._interop import Number
 from halfulp.errors import HalfulpError
-from halfulp.integrations.torch.operators import DTYPES, LIBRARY, compute
-from halfulp.operators import number_array, torch_kernels
+from halfulp.integrations.torch.operators import (
+    DTYPES,
+    LIBRARY,
+    address_of,
+    compute,
+    fitting,
+    torch_libraries,
+)
+from halfulp.operators import torch_kernels
 from halfulp.types import TYPES
 
 _FLOATS = frozenset(dtype for dtype in DTYPES if dtype.is_floating_point)
 _INTEGERS = frozenset(DTYPES) - _FLOATS
 
 # The operators that the kernels call for other operands, and those by which Python calls the kernels.
-for _schema in (
-    "_other_pow(Tensor x, Tensor y) -> Tensor",
-    "_other_pow.out(Tensor x, Tensor y, *, Tensor(a!) out) -> Tensor(a!)",
-    "_other_pow_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
-    "_other_prelu(Tensor x, Tensor slope) -> Tensor",
-    "_power(Tensor x, Tensor y) -> Tensor",
-    "_power_of_float(Tensor x, float y) -> Tensor",
-    "_power_of_float.out(Tensor x, float y, *, Tensor(a!) out) -> Tensor(a!)",
-    "_power_of_float_(Tensor(a!) x, float y) -> Tensor(a!)",
-    "_power_of_int(Tensor x, int y) -> Tensor",
-    "_power_of_int.out(Tensor x, int y, *, Tensor(a!) out) -> Tensor(a!)",
-    "_power_of_int_(Tensor(a!) x, int y) -> Tensor(a!)",
-):
-    LIBRARY.define(_schema)
+LIBRARY.define("_other_prelu(Tensor x, Tensor slope) -> Tensor")
+LIBRARY.define("_power(Tensor x, Tensor y) -> Tensor")
+for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_power_of_int", "int")):
+    LIBRARY.define(f"{_name}(Tensor x, {_kind} y) -> Tensor")
+    LIBRARY.define(f"{_name}.out(Tensor x, {_kind} y, *, Tensor(a!) out) -> Tensor(a!)")
+    LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
 @contextmanager
@@ -124,16 +121,14 @@ def connect() -> tuple[Any, dict[str, int]]:
     Raises:
         HalfulpError: this build of torch has no stable ABI.
     """
-    for path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
+    for runtime in torch_libraries():
         try:
-            # It is loaded already. The look-up includes the libraries that it is linked with.
-            runtime = ctypes.CDLL(str(path))
             dtypes = {
                 getattr(runtime, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
                 for dtype in DTYPES.values()
             }
-            kernels = torch_kernels(partial(_address, runtime), dtypes)
-        except (OSError, AttributeError):
+            kernels = torch_kernels(partial(address_of, runtime), dtypes)
+        except AttributeError:
             continue
         own = {name: address for name, address in kernels.items() if name.startswith("halfulp::")}
         _registered(runtime, "halfulp", own)  # for ever
@@ -141,10 +136,6 @@ def connect() -> tuple[Any, dict[str, int]]:
     raise HalfulpError(
         "this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__
     )
-
-
-def _address(runtime: Any, name: str) -> int | None:
-    return ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
 
 
 def _registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:
@@ -170,16 +161,15 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
     """Compute a power of any operands by torch's rules for types; by torch's kernel if halfulp's do not take them."""
     target = x if name.startswith("aten::pow_.") else out
     result = _power(x, y)
-    if target is not None and result is not None:
-        fits = target.shape == result.shape or target is out
-        if fits and torch.can_cast(result.dtype, target.dtype):
-            if target.shape != result.shape:
-                target.resize_(result.shape)
+    if result is not None and target is None:
+        return result
+    if result is not None and target is not None and torch.can_cast(result.dtype, target.dtype):
+        if out is not None and out.shape != result.shape:
+            out.resize_(result.shape)
+        if target.shape == result.shape:
             return target.copy_(result)
-        result = None
-    if result is None:  # it raises torch's own error, unless it knows these types
-        return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
-    return result
+    # It raises torch's own error, unless it knows these types.
+    return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
 
 
 def _power(x: Any, y: Any) -> Tensor | None:
@@ -201,11 +191,7 @@ def _power(x: Any, y: Any) -> Tensor | None:
 @lru_cache(maxsize=256)
 def _base(number: Number, sign: float, dtype: torch.dtype) -> Tensor:
     """Return a number as a tensor of a type, rounded once. The key has the sign because -0.0 equals 0.0."""
-    array = number_array(number, DTYPES[dtype])
-    if array is None:
-        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
-    value = array.astype(np.float64).item() if dtype in _FLOATS else array.item()
-    return torch.tensor(value, dtype=dtype, device="cpu")
+    return torch.tensor(fitting(number, dtype), dtype=dtype, device="cpu")
 
 
 _POWER = torch.ops.halfulp._power.default

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +23,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 import halfulp as hu
 from halfulp._interop import Number, exponent_array, tensor_refusal
 from halfulp.errors import HalfulpError
+from halfulp.operators import number_array
 from halfulp.types import TYPES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,6 +90,15 @@ def constant_when_compiled(function: F) -> F:
 
 
 @constant_when_compiled
+def fitting(number: Number, dtype: torch.dtype) -> Number:
+    """Return a number rounded once to a type. One that an integer type can't hold is refused."""
+    array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
+    if array is None:
+        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
+    return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
+
+
+@constant_when_compiled
 def _float32_terms(number: float) -> tuple[float, ...]:
     """Return float32 numbers whose sum is a number; empty if there are no such numbers."""
     with np.errstate(over="ignore"):
@@ -112,9 +125,9 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
 _WORDS = {1: torch.int8, 2: torch.int16}
 
 
-def _empty(x: Tensor, y: Tensor) -> Tensor:
+def _empty(function: Any, x: Tensor, y: Tensor) -> Tensor:
     """Return a result's memory, with the layout of the operand of its shape. The compiler relies on it."""
-    if y.dim() == 0 or x.shape == y.shape:  # fast path: broadcast_shapes is slow
+    if function is hu.prelu or y.dim() == 0 or x.shape == y.shape:  # fast path: broadcast_shapes is slow
         return torch.empty_like(x)
     shape = torch.broadcast_shapes(x.shape, y.shape)
     if x.shape == shape:
@@ -127,7 +140,7 @@ def _empty(x: Tensor, y: Tensor) -> Tensor:
 def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
     """Return ``hu.pow`` or ``hu.prelu`` of tensors in the processor's memory."""
     try:
-        out = torch.empty_like(x) if function is hu.prelu else _empty(x, y)
+        out = _empty(function, x, y)
     except RuntimeError:
         return function(as_array(x), as_array(y))  # raises halfulp's error about the shapes
     function(as_array(x), as_array(y), out=as_array(out))
@@ -153,10 +166,8 @@ def compute_on_cuda(function: Any, x: Tensor, y: Tensor) -> Tensor:
 LIBRARY = torch.library.Library("halfulp", "DEF")
 for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slope) -> Tensor"):
     LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
-LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
-LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
-LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
+_pow = torch.ops.halfulp.pow.default
+_prelu = torch.ops.halfulp.prelu.default
 
 
 def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
@@ -177,43 +188,6 @@ def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
         return torch.nested.nested_tensor_from_jagged(values, x.offsets(), x.lengths())
     parts = y.unbind() if y.is_nested else [y.reshape(())] * x.size(0)
     return torch.nested.as_nested_tensor([operator(*pair) for pair in zip(x.unbind(), parts, strict=True)])
-
-
-for _name in ("pow", "prelu"):
-    LIBRARY.impl(_name, refuse, "CompositeExplicitAutograd")
-    for _key in ("NestedTensorCPU", "NestedTensorCUDA"):
-        LIBRARY.impl(_name, partial(_of_nested, _name), _key)
-    for _kind, _function in ((NestedTensor, partial(_of_nested, _name)), (torch.masked.MaskedTensor, refuse)):
-        torch.library.register_torch_dispatch(
-            f"halfulp::{_name}",
-            _kind,
-            lambda cls, func, types, args, kwargs, function=_function: function(*args),
-            lib=LIBRARY,
-        )
-_pow = torch.ops.halfulp.pow.default
-_prelu = torch.ops.halfulp.prelu.default
-
-
-@torch.library.register_fake("halfulp::pow", lib=LIBRARY)
-def _pow_fake(x: Tensor, y: Tensor) -> Tensor:
-    _let_inductor_call("halfulp::pow")
-    return _empty(x, y)
-
-
-@torch.library.register_fake("halfulp::prelu", lib=LIBRARY)
-def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
-    _let_inductor_call("halfulp::prelu")
-    return torch.empty_like(x)
-
-
-def _let_inductor_call(operator: str) -> None:
-    """Tell Inductor to call an operator although it has a decomposition, which only the exporter can use.
-
-    With the environment variable CI set, Inductor refuses such an operator unless it is in this list. Inductor is
-    loaded when it traces, and too large to be imported before.
-    """
-    if lowering := sys.modules.get("torch._inductor.lowering"):
-        lowering.FALLBACK_ALLOW_LIST.add(operator)
 
 
 def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
@@ -283,12 +257,6 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
-
-
-torch.library.register_autograd("halfulp::pow", pow_gradients, setup_context=_save_for_backward, lib=LIBRARY)
-torch.library.register_autograd(
-    "halfulp::prelu", prelu_gradients, setup_context=_save_for_backward, lib=LIBRARY
-)
 
 
 def _primals(ctx: Any) -> list[Tensor]:
@@ -365,34 +333,69 @@ def _is_functionalized() -> bool:
 
 # Export to ONNX.
 
-
-def _register_onnx(operator: Any, name: str, fake: Any) -> None:
-    """Make torch.onnx.export write an operator as a node, also in branches and bodies of control flow.
-
-    The exporter decomposes operators by torch's table. Other users of the table keep the operator. An entry of the type
-    "meta" keeps fake tensors of symbolic sizes from using the table.
-    """
-
-    def node(x: Tensor, y: Tensor) -> Any:
-        if not torch.onnx.is_in_onnx_export():
-            return NotImplemented
-        shape = torch.broadcast_shapes(x.shape, y.shape)
-        return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)
-
-    register_decomposition(operator)(node)
-    register_decomposition(operator, type="meta")(fake)
-
-
-_register_onnx(_pow, "Pow", _pow_fake)
-_register_onnx(_prelu, "PRelu", _prelu_fake)
+_ONNX = {"pow": "Pow", "prelu": "PRelu"}
 
 
 @cache
 def register_symbolics() -> None:
     """Tell torch.onnx.export(dynamo=False) the operators' nodes. It must be loaded for that, which takes long."""
-    for operator, name in (("pow", "Pow"), ("prelu", "PRelu")):
+    for operator, name in _ONNX.items():
         torch.onnx.register_custom_op_symbolic(
             f"halfulp::{operator}",
             lambda graph, x, y, name=name: graph.op(name, x, y).setType(x.type()),
             opset_version=12,
         )
+
+
+def _register(name: str, function: Any, gradients: Any) -> None:
+    operator, overload = f"halfulp::{name}", getattr(torch.ops.halfulp, name).default
+    LIBRARY.impl(name, partial(compute, function), "CPU")
+    LIBRARY.impl(name, partial(compute_on_cuda, function), "CUDA")
+    LIBRARY.impl(name, refuse, "CompositeExplicitAutograd")
+    of_nested = partial(_of_nested, name)
+    for key in ("NestedTensorCPU", "NestedTensorCUDA"):
+        LIBRARY.impl(name, of_nested, key)
+    for kind, kernel in ((NestedTensor, of_nested), (torch.masked.MaskedTensor, refuse)):
+        torch.library.register_torch_dispatch(
+            operator, kind, lambda cls, func, types, args, kwargs, kernel=kernel: kernel(*args), lib=LIBRARY
+        )
+    torch.library.register_autograd(operator, gradients, setup_context=_save_for_backward, lib=LIBRARY)
+
+    @torch.library.register_fake(operator, lib=LIBRARY)
+    def fake(x: Tensor, y: Tensor) -> Tensor:
+        # Inductor should call the operator although it has a decomposition, which only the exporter can use. With the
+        # environment variable CI set, Inductor refuses such an operator unless it is in this list. Inductor is loaded
+        # when it traces, and too large to be imported before.
+        if lowering := sys.modules.get("torch._inductor.lowering"):
+            lowering.FALLBACK_ALLOW_LIST.add(operator)
+        return _empty(function, x, y)
+
+    # torch.onnx.export decomposes operators by torch's table, also in branches and bodies of control flow. Other users
+    # of the table keep the operator. An entry of the type "meta" keeps fake tensors of symbolic sizes from using it.
+    @register_decomposition(overload)
+    def node(x: Tensor, y: Tensor) -> Any:
+        if not torch.onnx.is_in_onnx_export():
+            return NotImplemented
+        shape = torch.broadcast_shapes(x.shape, y.shape)
+        return torch.onnx.ops.symbolic(_ONNX[name], (x, y), dtype=x.dtype, shape=shape)
+
+    register_decomposition(overload, type="meta")(fake)
+
+
+_register("pow", hu.pow, pow_gradients)
+_register("prelu", hu.prelu, prelu_gradients)
+
+
+# torch's own libraries.
+
+
+def torch_libraries() -> Iterator[Any]:
+    """Yield torch's library of kernels for the CPU. Look-ups in it include the libraries that it is linked with."""
+    for path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
+        with suppress(OSError):
+            yield ctypes.CDLL(str(path))  # it is loaded already
+
+
+def address_of(library: Any, name: str) -> int:
+    """Return a function's address, or raise an AttributeError."""
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from math import prod
 from typing import Any, ClassVar, get_args
 
@@ -174,15 +175,9 @@ class DML_BUFFER_TENSOR_DESC:
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
     """Return whether two elements of a tensor share memory."""
-    strides = sorted(
-        (stride, size) for stride, size in zip(tensor.byte_strides, tensor.Sizes, strict=True) if size > 1
-    )
-    reach = 0
-    for stride, size in strides:
-        if stride <= reach:
-            break
-        reach += stride * (size - 1)
-    else:
+    dims = sorted(dim for dim in zip(tensor.byte_strides, tensor.Sizes, strict=True) if dim[1] > 1)
+    reaches = accumulate((stride * (size - 1) for stride, size in dims), initial=0)
+    if all(stride > reach for (stride, _), reach in zip(dims, reaches, strict=False)):
         return False
     # Interleaved dims need not overlap. Two elements that first differ in some dim overlap if the slice at 0 of that
     # dim shares memory with the slice of all other indices.

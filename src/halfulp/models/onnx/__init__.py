@@ -8,6 +8,7 @@ checked here, because the checker leaves gaps there.
 from __future__ import annotations
 
 import warnings
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,17 +19,17 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.errors import HalfulpWarning, ModelError, printable
 from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
-from halfulp.models.onnx.checks import (
-    Checks,
-    NodeChecks,
-    Scope,
-    attribute_value,
-    is_known,
-    label,
-    schema_in_force,
-)
+from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
-from halfulp.models.onnx.walk import Identity, bound, identity, in_order, is_ours, plain_domain
+from halfulp.models.onnx.walk import (
+    Identity,
+    bound,
+    identity,
+    in_order,
+    is_ours,
+    plain_domain,
+    with_attributes,
+)
 from halfulp.models.source import Source, misnamed, read_source
 
 _SORTED = (
@@ -108,11 +109,22 @@ def build(
     return _Builder(proto, file, folder, keep_unknown, check_ours).model()
 
 
+_Operands = tuple[tuple[str, ...], tuple[str, ...]]
+"""The inputs and the outputs of a node."""
+
+
 class _Around(NamedTuple):
-    """The surroundings of nodes: opsets, names, attributes of the function around them, and its name in messages."""
+    """The surroundings of nodes.
+
+    Attributes:
+        opsets: the version of each domain.
+        names: the values of the graph and of the graphs around it, and whether each is defined yet.
+        binding: the attributes of the function around the nodes.
+        where: the name of the graph or function in messages.
+    """
 
     opsets: Mapping[str, int]
-    scope: Scope
+    names: ChainMap[str, bool]
     binding: Mapping[str, AttributeProto]
     where: str
 
@@ -127,8 +139,7 @@ class _Builder:
         self._keep_unknown = keep_unknown
         self._check_ours = check_ours
         self._file = file
-        self._check = Checks(file)
-        self._nodes = NodeChecks(file, proto.ir_version)
+        self._check = Checks(file, proto.ir_version)
         self._tensors = TensorReader(file, folder)
         self._functions: dict[Identity, FunctionProto] = {}
         self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int, int]] = {}
@@ -138,8 +149,8 @@ class _Builder:
         proto = self._proto
         self._check.model(proto)
         for function in proto.functions:
-            self._check.text(function.domain, function.name, function.overload, *function.attribute)
-            self._check.text(*function.input, *function.output)
+            named = (function.domain, function.name, function.overload, *function.attribute)
+            self._check.text([*named, *function.input, *function.output])
             if identity(function) in self._functions:
                 self._check.fail(f"defines the function {function.name!r} twice")
             self._functions[identity(function)] = function
@@ -148,78 +159,67 @@ class _Builder:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
         if not proto.graph.output:
             self._check.fail("the graph has no output")
-        return Model(self._file, self._graph(proto.graph, _Around(opsets, Scope(), {}, "")))
+        return Model(self._file, self._graph(proto.graph, _Around(opsets, ChainMap(), {}, "")))
 
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
         """Build a graph or subgraph."""
-        scope, inside = around.scope, around.where and f" of {around.where}"
-        self._check.text(proto.name, *(tensor.name for tensor in proto.initializer))
-        self._check.text(*(sparse.values.name for sparse in proto.sparse_initializer))
+        names, inside = around.names, around.where and f" of {around.where}"
+        self._check.text([proto.name])
         inputs = tuple(self._declared(info) for info in proto.input)
         self._check.distinct((value.name for value in inputs), f"input{inside}")
-        constants = {}
-        for tensor in proto.initializer:
-            what = f"initializer {tensor.name!r}{inside}"
-            if not tensor.name or tensor.name in constants:
-                self._check.fail(f"{what} is defined twice" if tensor.name else f"{what} has no name")
-            constants[tensor.name] = self._tensors.read(tensor, what)
+        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
+        self._check.distinct((tensor.name for tensor in weights), f"initializer{inside}")
+        constants = {
+            tensor.name: self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
+            for tensor in proto.initializer
+        }
         for sparse in proto.sparse_initializer:
             name = sparse.values.name
-            if not name or name in constants:
-                self._check.fail(f"sparse initializer {name!r}{inside} is defined twice or has no name")
-            constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}")
-        scope.names.update(constants, (value.name for value in inputs))
+            constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}{inside}")
+        names.update(dict.fromkeys((*constants, *(value.name for value in inputs)), True))
         outputs = tuple(self._declared(info) for info in proto.output)
         nodes = self._body(proto.node, around)
         for value in outputs:
-            if value.name not in scope:
+            if not names.get(value.name):
                 self._check.fail(f"output {value.name!r}{inside} is made by no node")
         known = {value.name: value for value in map(self._declared, proto.value_info)}
         known |= {value.name: value for value in (*inputs, *outputs)}
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
-                message = (
-                    f"initializer {name!r}{inside} contradicts its declaration; halfulp repair may mend it"
-                )
+                message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
-                self._check.fail(message, expected=str(known[name]), got=got)
+                self._check.fail(f"{message}; halfulp repair may mend it", expected=known[name], got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
-        scope = around.scope
+        names, own = around.names, around.names.maps[0]
         read = [(proto, tuple(proto.input), tuple(proto.output)) for proto in protos]
-        for proto, inputs, outputs in read:
-            self._check.text(proto.name, proto.domain, proto.op_type, proto.overload, *inputs, *outputs)
-        made: set[str] = set()
-        for index, (proto, _, outputs) in enumerate(read):
+        self._check.count(len(read))
+        for index, (proto, inputs, outputs) in enumerate(read):
+            self._check.text((proto.name, proto.domain, proto.op_type, proto.overload, *inputs, *outputs))
             for name in filter(None, outputs):
-                if name in scope.names or name in made:
+                if name in own:
                     node = label(proto, index, around.where)
                     self._check.fail(f"its output {name!r} is defined before", node=node)
-                made.add(name)
-        scope.made = made
+                own[name] = False
         nodes = []
         for index, (proto, inputs, outputs) in enumerate(read):
             node = label(proto, index, around.where)
             for name in inputs:
-                if name and name not in scope:
-                    self._check.missing(name, scope, node)
-            self._check.count(1)
-            nodes.append(self._node(proto, inputs, outputs, around, node))
-            scope.names.update(filter(None, outputs))
+                if name and not own.get(name) and not names.get(name):
+                    # The nodes are sorted (in_order), so that the maker of an input comes later only on a cycle.
+                    if name in names:
+                        self._check.fail(f"the graph has a cycle through its input {name!r}", node=node)
+                    self._check.fail(f"it reads {name!r}, which nothing defines", node=node)
+            nodes.append(self._node(proto, (inputs, outputs), around, node))
+            for name in filter(None, outputs):
+                own[name] = True
         return tuple(nodes)
 
-    def _node(
-        self,
-        proto: NodeProto,
-        inputs: tuple[str, ...],
-        outputs: tuple[str, ...],
-        around: _Around,
-        node: str,
-    ) -> Node:
+    def _node(self, proto: NodeProto, operands: _Operands, around: _Around, node: str) -> Node:
         domain, opsets = plain_domain(proto.domain), around.opsets
-        bound = self._bound(proto, around.binding, node)
+        bound = self._bound(proto, around, node)
         function = self._functions.get(identity(proto)) if self._functions else None
         is_foreign = function is not None or (self._keep_unknown and not is_known(domain))
         # ONNX Runtime takes nodes of its own domains without an import.
@@ -231,61 +231,36 @@ class _Builder:
             if attribute.name in attributes:
                 self._check.fail(f"its attribute {attribute.name!r} is given twice", node=node)
             if attribute.type == AttributeProto.GRAPH:
-                inner = around._replace(scope=Scope(around.scope), where=f"{node}.{attribute.name}")
+                inner = around._replace(names=around.names.new_child(), where=f"{node}.{attribute.name}")
                 with self._check.deeper(node):
                     attributes[attribute.name] = self._graph(attribute.g, inner)
             else:
-                attributes[attribute.name] = attribute_value(attribute, self._tensors, self._file, node)
+                attributes[attribute.name] = self._check.value(attribute, self._tensors, node)
         body = None if function is None else self._call(function, proto, bound, node)
         version = str(opset)
         if function is None and (self._check_ours or not is_ours(proto)):
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is not None:
-                self._nodes.check(proto, domain, (inputs, outputs), bound, attributes, opsets, node)
+                self._check.node(proto, operands, bound, attributes, opsets, node)
                 version = str(schema.since_version)
             elif not self._keep_unknown:
                 self._check.unknown(domain, proto.op_type, opset, node)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
-            if bound:
-                source = NodeProto(
-                    name=proto.name,
-                    domain=domain,
-                    op_type=proto.op_type,
-                    input=inputs,
-                    output=outputs,
-                    attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
-                )
-            else:
-                source = NodeProto()
-                source.CopyFrom(proto)  # which is faster
-                source.domain = domain
-        return Node(
-            label=node,
-            standard="onnx",
-            domain=domain,
-            type=proto.op_type,
-            version=version,
-            opset=opset,
-            inputs=inputs,
-            outputs=outputs,
-            attributes=attributes,
-            function=body,
-            source=source,
-        )
+            source = with_attributes(proto, (a for a in bound if a.type != AttributeProto.GRAPH))
+        kind = domain, proto.op_type, version, opset
+        return Node(node, "onnx", *kind, *operands, attributes, function=body, source=source)
 
-    def _bound(
-        self, proto: NodeProto, binding: Mapping[str, AttributeProto], node: str
-    ) -> list[AttributeProto]:
+    def _bound(self, proto: NodeProto, around: _Around, node: str) -> list[AttributeProto]:
         """Return the node's attributes with references to the function's own replaced."""
         found = []
         for attribute in proto.attribute:
-            self._check.text(attribute.name, attribute.ref_attr_name)
-            if attribute.ref_attr_name in binding:
-                self._check.copy(binding[attribute.ref_attr_name].ByteSize())
+            self._check.text((attribute.name, attribute.ref_attr_name))
+            if attribute.ref_attr_name in around.binding:
+                self._check.copy(around.binding[attribute.ref_attr_name].ByteSize())
             elif attribute.ref_attr_name and not self._calling:
                 self._check.fail(f"its attribute {attribute.name!r} refers to a function", node=node)
-            value = bound(attribute, binding)
+            value = bound(attribute, around.binding)
             if value is not None:
                 found.append(value)
         return found
@@ -306,26 +281,23 @@ class _Builder:
             if attribute.name not in allowed:
                 self._check.fail(f"the function {name!r} has no {attribute.name!r}", node=node)
             binding[attribute.name] = attribute
-        call = (
-            id(function),
-            tuple((k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())),
-        )
+        given = [(k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())]
+        call = id(function), tuple(given)
         if call in self._bodies:
             body, size, height = self._bodies[call]
             self._check.count(size)
             with self._check.deeper(node, height):
                 return body
-        self._check.copy(sum(len(text) for _, text in call[1]))
+        self._check.copy(sum(len(text) for _, text in given))
         before = self._check.nodes
         self._calling.append(key)
         opsets = self._check.opsets(function.opset_import, f"the function {name!r}")
         self._check.distinct(function.input, f"input of the function {name!r}")
-        scope = Scope()
-        scope.names.update(function.input)
+        names = ChainMap(dict.fromkeys(function.input, True))
         with self._check.deeper(node):
-            nodes = self._body(function.node, _Around(opsets, scope, binding, printable(name)))
+            nodes = self._body(function.node, _Around(opsets, names, binding, printable(name)))
         for output in function.output:
-            if output not in scope:
+            if not names.get(output):
                 self._check.fail(f"output {output!r} of the function {name!r} is made by no node")
         self._calling.pop()
         known = {value.name: value for value in map(self._declared, function.value_info)}
@@ -335,5 +307,5 @@ class _Builder:
         return body
 
     def _declared(self, info: onnx.ValueInfoProto) -> Value:
-        self._check.text(info.name)
+        self._check.text([info.name])
         return declared(info, self._file)

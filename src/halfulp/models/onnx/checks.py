@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
@@ -11,31 +11,15 @@ from typing import Any, NoReturn
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.errors import ModelError, SpecError, UnsupportedError, printable
+from halfulp.errors import ModelError, UnsupportedError, printable, within
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain
+from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
 from halfulp.specs import in_force
 
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
 _NEWER = "or a newer onnx package: pip install --upgrade onnx"
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
-
-
-class Scope:
-    """The names that a node can read: those of its graph and of the graphs around it."""
-
-    def __init__(self, outer: Scope | None = None) -> None:
-        self.names: set[str] = set()
-        self.made: Collection[str] = ()  # by all nodes of the graph, later ones included
-        self._outer = outer
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names or (self._outer is not None and name in self._outer)
-
-    def is_made(self, name: str) -> bool:
-        """Return whether a node of this graph or of a graph around it makes a value."""
-        return name in self.made or (self._outer is not None and self._outer.is_made(name))
 
 
 @lru_cache(maxsize=1024)
@@ -54,16 +38,17 @@ class Checks:
     """Checks of one model. Each raises a ModelError that names the file and the node.
 
     Attributes:
+        nodes: the number of nodes so far, with those of each call of a function.
         height: the number of nested levels of the last subgraph or function that was left, itself included.
     """
 
-    height = 0
+    nodes = height = 0
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, ir_version: int) -> None:
         self._file = file
-        self._nodes = 0
-        self._bytes = 0
-        self._depth = self._deepest = 0
+        self._ir_version = ir_version
+        self._bytes = self._depth = self._deepest = 0
+        self._passed: set[Hashable] = set()
 
     def fail(self, message: str, *, node: str | None = None, **shown: Any) -> NoReturn:
         """Raise a ModelError."""
@@ -83,7 +68,7 @@ class Checks:
         """Return the imported version of each domain; refuse two versions of one, and versions that do not exist."""
         opsets: dict[str, int] = {}
         for entry in imports:
-            self.text(entry.domain)
+            self.text([entry.domain])
             domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
                 self.fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
@@ -93,15 +78,6 @@ class Checks:
                 newer = f", {_NEWER}" if version > newest else ""
                 self.fail(message, expected=f"{oldest} to {newest}{newer}", got=version)
         return opsets
-
-    def missing(self, name: str, scope: Scope, node: str) -> NoReturn:
-        """Raise the error for an input that is not defined: nothing makes it, or there is a cycle.
-
-        The nodes are sorted (``in_order``), so that a maker comes later only on a cycle.
-        """
-        if scope.is_made(name):
-            self.fail(f"the graph has a cycle through its input {name!r}", node=node)
-        self.fail(f"it reads {name!r}, which nothing defines", node=node)
 
     def recursive(self, calls: Sequence[Identity], node: str | None = None) -> NoReturn:
         """Raise the error for a function, the last of these calls, that calls itself."""
@@ -124,15 +100,10 @@ class Checks:
         self.height = self._deepest - before
         self._depth, self._deepest = before, max(deepest, self._deepest)
 
-    @property
-    def nodes(self) -> int:
-        """The number of nodes so far, with those of each call of a function."""
-        return self._nodes
-
     def count(self, nodes: int) -> None:
         """Add to the nodes."""
-        self._nodes += nodes
-        if self._nodes > MOST_NODES:
+        self.nodes += nodes
+        if self.nodes > MOST_NODES:
             self.fail("its functions expand to too many nodes", expected=f"at most {MOST_NODES}")
 
     def copy(self, size: int) -> None:
@@ -152,19 +123,80 @@ class Checks:
             expected="the operators of ONNX, or a function in the model",
         )
 
-    def text(self, *names: object) -> None:
+    def text(self, names: Iterable[object]) -> None:
         """Refuse names that are not UTF-8: protobuf returns them as bytes."""
         for name in names:
             if isinstance(name, bytes):
                 self.fail("a name is not UTF-8", got=repr(name)[:80])
 
     def distinct(self, names: Iterable[str], what: str) -> None:
-        """Refuse names that are empty or repeated."""
+        """Refuse names that are not UTF-8, empty or repeated."""
         seen: set[str] = set()
         for name in names:
+            self.text([name])
             if not name or name in seen:
                 self.fail(f"{what} {name!r} is defined twice" if name else f"{what} has no name")
             seen.add(name)
+
+    def node(
+        self,
+        proto: NodeProto,
+        operands: Sequence[Sequence[str]],
+        attributes: Sequence[AttributeProto],
+        values: Mapping[str, Any],
+        opsets: Mapping[str, int],
+        label: str,
+    ) -> None:
+        """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
+
+        The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
+        values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
+
+        Args:
+            proto: the node.
+            operands: its inputs and its outputs.
+            attributes: its attributes, with references to a function's attributes replaced.
+            values: the same as Python values.
+            opsets: the version of each domain.
+            label: the node's name in messages.
+        """
+        domain = plain_domain(proto.domain)
+        seen = (
+            (domain, proto.op_type, opsets.get(domain)),
+            tuple([tuple(map(bool, names)) if "" in names else len(names) for names in operands]),
+            tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
+        )
+        if seen in self._passed:
+            return
+        if is_ours(proto):
+            with within(self._file, label):
+                row = in_force("onnx", proto.op_type, opsets[""])
+                row.check_attributes(values)
+                # Every version allows float32 of any shape.
+                row.infer(*[("float32", None)] * len(proto.input))
+        if (message := _refused(proto, attributes, opsets, self._ir_version)) is not None:
+            if (version := None if domain else version_of(proto, opsets[""])) is not None:
+                message += f"; it is written as in opset {version}, which halfulp repair mends"
+            self.fail(message, node=label)
+        if sum(map(len, seen[-1])) <= _MOST_KEPT:
+            self._passed.add(seen)
+
+    def value(self, attribute: AttributeProto, tensors: TensorReader, node: str) -> Any:
+        """Return an attribute as a Python value: number, text, list, or array for a tensor.
+
+        Raises:
+            ModelError: a tensor can't be read, a text is not UTF-8, or it is a list of subgraphs or has no type.
+        """
+        what = f"attribute {attribute.name!r}"
+        if attribute.type not in _VALUES:
+            self.fail(f"{what} has an unsupported type", node=node)
+        try:
+            return _VALUES[attribute.type](attribute, tensors, what)
+        except UnicodeDecodeError:
+            self.fail(f"{what} is not UTF-8", node=node)
+        except ModelError as error:
+            shown: Mapping[str, Any] = error.shown
+            self.fail(error.message, node=node, **shown)
 
 
 # --- one node -------------------------------------------------------------------------------------
@@ -179,27 +211,57 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
         return None
 
 
+@lru_cache(maxsize=4096)
+def _form(op_type: str, opset: int) -> tuple[frozenset[str], frozenset[str], tuple[range, range]] | None:
+    """Return an operator's attributes, those that it needs, and how many inputs and outputs it can have."""
+    schema = schema_in_force("", op_type, opset)
+    if schema is None or schema.deprecated:
+        return None
+    needed = (name for name, attribute in schema.attributes.items() if attribute.required)
+    numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
+    return frozenset(schema.attributes), frozenset(needed), numbers
+
+
+def _refused(
+    node: NodeProto, attributes: Iterable[AttributeProto], opsets: Mapping[str, int], ir_version: int
+) -> str | None:
+    """Return why the onnx package's checker refuses a node with these attributes; None if it accepts it."""
+    bare = with_attributes(node, map(_without_data, attributes))
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = ir_version
+    context.opset_imports = dict(opsets)
+    try:
+        onnx.checker.check_node(bare, context)
+    except onnx.checker.ValidationError as error:
+        return printable(str(error).strip().splitlines()[0].rstrip("."))
+    return None
+
+
+def version_of(node: NodeProto, opset: int) -> int | None:
+    """Return the opset nearest to this one in which a node is valid; None if it is valid in this one, or in none.
+
+    Older ones come first: attributes that have become inputs are more frequent than the reverse.
+    """
+    given = {attribute.name for attribute in node.attribute}
+
+    def is_valid(version: int) -> bool:
+        if (form := _form(node.op_type, version)) is None:
+            return False
+        allowed, needed, (inputs, outputs) = form
+        fits = needed <= given <= allowed and len(node.input) in inputs and len(node.output) in outputs
+        return fits and (
+            version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
+        )
+
+    newest = onnx.defs.onnx_opset_version()
+    if plain_domain(node.domain) or is_ours(node) or not 1 <= opset <= newest or is_valid(opset):
+        return None
+    return next(filter(is_valid, (*range(opset - 1, 0, -1), *range(opset + 1, newest + 1))), None)
+
+
 def is_foreign(node: NodeProto, opset: int) -> bool:
     """Tell whether the onnx package does not know a node's operator. Runtimes have some of their own, in any domain."""
     return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
-
-
-def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str, label: str) -> Any:
-    """Return an attribute as a Python value: number, text, list, or array for a tensor.
-
-    Raises:
-        ModelError: a tensor can't be read, a text is not UTF-8, or the attribute is a list of subgraphs or has no type.
-    """
-    what = f"attribute {attribute.name!r}"
-    if attribute.type not in _VALUES:
-        raise ModelError(f"{what} has an unsupported type", file=file, node=label)
-    try:
-        return _VALUES[attribute.type](attribute, tensors, what)
-    except UnicodeDecodeError:
-        raise ModelError(f"{what} is not UTF-8", file=file, node=label) from None
-    except ModelError as error:
-        shown: Mapping[str, Any] = error.shown
-        raise ModelError(error.message, file=file, node=label, **shown) from None
 
 
 # Types are copied, because a part of a message would keep the whole message alive.
@@ -216,77 +278,6 @@ _VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
     AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
     AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
 }
-
-
-def check_clauses(
-    op_type: str, version: int, inputs: int, attributes: Mapping[str, Any], file: str, label: str
-) -> None:
-    """Compare a Pow's or PRelu's number of inputs and its attributes with its version's clauses.
-
-    The onnx package's checker refuses the same nodes, but does not name the clause.
-    """
-    row = in_force("onnx", op_type, version)
-    try:
-        row.check_attributes(attributes)
-        row.infer(*[("float32", None)] * inputs)  # every version allows float32 of any shape
-    except SpecError as error:
-        shown: Mapping[str, Any] = error.shown
-        raise ModelError(error.message, file=file, node=label, clause=error.clause, **shown) from None
-
-
-class NodeChecks:
-    """Compares nodes with their operators' schemas, by the onnx package's checker.
-
-    Nodes that differ only in the names of their values are checked once.
-    """
-
-    def __init__(self, file: str, ir_version: int) -> None:
-        self._file = file
-        self._ir_version = ir_version
-        self._passed: set[Hashable] = set()
-
-    def check(
-        self,
-        proto: NodeProto,
-        domain: str,
-        operands: Sequence[Sequence[str]],
-        attributes: Sequence[AttributeProto],
-        values: Mapping[str, Any],
-        opsets: Mapping[str, int],
-        label: str,
-    ) -> None:
-        """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
-
-        ``operands`` are its inputs and its outputs. References to a function's attributes are replaced in
-        ``attributes``; ``values`` are the same as Python values.
-        """
-        seen = (
-            (domain, proto.op_type, opsets.get(domain)),
-            tuple([tuple(map(bool, names)) for names in operands]),
-            tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
-        )
-        if seen in self._passed:
-            return
-        if is_ours(proto):
-            check_clauses(proto.op_type, opsets[""], len(proto.input), values, self._file, label)
-        bare = NodeProto(
-            name=proto.name,
-            domain=domain,
-            op_type=proto.op_type,
-            input=proto.input,
-            output=proto.output,
-            attribute=map(_without_data, attributes),
-        )
-        context = onnx.checker.C.CheckerContext()
-        context.ir_version = self._ir_version
-        context.opset_imports = dict(opsets)
-        try:
-            onnx.checker.check_node(bare, context)
-        except onnx.checker.ValidationError as error:
-            message = printable(str(error).strip().splitlines()[0].rstrip("."))
-            raise ModelError(message, file=self._file, node=label) from None
-        if sum(map(len, seen[-1])) <= _MOST_KEPT:
-            self._passed.add(seen)
 
 
 def _without_data(attribute: AttributeProto) -> AttributeProto:

@@ -11,8 +11,9 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import reduce
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, cast
 
@@ -22,7 +23,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
-from halfulp.models.graph import Array, Value
+from halfulp.models.graph import Array, Value, type_name
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
@@ -30,6 +31,7 @@ from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bind,
+    copy_fields,
     default_opset,
     every_node,
     graphs,
@@ -131,6 +133,11 @@ class ValueInfo:
         """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
         if name in self._makers:
             self._fold(self._makers.pop(name))
+        if name in self._measured and name not in self.constants:
+            shape = self.value(self._measured[name]).shape
+            dims = [dim for dim in shape or () if isinstance(dim, int)]
+            if shape is not None and len(dims) == len(shape):
+                self.add_tensor(name, onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims))
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
         if name in self.types or self._outer is None:
@@ -149,6 +156,8 @@ class ValueInfo:
             tensors = [self.tensor(name) for name in last.input]
             if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
                 tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
+            if last.op_type == "Size" and last.input[0] in self._measured:
+                tensors[0] = self._dims(self._measured[last.input[0]])
             if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
                 continue
             where = f"the constants of {last.output[0]!r}"
@@ -156,10 +165,12 @@ class ValueInfo:
             if result is not None:
                 self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
 
-    def _dims(self, name: str, asked: TensorProto) -> TensorProto | None:
-        """Return the shape of a value if the dims asked for are known; the others are 0 in it."""
-        shape = self.value(name).shape or ()
-        places = self._reader.read(asked, "dims").reshape(-1)
+    def _dims(self, name: str, asked: TensorProto | None = None) -> TensorProto | None:
+        """Return the shape of a value if the dims asked for, or their number, are known; the others are 0 in it."""
+        shape = self.value(name).shape
+        if shape is None:
+            return None
+        places = () if asked is None else self._reader.read(asked, "dims").reshape(-1)
         known = all(-len(shape) <= place < len(shape) and isinstance(shape[place], int) for place in places)
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
@@ -175,9 +186,7 @@ class ValueInfo:
 
     def is_default(self, name: str) -> bool:
         """Return whether a value is an input with a default."""
-        if name in self.types:
-            return name in self.defaults
-        return self._outer is not None and self._outer.is_default(name)
+        return self.tensor(name) is not self.tensor(name, or_default=True)
 
     def array(self, name: str, *, or_default: bool = False) -> Array | None:
         """Return the array of a constant, None for any other value."""
@@ -185,33 +194,30 @@ class ValueInfo:
         return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
 
 
+# The attributes of Constant nodes other than a tensor: the field of the value, and its type.
+_HELD = {
+    "value_float": ("f", np.float32),
+    "value_floats": ("floats", np.float32),
+    "value_int": ("i", np.int64),
+    "value_ints": ("ints", np.int64),
+}
+
+
 def held_tensor(node: NodeProto) -> TensorProto | None:
     """Return the tensor of a Constant node; None for other nodes and for sparse and text constants."""
-    if node.op_type != "Constant" or plain_domain(node.domain):
+    is_constant = node.op_type == "Constant" and not plain_domain(node.domain)
+    if not is_constant or len(node.attribute) != 1 or len(node.output) != 1:
         return None
-    if len(node.attribute) != 1 or len(node.output) != 1:
-        return None
-    attribute = node.attribute[0]
-    kinds = {
-        "value_float": (TensorProto.FLOAT, (), "f"),
-        "value_floats": (TensorProto.FLOAT, None, "floats"),
-        "value_int": (TensorProto.INT64, (), "i"),
-        "value_ints": (TensorProto.INT64, None, "ints"),
-    }
+    (attribute,) = node.attribute
     if attribute.ref_attr_name:
         return None
     if attribute.name == "value" and attribute.type == AttributeProto.TENSOR:
         held: TensorProto = attribute.t
         return held
-    if attribute.name not in kinds:
+    if attribute.name not in _HELD:
         return None
-    kind, dims, field = kinds[attribute.name]
-    value = getattr(attribute, field)
-    values = [value] if dims == () else list(value)
-    tensor: TensorProto = onnx.helper.make_tensor(
-        node.output[0], kind, () if dims == () else (len(values),), values
-    )
-    return tensor
+    field, dtype = _HELD[attribute.name]
+    return onnx.numpy_helper.from_array(np.array(getattr(attribute, field), dtype), node.output[0])
 
 
 def infer_types(
@@ -259,10 +265,13 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return found
 
 
+REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError)
+"""The errors of the onnx package's inference and checker."""
+
+
 def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
-    refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
-    with contextlib.suppress(*refusals):
+    with contextlib.suppress(*REFUSALS):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     return model  # with its declared types only
 
@@ -295,22 +304,13 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
         if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
             continue
         found = True
-        before = outputs.get(info.name) or typed.get(info.name)
-        if before is None:
-            graph.value_info.append(info)
-        elif before.type.WhichOneof("value") is None:
-            before.type.CopyFrom(info.type)
-        else:
-            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
+        before = outputs.get(info.name) or typed.get(info.name) or graph.value_info.add(name=info.name)
+        before.type.MergeFrom(info.type)
     return found
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the types and shapes that ONNX Runtime infers of a graph's values; nothing where it can't.
-
-    Args:
-        model: its outputs are changed.
-    """
+    """Return the types and shapes that ONNX Runtime infers of a model's values, and change the model's outputs."""
     try:
         ort: Any = import_module("onnxruntime")
     except ImportError:
@@ -347,13 +347,9 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     keep its shape, or its channels.
     """
     owners = [(path, graph) for path, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
-    nothing = Value("")
-    unknown = {
-        name
-        for path, graph in owners
-        for name in _made(graph)
-        if types[path].get(name, nothing).shape is None
-    }
+    unknown = set[str]()
+    for path, graph in owners:
+        unknown |= _made(graph) - {name for name, value in types[path].items() if value.shape is not None}
     if not unknown:
         return False
     shapes, found = _shapes(types), dict[str, Shape]()
@@ -365,9 +361,7 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
                 found.setdefault(node.input[0], shape)
     for _, graph in owners if found else ():
         known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
-        for name in _made(graph):
-            if name not in found:
-                continue
+        for name in _made(graph) & found.keys():
             info = known.get(name) or graph.value_info.add(name=name)
             shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, found[name]).tensor_type.shape
             info.type.tensor_type.shape.CopyFrom(shape)
@@ -375,10 +369,9 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
 
 
 def _made(graph: GraphProto) -> set[str]:
-    """Return the names of a graph's inputs and of what its nodes make."""
-    return {*(info.name for info in graph.input), *(name for node in graph.node for name in node.output)} - {
-        ""
-    }
+    """Return the names of a graph's inputs and of its nodes' outputs."""
+    made = (name for node in graph.node for name in node.output if name)
+    return {info.name for info in graph.input}.union(made)
 
 
 def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Shape:
@@ -410,17 +403,11 @@ def _more(a: Value | None, b: Value) -> Value:
 
 def _light(model: ModelProto) -> ModelProto:
     """Return a copy for inference: without large tensors, and with Identity nodes for some operators."""
-    light = ModelProto(
-        ir_version=max(model.ir_version, 4),
-        opset_import=model.opset_import,
-        functions=model.functions,
-        graph=GraphProto(name=model.graph.name),
-    )
+    light = ModelProto()
     graph = light.graph
-    graph.node.extend(model.graph.node)
-    graph.input.extend(model.graph.input)
-    graph.output.extend(model.graph.output)
-    graph.value_info.extend(model.graph.value_info)
+    copy_fields(model, light, without={"graph"})
+    copy_fields(model.graph, graph, without={"initializer", "sparse_initializer"})
+    light.ir_version = max(model.ir_version, 4)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
             # Some exporters declare a scalar when they do not know the shape.
@@ -442,19 +429,18 @@ def _light(model: ModelProto) -> ModelProto:
         if node.domain == RESOLVED:
             row = find(node.op_type)
             node.domain, node.op_type, version = "", row.name, int(row.since_version)
-        if not plain_domain(node.domain) and _keeps_first(node, version):
+        if (version < 7 or node.op_type in _KEEPS_FIRST) and _keeps_first(node, version):
             _make_identity(node)
     return light
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    always = node.op_type in _KEEPS_FIRST
-    if (opset >= 7 and not always) or len(node.output) != 1 or not node.input:
+    if plain_domain(node.domain) or len(node.output) != 1 or not node.input:
         return False
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
     consumes = schema is not None and "consumed_inputs" in schema.attributes
-    return always or consumes or node.op_type in _SAME_AS_FIRST
+    return consumes or node.op_type in _KEEPS_FIRST or node.op_type in _SAME_AS_FIRST
 
 
 class _Call(NamedTuple):
@@ -490,12 +476,10 @@ class FunctionTypes:
         """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
         key = identity(function)
         if key not in self._found:
-            joined: dict[str, Types] | None = None
-            for call, *_ in self.kinds(function):
-                inside = self._inferred(function, call.node, self._inputs(function, call))
-                joined = inside if joined is None else _joined(joined, inside)
-            start = root(function)
-            self._found[key] = {start + path: types for path, types in (joined or {"": {}}).items()}
+            calls = [call for call, *_ in self.kinds(function)]
+            found = [self._inferred(function, call.node, self._inputs(function, call)) for call in calls]
+            joined = reduce(_joined, found) if found else {"": {}}
+            self._found[key] = {root(function) + path: types for path, types in joined.items()}
         return self._found[key]
 
     def kinds(self, function: FunctionProto) -> list[list[_Call]]:
@@ -558,21 +542,9 @@ _AXES_AS_ATTRIBUTE = 11
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 _OPERATORS = {
     *_ARITHMETIC,
-    *(
-        "Abs",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "Concat",
-        "ConstantOfShape",
-        "DequantizeLinear",
-        "Expand",
-        "Flatten",
-        "Floor",
-        "Gather",
-    ),
-    *("Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape", "Slice", "Sqrt", "Squeeze", "Transpose"),
-    *("Unsqueeze", "Where"),
+    *("Abs", "Cast", "CastLike", "Ceil", "Concat", "ConstantOfShape", "DequantizeLinear", "Expand"),
+    *("Flatten", "Floor", "Gather", "Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape"),
+    *("Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where", "Range", "Size"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
 _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
@@ -597,23 +569,29 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     if node.op_type == "Identity":
         return inputs[0]
     given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
-    infos = [
-        onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-        )
-        for name, array in given.items()
-    ]
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
-    graph = onnx.helper.make_graph([node], "constant", infos, [onnx.ValueInfoProto(name=node.output[0])])
-    imports = [onnx.helper.make_opsetid("", _AXES_AS_ATTRIBUTE if old else _NEWEST)]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            evaluator = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
-            (result,) = cast("list[object]", evaluator.run(None, given))
+            evaluate = evaluator(node, given, {"": _AXES_AS_ATTRIBUTE if old else _NEWEST})
+            (result,) = cast("list[object]", evaluate.run(None, given))
     except Exception:  # the evaluator checks little, and NumPy raises errors of many classes
         return None
     return result if isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED else None
+
+
+def evaluator(node: NodeProto, values: Mapping[str, Any], opsets: Mapping[str, int]) -> ReferenceEvaluator:
+    """Return the onnx package's evaluator of one node; its inputs have the types and ranks of these values."""
+    infos = [
+        declaration(name, type_name(value.dtype), (None,) * value.ndim)
+        if isinstance(value, np.ndarray)
+        else declaration(name, None, None)
+        for name, value in values.items()
+    ]
+    outputs = [declaration(name, None, None) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", infos, outputs)
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
 
 
 def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
@@ -624,6 +602,12 @@ def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
         is_shape = shape.dtype.kind == "i"
         wanted = math.prod(int(dim) for dim in shape.reshape(-1)[:64]) if is_shape else _MOST_FOLDED + 1
         return max(abs(wanted), arrays[0].size if node.op_type == "Expand" and arrays else 1)
+    if node.op_type == "Range":
+        is_small = len(arrays) == 3 and all(array.size == 1 and array.dtype.kind == "i" for array in arrays)
+        start, limit, step = (int(array.item()) for array in arrays) if is_small else (0, 0, 0)
+        return (
+            abs(limit - start) // abs(step) if step else _MOST_FOLDED + 1
+        )  # floats may be summed or multiplied
     if node.op_type in (*_ARITHMETIC, "Where"):
         return math.prod(array.size for array in arrays)
     return max(sum(array.size for array in arrays), 1)

@@ -54,8 +54,8 @@ class _Inliner:
     def __init__(self, model: ModelProto, file: str, *, every: bool) -> None:
         self._file = file
         self._every = every
-        self._check = Checks(file)
-        self._check.text(*_names(model))
+        self._check = Checks(file, model.ir_version)
+        self._check.text(_names(model))
         self._functions = {identity(function): function for function in reached(model)}
         for function in self._functions.values():
             self._check.opsets(function.opset_import, f"the function {function.name!r}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,14 +21,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
-from halfulp.models.onnx.walk import every_node, graphs
+from halfulp.models.onnx.walk import copy_fields, every_node, graphs
 from halfulp.specs.tensor import Dim, Shape
 
 LARGEST_FILE = (1 << 31) - 1
@@ -38,17 +39,9 @@ _DENSE_LIMIT = 1 << 30
 
 # Elements smaller than a byte are stored packed. Older onnx packages lack some of these types.
 _PACKED_BITS = {
-    number: bits
-    for name, bits in {
-        "INT4": 4,
-        "UINT4": 4,
-        "FLOAT4E2M1": 4,
-        "INT2": 2,
-        "UINT2": 2,
-        "FLOAT6E2M3": 6,
-        "FLOAT6E3M2": 6,
-    }.items()
-    if (number := dict(TensorProto.DataType.items()).get(name)) is not None
+    number: int(found[2])
+    for name, number in TensorProto.DataType.items()
+    if (found := re.match(r"(U?INT|FLOAT)([246])(E|$)", name))
 }
 _DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -84,7 +77,7 @@ def declaration(name: str, type: str | None, shape: Shape) -> onnx.ValueInfoProt
 def declared(info: onnx.ValueInfoProto, file: str) -> Value:
     """Return the value that a ValueInfoProto declares. A negative dim is an unknown one."""
     try:
-        return Value(info.name, *_declared(info.type.SerializeToString(deterministic=True)))
+        return Value(info.name, *_declared(info.type.SerializeToString()))
     except HalfulpError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(f"{info.name!r} has {error.message}", file=file, **shown) from None
@@ -155,22 +148,22 @@ class TensorReader:
         shape = self._shape(tensor.dims, what)
         if tensor.HasField("segment"):
             self._fail(f"{what} is stored in segments, which no runtime reads")
-        count = math.prod(shape)
+        count, described = math.prod(shape), describe(dtype.name, shape)
         external = tensor.data_location == TensorProto.EXTERNAL
         filled = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
         filled += ["raw_data"] * (tensor.HasField("raw_data") and not external)
         if len(filled) > 1 or (external and filled):
             self._fail(f"{what} carries its data twice", got=", ".join(filled))
-        if external:
-            return self._external(tensor, dtype, shape, what)
-        if filled == ["raw_data"]:
+        is_raw = external or filled == ["raw_data"]
+        if is_raw:
             if tensor.data_type == TensorProto.STRING:
-                self._fail(f"{what} stores strings as raw data")
-            needed, stored, unit = (
-                _stored_bytes(tensor.data_type, dtype, count),
-                len(tensor.raw_data),
-                "bytes",
-            )
+                self._fail(f"{what} stores strings as {'external' if external else 'raw'} data")
+            needed = _stored_bytes(tensor.data_type, dtype, count)
+            if external:
+                raw = self._external(tensor, needed, what, described)
+            else:
+                raw = np.frombuffer(tensor.raw_data, np.uint8)
+            stored, unit = raw.size, "bytes"
         else:
             field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
             if filled and filled != [field]:
@@ -181,10 +174,12 @@ class TensorReader:
             elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
                 needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
         if stored != needed:
-            message = f"{what} has dims that its data contradicts: {describe(dtype.name, shape)}"
+            message = f"{what} has dims that its data contradicts: {described}"
             self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
-        if filled == ["raw_data"] and tensor.data_type not in _PACKED_BITS:
-            return np.frombuffer(tensor.raw_data, dtype.newbyteorder("<")).reshape(shape)
+        if is_raw and tensor.data_type not in _PACKED_BITS:
+            return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
+        if external:
+            tensor = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=raw.tobytes())
         try:
             return _frozen(onnx.numpy_helper.to_array(tensor))
         except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
@@ -201,19 +196,18 @@ class TensorReader:
             self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
         if indices.dtype != np.int64 or values.ndim != 1:
             self._fail(f"{what} has indices that are not int64, or values that are not a list")
+        dense = np.zeros(shape, values.dtype)
         if indices.shape == (values.size, len(shape)):
+            bounds, target = np.array(shape), dense
             coordinates = tuple(indices.T)
         elif indices.shape == (values.size,):
-            if indices.size and not 0 <= indices.min() <= indices.max() < math.prod(shape):
-                self._fail(f"{what} has an index outside its dims", got=list(shape))
-            coordinates = np.unravel_index(indices, shape)
+            bounds, target = np.array(dense.size), dense.reshape(-1)
+            coordinates = (indices,)
         else:
             self._fail(f"{what} has indices that don't fit its values", got=list(indices.shape))
-        for axis, dim in zip(coordinates, shape, strict=True):
-            if axis.size and not 0 <= axis.min() <= axis.max() < dim:
-                self._fail(f"{what} has an index outside its dims", got=list(shape))
-        dense = np.zeros(shape, values.dtype)
-        dense[coordinates] = values
+        if ((indices < 0) | (indices >= bounds)).any():
+            self._fail(f"{what} has an index outside its dims", got=list(shape))
+        target[coordinates] = values
         return _frozen(dense)
 
     def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
@@ -227,14 +221,11 @@ class TensorReader:
             self._fail(f"{what} has dims that are too large", got=list(shape))
         return shape
 
-    def _external(
-        self, tensor: TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
-    ) -> Array:
+    def _external(self, tensor: TensorProto, needed: int, what: str, described: str) -> Array:
+        """Return the bytes of external data, which are mapped."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
             self._fail(f"{what} has external data, and its location is not UTF-8")
-        if tensor.data_type == TensorProto.STRING:
-            self._fail(f"{what} stores strings as external data")
         try:
             path = inside(self._folder, entries.get("location", ""), f"external data of {what}")
         except HalfulpError as error:
@@ -242,25 +233,17 @@ class TensorReader:
         size = path.stat().st_size
         offset = self._number(entries, "offset", what) or 0
         length = self._number(entries, "length", what)
-        needed = _stored_bytes(tensor.data_type, dtype, math.prod(shape))
         if length is not None and length != needed:
-            message = f"{what} has external data of the wrong length for {describe(dtype.name, shape)}"
+            message = f"{what} has external data of the wrong length for {described}"
             self._fail(message, expected=f"{needed} bytes", got=f"{length} bytes")
         if offset + needed > size:
             message = f"{what} reaches past the end of its external data {path.name!r}"
             self._fail(message, expected=f"{offset + needed} bytes", got=f"{size} bytes")
         if needed == 0:
-            return np.empty(shape, dtype)
-        if tensor.data_type in _PACKED_BITS:
-            with path.open("rb") as stream:
-                stream.seek(offset)
-                raw_data = stream.read(needed)
-            packed = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=raw_data)
-            return _frozen(onnx.numpy_helper.to_array(packed))
+            return np.empty(0, np.uint8)
         if path not in self._mapped:
             self._mapped[path] = np.memmap(path, np.uint8, "r")
-        raw = self._mapped[path][offset : offset + needed]
-        return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
+        return self._mapped[path][offset : offset + needed]
 
     def _number(self, entries: dict[str, str], key: str, what: str) -> int | None:
         text = entries.get(key)
@@ -306,8 +289,8 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
             link(inside(folder, location, "external data").resolve(), place / location)
         light = ModelProto()
         if _is_mapped():
-            _copy(proto, light, without="graph")
-            _copy(proto.graph, light.graph, without="initializer")
+            copy_fields(proto, light, without={"graph"})
+            copy_fields(proto.graph, light.graph, without={"initializer"})
             _write_weights(proto, light, place)
         else:
             light.CopyFrom(proto)
@@ -361,18 +344,6 @@ def _is_mapped() -> bool:
     return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
 
 
-def _copy(source: Message, target: Message, *, without: str) -> None:
-    """Copy all fields of a message but one."""
-    for field, value in source.ListFields():
-        if field.name == without:
-            continue
-        to: Any = getattr(target, field.name)
-        if hasattr(to, "MergeFrom"):  # a message, or several values
-            to.MergeFrom(value)
-        else:
-            setattr(target, field.name, value)
-
-
 def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None:
     """Write the data of large initializers to a new file, and copy the small ones."""
     with NamedTemporaryFile(suffix=".halfulp", dir=folder, delete=False) as file:
@@ -383,7 +354,7 @@ def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None
             if len(data) < _LEAST:
                 new.CopyFrom(tensor)
                 continue
-            _copy(tensor, new, without="raw_data")
+            copy_fields(tensor, new, without={"raw_data"})
             file.write(bytes(-file.tell() % _ALIGNED))
             for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
                 new.external_data.add(key=key, value=str(value))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 SUPPORTED_OPS = ("Pow", "PRelu")
@@ -167,6 +168,30 @@ def bound(attribute: AttributeProto, values: Mapping[str, AttributeProto]) -> At
     return copy
 
 
+def copy_fields(source: Message, target: Message, *, without: Container[str]) -> None:
+    """Copy the fields of a message, without some of them."""
+    for field, value in source.ListFields():
+        if field.name in without:
+            continue
+        to: Any = getattr(target, field.name)
+        if hasattr(to, "MergeFrom"):  # a message, or several values
+            to.MergeFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
+def with_attributes(node: NodeProto, attributes: Iterable[AttributeProto]) -> NodeProto:
+    """Return a copy of a node with its domain in the one form, and with other attributes."""
+    copy = NodeProto()
+    if node.attribute:
+        copy_fields(node, copy, without={"attribute"})
+        copy.attribute.extend(attributes)
+    else:
+        copy.CopyFrom(node)  # which is faster
+    copy.domain = plain_domain(node.domain)
+    return copy
+
+
 # --- the order of nodes -----------------------------------------------------------------------------
 
 
@@ -205,20 +230,17 @@ class _Pass:
         """Process a list of nodes, and return the names that each of them reads."""
         if depth > DEEPEST:  # which the front end refuses
             return ()
-        makers: dict[str, int] = {}
         reads: list[list[str]] = []
-        for index, node in enumerate(nodes):
+        read: set[str] = set()
+        is_late = False
+        for node in nodes:
             reads.append(list(node.input))
             for _, graph in subgraphs(node):
                 reads[-1] += self._captures(graph, depth + 1)
-            for name in node.output:
-                makers.setdefault(name, index)
-        makers.pop("", None)
-        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
-            self.late = True
-            ranks = self._ranks(reads, makers)
-            if self._apply:
-                nodes.sort(key=lambda _: next(ranks))
+            read.update(filter(None, reads[-1]))
+            is_late = is_late or not read.isdisjoint(node.output)
+        if is_late:
+            self._sort(nodes, reads)
         return reads
 
     def _captures(self, graph: GraphProto, depth: int) -> set[str]:
@@ -229,6 +251,17 @@ class _Pass:
         names.difference_update(value.name for value in (*graph.input, *graph.initializer))
         names.difference_update(sparse.values.name for sparse in graph.sparse_initializer)
         return names
+
+    def _sort(self, nodes: Any, reads: Sequence[Sequence[str]]) -> None:
+        makers: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            for name in filter(None, node.output):
+                makers.setdefault(name, index)
+        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
+            self.late = True
+            ranks = self._ranks(reads, makers)
+            if self._apply:
+                nodes.sort(key=lambda _: next(ranks))
 
     def _ranks(self, reads: Sequence[Sequence[str]], makers: Mapping[str, int]) -> Iterator[int]:
         """Return each node's place in the order: depth first, each node after the makers of its inputs."""

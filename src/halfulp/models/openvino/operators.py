@@ -129,37 +129,29 @@ def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
         if name not in known:
             expected = ", ".join(known) or "no attributes"
             raise HalfulpError(f"unknown attribute of {kind}", expected=expected, got=repr(name[:40]))
-    values = {}
-    for name, default in known.items():
-        if name in data:
-            values[name] = _value(name, data[name])
-        elif default is _REQUIRED:
-            raise HalfulpError(f"{kind} needs the attribute {name}")
-        else:
-            values[name] = default
-    return values
+    if missing := [name for name, default in known.items() if default is _REQUIRED and name not in data]:
+        raise HalfulpError(f"{kind} needs the attribute {missing[0]}")
+    return {name: _value(name, data[name]) if name in data else default for name, default in known.items()}
 
 
 def _value(name: str, text: str) -> Any:
-    match name:
-        case "auto_broadcast" if text == "pdpd":
-            raise UnsupportedError(
-                "auto_broadcast=pdpd (PaddlePaddle's rule) is not supported", expected="numpy or none"
-            )
-        case "auto_broadcast" if text in ("numpy", "none", "explicit"):
-            return text
-        case "special_zero" if text.lower() in ("true", "false", "1", "0"):
-            return text.lower() in ("true", "1")
-        case "destination_type" if text in ELEMENT_TYPES:
-            return ELEMENT_TYPES[text]
-    raise HalfulpError(f"{name} has an unknown value", expected=_EXPECTED[name], got=repr(text[:40]))
+    if (name, text) == ("auto_broadcast", "pdpd"):
+        raise UnsupportedError(
+            "auto_broadcast=pdpd (PaddlePaddle's rule) is not supported", expected="numpy or none"
+        )
+    values, expected = _VALUES[name]
+    spelled = text.lower() if name == "special_zero" else text
+    if spelled not in values:
+        raise HalfulpError(f"{name} has an unknown value", expected=expected, got=repr(text[:40]))
+    return values[spelled]
 
 
-_EXPECTED = {
-    "auto_broadcast": "numpy or none",
-    "special_zero": "true or false",
-    "destination_type": ", ".join(ELEMENT_TYPES),
+_VALUES: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "auto_broadcast": ({rule: rule for rule in ("numpy", "none", "explicit")}, "numpy or none"),
+    "special_zero": ({"true": True, "1": True, "false": False, "0": False}, "true or false"),
+    "destination_type": (ELEMENT_TYPES, ", ".join(ELEMENT_TYPES)),
 }
+"""The values of each attribute by their texts, and the texts that an error names."""
 
 
 def _reshaped(x: TensorType, pattern: TensorType, values: Array | None, copies: bool) -> Shape:

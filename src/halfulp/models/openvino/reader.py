@@ -5,13 +5,14 @@ Every element is checked: ids, ports and edges, order, names, types, shapes. Con
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element, ParseError
@@ -248,33 +249,22 @@ class _Reader:
 
     def _sorted(self) -> list[Layer]:
         """Return the layers in topological order, otherwise in the file's order."""
-        waiting = {layer.id: len(layer.inputs) for layer in self.layers.values()}
-        readers: dict[int, list[int]] = {layer.id: [] for layer in self.layers.values()}
-        for (layer, _), (source, _) in self._sources.items():
-            readers[source].append(layer)
-        ready = [(layer.position, layer.id) for layer in self.layers.values() if not waiting[layer.id]]
-        heapq.heapify(ready)
-        order = []
-        while ready:
-            _, number = heapq.heappop(ready)
+        sources: dict[int, set[int]] = {number: set() for number in self.layers}
+        for (number, _), (source, _) in self._sources.items():
+            sources[number].add(source)
+        sorter = TopologicalSorter(sources)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            self._fail(self.layers[error.args[1][0]], "the graph has a cycle through it")
+        order, ready = list[Layer](), list[tuple[int, int]]()
+        while sorter.is_active():
+            for number in sorter.get_ready():
+                heappush(ready, (self.layers[number].position, number))
+            _, number = heappop(ready)
             order.append(self.layers[number])
-            for reader in readers[number]:
-                waiting[reader] -= 1
-                if not waiting[reader]:
-                    heapq.heappush(ready, (self.layers[reader].position, reader))
-        if len(order) < len(self.layers):
-            self._fail(self._on_a_cycle(waiting), "the graph has a cycle through it")
+            sorter.done(number)
         return order
-
-    def _on_a_cycle(self, waiting: Mapping[int, int]) -> Layer:
-        """Return a layer on a cycle: the first one met twice on a path upstream through waiting layers."""
-        number = next(number for number, count in waiting.items() if count)
-        seen = set()
-        while number not in seen:
-            seen.add(number)
-            sources = (self._sources[number, port.id][0] for port in self.layers[number].inputs)
-            number = next(source for source in sources if waiting[source])
-        return self.layers[number]
 
     # --- names ----------------------------------------------------------------------------------
 

@@ -70,18 +70,7 @@ class Outputs(dict[str, Any]):
 
 
 def run(model: Source | Model | Program, inputs: Mapping[str, Any]) -> Outputs:
-    """Return a model's outputs by name.
-
-    Args:
-        model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of
-            :func:`halfulp.models.load`.
-        inputs: arrays by name. An input with an initializer of its name may be left out.
-
-    Raises:
-        ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration,
-            or a node's operands break a clause of its operator (then ``.clause`` is set).
-        UnsupportedError: an operator that this module cannot evaluate.
-    """
+    """Return a model's outputs by name. Arguments and errors are those of :func:`run_with_report`."""
     return run_with_report(model, inputs)[0]
 
 
@@ -92,12 +81,18 @@ def run_with_report(
     output_folder: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
 ) -> tuple[Outputs, RunReport]:
-    """Run a model as :func:`run` does, and also return the engine and the time of each node.
+    """Return a model's outputs by name, and the engine and the time of each node.
 
     Args:
-        model, inputs: as for :func:`run`.
+        model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of :func:`halfulp.models.load`.
+        inputs: arrays by name. An input with an initializer of its name may be left out.
         output_folder: where the writeFile commands of a DxDispatch file may write; by default its own folder.
         watch: a callback that receives each evaluation of a node; a DxDispatch file has none.
+
+    Raises:
+        ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration, or a node's
+            operands break a clause of its operator (then ``.clause`` is set).
+        UnsupportedError: an operator that this module cannot evaluate.
     """
     loaded = model if isinstance(model, Model | Program) else load(model)
     if isinstance(loaded, Program):
@@ -109,20 +104,16 @@ def run_with_report(
     _check_ranges(loaded, values)
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
-    kept = list(values.values())
+    kept = [value for value in values.values() if isinstance(value, np.ndarray)]
     named = {}
     for declared, value in zip(graph.outputs, outputs, strict=True):
         # The caller owns each result. It never shares memory with an input, the model or another result.
         if isinstance(value, np.ndarray):
-            if not value.flags.writeable or any(_shares(value, other) for other in kept):
+            if not value.flags.writeable or any(np.may_share_memory(value, other) for other in kept):
                 value = value.copy()
             kept.append(value)
         named[declared.name] = value
     return Outputs(named, graph.outputs, inputs), walk.report
-
-
-def _shares(a: Any, b: Any) -> bool:
-    return isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 _OPERATORS = frozenset(ids())
@@ -147,14 +138,14 @@ class _Walk:
         scope.update(zip((value.name for value in graph.inputs), inputs, strict=True))
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
             arguments = [scope[name] if name else None for name in node.inputs]
-            for name, value in zip(node.outputs, self._timed(node, arguments, scope), strict=False):
-                if not name:
-                    continue
-                if name in graph.declared:
-                    declared = graph.declared[name]
-                    check(value, declared, f"its output {name!r}", self._file, node.label)
-                scope[name] = value
-            del arguments
+            with within(self._file, node.label):
+                outputs = self._timed(node, arguments, scope)
+                named = {name: value for name, value in zip(node.outputs, outputs, strict=False) if name}
+                for name in named:
+                    if name in graph.declared:
+                        check(named[name], graph.declared[name], f"its output {name!r}")
+            scope.update(named)
+            del arguments, outputs, named
             for name in dead:
                 scope.maps[0].pop(name, None)
         return [scope[value.name] for value in graph.outputs]
@@ -162,14 +153,10 @@ class _Walk:
     def _timed(self, node: Node, inputs: list[Any], scope: _Scope) -> list[Any]:
         around, self._inner = self._inner, 0.0
         start = time.perf_counter()
-        with within(self._file, node.label):
-            engine, outputs = self._evaluate(node, inputs, scope)
-            if len(outputs) < len(node.outputs):
-                raise HalfulpError(
-                    "the node names more outputs than there are",
-                    expected=len(outputs),
-                    got=len(node.outputs),
-                )
+        engine, outputs = self._evaluate(node, inputs, scope)
+        if len(outputs) < len(node.outputs):
+            message = "the node names more outputs than there are"
+            raise HalfulpError(message, expected=len(outputs), got=len(node.outputs))
         elapsed = time.perf_counter() - start
         self.report.add(node, engine, inputs, outputs, elapsed - self._inner)
         if node.operator in _OPERATORS and (count := lost(inputs, outputs[0])):
@@ -185,7 +172,7 @@ class _Walk:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
         if node.standard == "openvino":
-            return "halfulp", [_openvino(node, inputs, self._file)]
+            return "halfulp", [evaluate_openvino(node, inputs)]
         if node.domain == "":
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
@@ -193,7 +180,6 @@ class _Walk:
                 return "halfulp", CONTROL[node.type](node, inputs, partial(self._subgraph, scope))
             if node.type in HELPERS:
                 check_types(node, inputs)
-                self._guard_broadcast(node, inputs)
                 try:
                     with np.errstate(all="ignore"):
                         value = HELPERS[node.type](node, inputs)
@@ -207,11 +193,8 @@ class _Walk:
 
     def _subgraph(self, scope: _Scope, graph: Graph, values: Sequence[Any]) -> list[Any]:
         if len(values) != len(graph.inputs):
-            raise HalfulpError(
-                "a subgraph has another number of inputs than the node gives it",
-                expected=len(graph.inputs),
-                got=len(values),
-            )
+            message = "a subgraph has another number of inputs than the node gives it"
+            raise HalfulpError(message, expected=len(graph.inputs), got=len(values))
         return self.graph(graph, values, scope)
 
     def _ours(self, node: Node, inputs: list[Any]) -> Any:
@@ -219,21 +202,8 @@ class _Walk:
         if any(not isinstance(value, np.ndarray) for value in inputs):
             raise HalfulpError("an operand is missing, or not a tensor")
         shape = operator.infer(*inputs, **node.attributes).shape
-        guard_memory(_sizes(shape), inputs[0].itemsize, "its output", self._file, node.label)
+        guard_memory(_sizes(shape), inputs[0].itemsize, "its output")
         return np.asarray(operator(*inputs, **node.attributes))
-
-    def _guard_broadcast(self, node: Node, inputs: list[Any]) -> None:
-        arrays = [value for value in inputs if isinstance(value, np.ndarray)]
-        if node.type not in ("Less", "Mul", "Add", "Where") or node.opset < 7:
-            return
-        try:
-            shape = np.broadcast_shapes(*(array.shape for array in arrays))
-        except ValueError:
-            raise HalfulpError(
-                "its inputs can't be broadcast to one shape", got=[list(array.shape) for array in arrays]
-            ) from None
-        itemsize = 1 if node.type == "Less" else arrays[-1].itemsize
-        guard_memory(shape, itemsize, "its output", self._file, node.label)
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
@@ -248,11 +218,9 @@ def _refuse_foreign(model: Model) -> None:
     """Raise UnsupportedError if an OpenVINO model has layers that halfulp lacks. The error names them."""
     unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
-        raise UnsupportedError(
-            f"{model.file}: has layers that halfulp lacks; openvino, if installed, runs a file with such layers",
-            expected=", ".join(OPERATORS),
-            got=listed(unsupported),
-        )
+        message = "has layers that halfulp lacks; openvino, if installed, runs a file with such layers"
+        known = ", ".join(OPERATORS)
+        raise UnsupportedError(f"{model.file}: {message}", expected=known, got=listed(unsupported))
 
 
 def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
@@ -262,21 +230,17 @@ def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         text = model.graph.source.values[name].shape
         if text is not None and not allows(text, value.shape):
-            raise ModelError(
-                f"input {name!r} has a dim that is out of range",
-                file=model.file,
-                expected=f"[{text}]",
-                got=list(value.shape),
-            )
+            message = f"input {name!r} has a dim that is out of range"
+            raise ModelError(message, file=model.file, expected=f"[{text}]", got=list(value.shape))
 
 
-def _openvino(node: Node, inputs: list[Array], file: str) -> Array:
+def evaluate_openvino(node: Node, inputs: list[Array]) -> Array:
     """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
     # The operands are known, so that every shape is known.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
     static = _sizes(shape)
     if math.prod(static) > max(value.size for value in inputs):
-        guard_memory(static, dtype_named(kind).itemsize, "its output", file, node.label)
+        guard_memory(static, dtype_named(kind).itemsize, "its output")
     if node.type in ("Power", "PReLU"):
         return np.asarray(op(node.operator)(*inputs, **node.attributes))
     if node.type in ("Reshape", "Unsqueeze"):

@@ -40,12 +40,12 @@ def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
     """
     if x.dtype == target:
         return x
-    if _is_int(target):
-        return _wrap(x, target) if _is_int(x.dtype) or x.dtype.kind == "b" else _truncate(x, target)
     if x.dtype.name in _SMALL_FLOATS:
         x = x.astype(np.float32)
     elif x.dtype.name in _SMALL_INTS:
         x = x.astype(np.int8)
+    if target.kind in "iu" or target.name in _SMALL_INTS:
+        return _truncate(x, target) if x.dtype.kind == "f" else x.astype(target)
     if target.name not in _SMALL_FLOATS:  # NumPy's own float or bool
         return x.astype(target)
     narrow = _to_odd_float32(x)
@@ -53,15 +53,6 @@ def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
         info = ml_dtypes.finfo(target)  # type: ignore[no-untyped-call]
         narrow = np.clip(narrow, np.float32(info.min), np.float32(info.max))
     return narrow.astype(target)
-
-
-def _is_int(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iu" or dtype.name in _SMALL_INTS
-
-
-def _wrap(x: Array, target: np.dtype[Any]) -> Array:
-    wide = x.astype(np.int8) if x.dtype.name in _SMALL_INTS else x
-    return wide.astype(target)
 
 
 def _truncate(x: Array, target: np.dtype[Any]) -> Array:

@@ -31,16 +31,13 @@ from halfulp.models.run.inputs import as_value, by_name, check
 from halfulp.models.run.report import RunReport
 from halfulp.specs import in_force
 
-_LINE = 10_000  # elements that are printed at a time
-
 
 def run(
     program: Program, inputs: Mapping[str, Any], output_folder: str | os.PathLike[str] | None = None
 ) -> tuple[dict[str, Array], RunReport]:
     """Execute a program.
 
-    Print commands write to standard output in DxDispatch's format. A float is printed with enough digits to
-    distinguish it from its neighbours.
+    Print commands write to standard output in DxDispatch's format.
 
     Args:
         program: read from a file.
@@ -73,11 +70,10 @@ def refuse_foreign(program: Program) -> None:
     unsupported = [d for d in program.dispatchables.values() if d.desc is None]
     if unsupported:
         powers = ", ".join(kind for kind in OPERATORS if kind not in ELEMENT_WISE)
-        raise UnsupportedError(
-            f"{program.file}: has dispatchables that halfulp does not compute",
-            expected=f"{powers} or an element-wise operator such as ELEMENT_WISE_ADD",
-            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in unsupported),
-        )
+        known = f"{powers} or an element-wise operator such as ELEMENT_WISE_ADD"
+        got = listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in unsupported)
+        message = f"{program.file}: has dispatchables that halfulp does not compute"
+        raise UnsupportedError(message, expected=known, got=got)
 
 
 class _Machine:
@@ -90,21 +86,21 @@ class _Machine:
         self._written: dict[str, tuple[AnyDesc, int]] = {}
         self._buffers: dict[str, Array] = {}
         used = self._used()
-        total = sum(program.resources[name].size for name in used)
-        guard_memory((total,), 1, "the memory of its resources", program.file)
+        declared = {value.name: value for value in program.inputs}
         fed = by_name(program.inputs, inputs, program.file)
-        inputs_by_name = {declared.name: declared for declared in program.inputs}
-        for name, resource in program.resources.items():
-            if name in fed:
-                declared = inputs_by_name[name]
-                array = np.asarray(as_value(fed[name], declared, program.file))
-                check(array.reshape(-1), declared, f"input {name!r}", program.file)
-            elif name in used:
-                with within(self._program.file, f"resource '{printable(name)}'", kind=""):
-                    array = resource.make()
-            else:
-                continue
-            self._buffers[name] = _filled(resource, array)
+        with within(program.file):
+            total = sum(program.resources[name].size for name in used)
+            guard_memory((total,), 1, "the memory of its resources")
+            for name, resource in program.resources.items():
+                if name in fed:
+                    array = np.asarray(as_value(fed[name], declared[name]))
+                    check(array.reshape(-1), declared[name], f"input {name!r}")
+                elif name in used:
+                    with within(program.file, f"resource '{printable(name)}'", kind=""):
+                        array = resource.make()
+                else:
+                    continue
+                self._buffers[name] = _filled(resource, array)
         # DirectML copies its own tensors before anything runs.
         self._owned = {
             dispatchable.name: {
@@ -114,13 +110,11 @@ class _Machine:
         }
 
     def _used(self) -> set[str]:
-        used = {b.name for d in self._program.dispatchables.values() for b in d.bindings.values()}
-        for command in self._program.commands:
-            if isinstance(command, Dispatch):
-                used |= {binding.name for binding in command.bindings.values()}
-            else:
-                used.add(command.resource)
-        return used
+        commands = self._program.commands
+        bound = [dispatchable.bindings for dispatchable in self._program.dispatchables.values()]
+        bound += [command.bindings for command in commands if isinstance(command, Dispatch)]
+        used = {binding.name for bindings in bound for binding in bindings.values()}
+        return used | {c.resource for c in commands if not isinstance(c, Dispatch)}
 
     def dispatch(self, command: Dispatch, label: str) -> None:
         dispatchable = self._program.dispatchables[command.dispatchable]
@@ -157,20 +151,15 @@ class _Machine:
         array = self._elements(resource, resource.bytes_of_values)
         out = sys.stdout
         out.write(f"Resource '{printable(resource.name)}':" + ("\n" if command.verbose else " "))
-        for start in range(0, array.size, _LINE):
-            part = array[start : start + _LINE]
-            if command.verbose:
-                digits = 2 * part.itemsize
-                bits = part.view(f"u{part.itemsize}")
-                width = len(str(array.size))
-                lines = (
-                    f"[{start + i:{width}}] {_text(value)} (0x{int(bits[i]):0{digits}X})\n"
-                    for i, value in enumerate(part)
-                )
-                out.write("".join(lines))
-            else:
-                out.write((", " if start else "") + ", ".join(map(_text, part)))
-        out.write("" if command.verbose else "\n")
+        if command.verbose:
+            width, digits = len(str(array.size)), 2 * array.itemsize
+            numbered = enumerate(zip(array, array.view(f"u{array.itemsize}"), strict=True))
+            out.writelines(
+                f"[{i:{width}}] {_text(v)} (0x{int(bits):0{digits}X})\n" for i, (v, bits) in numbered
+            )
+        else:
+            out.writelines((", " if i else "") + _text(value) for i, value in enumerate(array))
+            out.write("\n")
 
     def write_file(self, command: WriteFile) -> None:
         resource = self._program.resources[command.resource]
@@ -182,9 +171,8 @@ class _Machine:
         if path.suffix.lower() == ".npy" and command.dimensions:
             count = math.prod(command.dimensions)
             if count > array.size:
-                raise HalfulpError(
-                    "dimensions ask for more elements than the resource has", expected=array.size, got=count
-                )
+                message = "dimensions ask for more elements than the resource has"
+                raise HalfulpError(message, expected=array.size, got=count)
             array = array[:count].reshape(command.dimensions)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

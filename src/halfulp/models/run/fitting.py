@@ -1,9 +1,8 @@
 """Find inputs on which a model runs: sizes of symbolic dims, and values of integers that index or count.
 
-A model does not declare which sizes it takes. For example, a convolution needs an image larger than its
-kernel, and a state needs the batch size of its neighbour. So a few sizes are tried, the likeliest first,
-until the model runs. Then values are tried: a mask has 0 and 1. If all of an output is NaN, infinite or
-empty, a few other values are tried.
+A model does not declare which sizes it takes. For example, a convolution needs an image larger than its kernel, and a
+state needs the batch size of its neighbour. So a few sizes are tried, the likeliest first, until the model runs. Then
+values are tried: a mask has 0 and 1. If all of an output is NaN, infinite or empty, a few other values are tried.
 """
 
 from __future__ import annotations
@@ -12,28 +11,22 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Value
-from halfulp.models.run.inputs import (
-    DEFAULT_DIM,
-    NORMAL,
-    SPREADS,
-    Spread,
-    dim_names,
-    dtype_named,
-    is_integral,
-    make_inputs,
-    needed,
-    sized,
-)
+from halfulp.models.memory import guard_memory
+from halfulp.models.run.cast import can_cast, cast
+from halfulp.models.run.inputs import dtype_named, is_integral, needed
 from halfulp.models.run.report import finite, is_usable, vacuous
+
+DEFAULT_DIM = 3
+"""The size of a symbolic or unknown dim in made-up inputs, if nothing else is known."""
 
 SIZES = (DEFAULT_DIM, 1, 16, 48, 64, 224, 320, 512, 16000)
 """The sizes to try for a dim, in this order: images' sides, tokens, windows of sound."""
@@ -46,12 +39,10 @@ _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.I
 # Operators that an integer may pass through before it is compared or looked up.
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 # Operators whose result has the channels of their first operand.
-_KEEPS_CHANNELS = frozenset(
-    (
-        *("Cast", "Identity", "Pad", "Pow", "PRelu", "Relu", "Clip"),
-        *("Add", "Sub", "Mul", "Div", "BatchNormalization"),
-    )
-)
+_KEEPS_CHANNELS = {
+    *("Cast", "Identity", "Pad", "Pow", "PRelu", "Relu", "Clip"),
+    *("Add", "Sub", "Mul", "Div", "BatchNormalization"),
+}
 MASK = (0, 1)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})
 
@@ -59,19 +50,45 @@ Trial = Callable[[Mapping[str, Array]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
+class Spread:
+    """The distribution of floats in made-up inputs.
+
+    Attributes:
+        scale: the scale of the normally distributed numbers.
+        is_positive: whether their signs are dropped.
+    """
+
+    scale: float = 1.0
+    is_positive: bool = False
+
+    def __str__(self) -> str:
+        kind = "magnitudes of normally distributed ones" if self.is_positive else "normally distributed"
+        return kind if self.scale == 1 else f"{kind}, times {self.scale:g}"
+
+    def of(self, normal: Array) -> Array:
+        """Return normally distributed numbers of this scale and sign."""
+        return self.scale * (np.abs(normal) if self.is_positive else normal)
+
+
+NORMAL = Spread()
+SPREADS = (Spread(is_positive=True), Spread(0.1), Spread(0.01, is_positive=True))
+"""For networks that take logarithms of their inputs, or overflow."""
+
+
+@dataclass(frozen=True)
 class Fit:
     """The sizes and values of made-up inputs.
 
     Attributes:
-        dims: the sizes of the dims that the model leaves open, by name.
-        ranges: the minimum and maximum of integer inputs for which the usual range did not work.
+        dims: sizes of the dims that the model leaves open, by the names of :func:`dim_names`. The others become 3.
+        ranges: the minimum and maximum of integer and boolean inputs for which the usual range did not work.
         chosen: the dims whose sizes were made up, not given.
         floats: the distribution of floats.
     """
 
-    dims: Mapping[str, int]
-    ranges: Mapping[str, tuple[int, int]]
-    chosen: frozenset[str]
+    dims: Mapping[str, int] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    chosen: frozenset[str] = frozenset()
     floats: Spread = NORMAL
 
     @property
@@ -79,19 +96,80 @@ class Fit:
         """The inputs of 0 and 1 only."""
         return [name for name, between in self.ranges.items() if between == MASK]
 
-    def inputs(self, model: Model, seed: int) -> dict[str, Array]:
-        """Return such inputs."""
-        return make_inputs(model, seed=seed, dims=self.dims, ranges=self.ranges, floats=self.floats)
+    def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
+        """Return arrays of the types and shapes that the model declares. The same seed gives the same arrays.
+
+        Inputs with initializers are left out. Integers are from -5 to 5 (unsigned: 0 to 5).
+
+        Raises:
+            ModelError: an input has unknown rank or type, or is too large for this computer's memory.
+            HalfulpError: ``dims`` names a dim that the model doesn't have.
+        """
+        wanted = needed(model)
+        names = {name for value in wanted for name in dim_names(value) if name is not None}
+        for name in self.dims.keys() - names:
+            known = ", ".join(sorted(names)) or "no symbolic dims"
+            raise HalfulpError(f"no dim of the model's inputs is called {name!r}", expected=known)
+        rng = np.random.default_rng(seed)
+        made = {}
+        with within(model.file):
+            for value in wanted:
+                if value.kind != "tensor" or value.type is None or value.shape is None:
+                    message = f"does not declare enough of input {value.name!r} to make one up: feed it"
+                    raise HalfulpError(message, got=str(value))
+                shape = sized(value, self.dims)
+                # 8 bytes per element, because values are made in float64 and narrowed afterwards.
+                guard_memory(shape, 8, f"input {value.name!r}")
+                made[value.name] = _random(rng, value.type, shape, self.ranges.get(value.name), self.floats)
+        return made
 
     def __str__(self) -> str:
         """Return a line for the user; empty if nothing was made up."""
-        made = ", ".join(f"{name}={self.dims[name]}" for name in self.dims if name in self.chosen)
-        lines = [f"dims made up: {made}; --dim NAME=N changes one"] if made else []
+        made = {name: size for name, size in self.dims.items() if name in self.chosen}
+        lines = [f"dims made up: {_listed(made)}; --dim NAME=N changes one"] if made else []
         if self.floats != NORMAL:
-            lines.append(
-                f"floats made up: {self.floats}, since the usual ones give outputs without a finite number"
-            )
+            reason = "since the usual ones give outputs without a finite number"
+            lines.append(f"floats made up: {self.floats}, {reason}")
         return "\n".join(lines)
+
+
+def dim_names(value: Value) -> tuple[str | None, ...]:
+    """Return the name of each dim of open size: its symbol, or the input with the axis. Other dims give None."""
+    return tuple(
+        dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
+        for axis, dim in enumerate(value.shape or ())
+    )
+
+
+def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a value's shape with sizes for its open dims, which :func:`dim_names` names."""
+    return tuple(
+        dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
+        for dim, name in zip(value.shape or (), dim_names(value), strict=True)
+    )
+
+
+def _random(
+    rng: np.random.Generator,
+    kind: str,
+    shape: tuple[int, ...],
+    between: tuple[int, int] | None,
+    floats: Spread,
+) -> Array:
+    dtype = dtype_named(kind)
+    if kind == "string":
+        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
+        return np.array(words, object).reshape(shape)
+    if dtype.kind == "b":
+        low, high = between or (0, 1)
+        return rng.integers(low, high + 1, shape).astype(bool)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    if is_integral(dtype):
+        low, high = between or (0 if "uint" in dtype.name else -5, 5)
+        return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
+    normal = np.asarray(floats.of(np.asarray(rng.standard_normal(shape))))
+    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
 
 
 def fit(
@@ -107,21 +185,20 @@ def fit(
     If an output is empty or has no finite number, a few other inputs are tried.
 
     Args:
-        model: the model. Its inputs without an initializer are made up by :func:`make_inputs`.
-        run: runs the model once and returns its outputs. It raises a HalfulpError if the model rejects the
-            inputs.
+        model: the model. Its inputs without an initializer are made up.
+        run: runs the model once and returns its outputs. It raises a HalfulpError if the model rejects the inputs.
         seed: the seed of the inputs.
         dims: fixed sizes, which are not varied.
         progress: a callback that receives a line with the sizes of each trial.
 
     Raises:
-        ModelError: the model runs on none of the inputs (with the error of the first trial), or an input
-            cannot be made up at all.
+        ModelError: the model runs on none of the inputs (with the error of the first trial), or an input cannot be
+            made up at all.
         UnsupportedError: an operator that no engine evaluates.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
     """
     given = dict(dims or {})
-    make_inputs(model, seed=seed, dims=given)  # fails before any trial if an input cannot be made up
+    Fit(given).inputs(model)  # fails before any trial if an input cannot be made up
 
     def attempt(found: Fit) -> Mapping[str, Any]:
         if progress is not None:
@@ -134,29 +211,25 @@ def fit(
     refused: HalfulpError | None = None
     met: Mapping[str, int] = {}
     trials = 0
+    is_curable = False
     clauses: set[str | None] = set()  # the clauses that the trials broke
-    for found in candidates:
-        curable = False
-        for values in ranges:
-            if trials and time.monotonic() > end:
-                break
-            trials += 1
-            ranged = replace(found, ranges=values)
-            try:
-                outputs = attempt(ranged)
-            except HalfulpError as error:
-                clauses.add(getattr(error, "clause", None))
-                curable = curable or not isinstance(error, UnsupportedError)
-                if refused is None:  # later sizes are less likely
-                    refused, met = error, found.dims
-            else:
-                return _improved(ranged, outputs, attempt, candidates, ranges)
-        if refused is not None and not curable and trials <= len(ranges):
-            raise refused  # no engine evaluates the operator: other sizes do not help
-        if time.monotonic() > end:
+    for found in (replace(sizes, ranges=values) for sizes in candidates for values in ranges):
+        if trials and time.monotonic() > end:
             break
+        trials += 1
+        try:
+            outputs = attempt(found)
+        except HalfulpError as error:
+            clauses.add(getattr(error, "clause", None))
+            is_curable = is_curable or not isinstance(error, UnsupportedError)
+            if refused is None:  # later sizes are less likely
+                refused, met = error, found.dims
+        else:
+            return _improved(found, outputs, attempt, candidates, ranges)
+        if trials == len(ranges) and not is_curable:
+            break  # no engine evaluates the operator: other sizes do not help
     assert refused is not None
-    if trials == 1 or (len(clauses) == 1 and None not in clauses):
+    if trials == 1 or not is_curable or (len(clauses) == 1 and None not in clauses):
         raise refused
     raise ModelError(
         f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
@@ -201,22 +274,18 @@ def _improved(
 
 
 def _shortcomings(outputs: Mapping[str, Any], masked: bool) -> int:
-    """Return the number of useless outputs.
-
-    If there are masks, outputs with a NaN or an infinity count, too.
-    """
+    """Return the number of useless outputs. If there are masks, outputs with a NaN or an infinity count, too."""
     reasons = vacuous(outputs)
     useless = {name for name, reason in reasons.items() if not is_usable(reason)}
-    if masked:
-        arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
-        useless |= {name for name, value in arrays.items() if not finite(value).all()}
+    for name, value in outputs.items() if masked else ():
+        if isinstance(value, np.ndarray) and not finite(value).all():
+            useless.add(name)
     return len(useless) + (0 < len(outputs) == len(reasons))
 
 
 def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
     """Yield the sizes to try, each once. Only the first sizes may give inputs above the limit."""
-    names = [name for value in needed(model) for name in dim_names(value) if name is not None]
-    names = list(dict.fromkeys(names))
+    names = list(dict.fromkeys(name for value in needed(model) for name in filter(None, dim_names(value))))
     read = _channels(model)
     seen: set[tuple[int, ...]] = set()
     for sizes in _sizes(model, [name for name in names if name not in given and name not in read]):
@@ -228,7 +297,8 @@ def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
         seen.add(key)
         if len(seen) > _MOST_SIZES:
             return
-        if len(seen) == 1 or _elements(model, found) <= _MOST_ELEMENTS:
+        elements = sum(math.prod(sized(value, found)) for value in needed(model))
+        if len(seen) == 1 or elements <= _MOST_ELEMENTS:
             yield Fit(found, {}, frozenset(names) - given.keys())
 
 
@@ -310,40 +380,26 @@ def _sizes_of_weights(model: Model) -> list[int]:
 
 
 def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
-    """Yield ranges for the integer inputs, the likeliest first.
-
-    Ranges that nodes imply come before others.
-    """
-    integers = [value.name for value in needed(model) if _has_range(value)]
-    compared: dict[str, tuple[int, int]] = {}
-    for graph, constants in _graphs(model.graph, {}):
+    """Yield ranges for the integer inputs, the likeliest first. Ranges that nodes imply come before others."""
+    integers = [
+        value.name
+        for value in needed(model)
+        if value.kind == "tensor" and value.type is not None and is_integral(dtype_named(value.type))
+        if value.type != "bool" or "mask" in value.name.lower()
+    ]
+    compared = {name: MASK for name in integers if "mask" in name.lower()}
+    for graph, constants in reversed([*_graphs(model.graph, {})]):  # the outer graph decides
         for name in integers:
             known = _met(graph, name, constants)
             if known is not None:
-                compared.setdefault(name, known)
-    for name in filter(_is_mask, integers):
-        compared.setdefault(name, MASK)
+                compared[name] = known
     usual: list[dict[str, tuple[int, int]]] = [{}]
     usual += [dict.fromkeys(integers, between) for between in ((0, 1), (1, 1), (0, 0), (16000, 16000))]
     seen = []
-    for ranges in [*({**ranges, **compared} for ranges in usual), *usual]:
+    for ranges in [*(ranges | compared for ranges in usual), *usual]:
         if ranges not in seen:
             seen.append(ranges)
             yield ranges
-
-
-def _has_range(value: Value) -> bool:
-    """Return whether an input's values are chosen from a range.
-
-    Integers are, and booleans that are a mask.
-    """
-    if value.kind != "tensor" or value.type is None:
-        return False
-    return is_integral(dtype_named(value.type)) and (value.type != "bool" or _is_mask(value.name))
-
-
-def _is_mask(name: str) -> bool:
-    return "mask" in name.lower()
 
 
 def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
@@ -375,17 +431,10 @@ def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, M
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
     constants = {**outer, **graph.constants}
     for node in graph.nodes:
-        if node.type == "Constant" and node.outputs:
-            values: Any = next(
-                (v for v in node.attributes.values() if isinstance(v, np.ndarray | int | float)), None
-            )
-            if values is not None:
-                constants[node.outputs[0]] = np.asarray(values)
+        for value in node.attributes.values() if node.type == "Constant" else ():
+            if node.outputs and isinstance(value, np.ndarray | int | float):
+                constants[node.outputs[0]] = np.asarray(value)
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:
             yield from _graphs(subgraph, constants)
-
-
-def _elements(model: Model, sizes: Mapping[str, int]) -> int:
-    return sum(math.prod(sized(value, sizes)) for value in needed(model))

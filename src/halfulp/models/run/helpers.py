@@ -1,15 +1,12 @@
 """The operators of ONNX around Pow and PRelu.
 
-This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in
-every version that ONNX has had. The onnx package's schema determines the types that a version allows.
+This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in every version
+that ONNX has had, and control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the Pow
+and PRelu nodes inside control flow, and lacks Scan-8, directions, axes other than 0, and loops with no iterations.
 
-It also evaluates control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the
-Pow and PRelu nodes inside them. It also lacks Scan-8, directions, axes other than 0, and loops with no
-iterations.
-
-The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole
-models, because it does not use replaced operators inside a model's functions, does not name nodes in its
-errors, and keeps every intermediate alive.
+The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole models, because
+it does not use replaced operators inside a model's functions, does not name nodes in its errors, and keeps every
+intermediate alive.
 """
 
 from __future__ import annotations
@@ -20,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Graph, Node, reshape, reshaped, type_name, unsqueezed
+from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.onnx.infer import evaluator
+from halfulp.models.onnx.tensors import dtype_of, enum_of
+from halfulp.models.onnx.walk import with_attributes
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -51,21 +50,12 @@ def check_types(node: Node, inputs: Sequence[Any]) -> None:
             if node.type == "Identity" and value is not None:
                 continue  # for example the type of a sequence
             raise HalfulpError(f"its input {port.name} is missing, or not a tensor")
-        got = f"tensor({onnx.TensorProto.DataType.Name(_number(value.dtype)).lower()})"
+        got = f"tensor({onnx.TensorProto.DataType.Name(enum_of(type_name(value.dtype))).lower()})"
         if got not in allowed.get(port.type_str, [port.type_str]):
             raise HalfulpError(f"{node.operator} does not take {got} as {port.name}")
         if bound.setdefault(port.type_str, got) != got:
-            raise HalfulpError(
-                f"{node.operator} takes one type for all inputs of type {port.type_str}",
-                expected=bound[port.type_str],
-                got=f"{got} as {port.name}",
-            )
-
-
-def _number(dtype: np.dtype[Any]) -> int:
-    """Return the number of an element type in TensorProto.DataType."""
-    is_text = type_name(dtype) == "string"
-    return onnx.TensorProto.STRING if is_text else onnx.helper.np_dtype_to_tensor_dtype(dtype)
+            message = f"{node.operator} takes one type for all inputs of type {port.type_str}"
+            raise HalfulpError(message, expected=bound[port.type_str], got=f"{got} as {port.name}")
 
 
 def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
@@ -80,10 +70,8 @@ def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array
         LEGACY_AXIS.infer(x.shape, known, attributes)
         return y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, attributes))
     except Mismatch as error:
-        raise HalfulpError(
-            error.message.format(x="the first input", y="the second"),
-            got=f"{list(x.shape)} and {list(y.shape)}",
-        ) from None
+        message = error.message.format(x="the first input", y="the second")
+        raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
 
 
 def _constant(node: Node, inputs: list[Any]) -> Any:
@@ -112,23 +100,23 @@ def _cast(node: Node, inputs: list[Any]) -> Any:
     return _convert(x, target, node)
 
 
-def _cast_like(node: Node, inputs: list[Any]) -> Any:
-    x, like = inputs
-    return _convert(x, like.dtype, node)
-
-
 def _convert(x: Array, target: np.dtype[Any], node: Node) -> Array:
     if not can_cast(x.dtype, target):
         raise NotOurs
     return cast(x, target, saturate=bool(node.attributes.get("saturate", 1)))
 
 
-def _binary(function: Callable[[Array, Array], Any]) -> Helper:
+def _broadcasting(function: Callable[..., Any]) -> Helper:
     def evaluate(node: Node, inputs: list[Any]) -> Any:
-        x, y = inputs
         if node.opset < 7:
-            y = broadcast_legacy(x, y, node.attributes)
-        return function(x, y)
+            inputs = [inputs[0], broadcast_legacy(inputs[0], inputs[1], node.attributes)]
+        try:
+            shape = np.broadcast_shapes(*(array.shape for array in inputs))
+        except ValueError:
+            shapes = [list(array.shape) for array in inputs]
+            raise HalfulpError("its inputs can't be broadcast to one shape", got=shapes) from None
+        guard_memory(shape, 1 if function is np.less else inputs[-1].itemsize, "its output")
+        return function(*inputs)
 
     return evaluate
 
@@ -159,11 +147,11 @@ HELPERS: Mapping[str, Helper] = {
     "Constant": _constant,
     "Identity": lambda node, inputs: inputs[0],
     "Cast": _cast,
-    "CastLike": _cast_like,
-    "Less": _binary(np.less),
-    "Mul": _binary(np.multiply),
-    "Add": _binary(np.add),
-    "Where": lambda node, inputs: np.where(*inputs),
+    "CastLike": lambda node, inputs: _convert(inputs[0], inputs[1].dtype, node),
+    "Less": _broadcasting(np.less),
+    "Mul": _broadcasting(np.multiply),
+    "Add": _broadcasting(np.add),
+    "Where": _broadcasting(np.where),
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
 }
@@ -179,11 +167,8 @@ def _if(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     branch = "then_branch" if _one(inputs[0], "bool", "cond") else "else_branch"
     outputs = run(node.attributes[branch], [])
     if len(outputs) != len(node.outputs):
-        raise HalfulpError(
-            f"{branch} has another number of outputs than the node",
-            expected=len(node.outputs),
-            got=len(outputs),
-        )
+        message = f"{branch} has another number of outputs than the node"
+        raise HalfulpError(message, expected=len(node.outputs), got=len(outputs))
     return outputs
 
 
@@ -194,17 +179,14 @@ def _loop(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
         raise HalfulpError("the body's inputs and outputs don't match the node's")
     last = None if limit is None else _one(limit, "int64", "M")
     going = True if condition is None else _one(condition, "bool", "cond")
-    scanned: list[list[Array]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    iteration = 0
-    while going and (last is None or iteration < last):
-        outputs = run(body, [np.array(iteration, np.int64), np.array(going), *carried])
+    scanned: list[list[Any]] = []
+    while going and (last is None or len(scanned) < last):
+        outputs = run(body, [np.array(len(scanned), np.int64), np.array(going), *carried])
         going = _one(outputs[0], "bool", "the body's condition")
         carried = outputs[1 : 1 + len(carried)]
-        for values, value in zip(scanned, outputs[1 + len(carried) :], strict=True):
-            values.append(value)
-        iteration += 1
+        scanned.append(outputs[1 + len(carried) :])
     declared = body.outputs[1 + len(carried) :]
-    stacked = [_stack(values, 0, value) for values, value in zip(scanned, declared, strict=True)]
+    stacked = [_stack([row[i] for row in scanned], 0, value) for i, value in enumerate(declared)]
     return (carried + stacked)[: len(node.outputs)]
 
 
@@ -246,16 +228,15 @@ def _scan_once(node: Node, inputs: list[Any], run: RunGraph, length: int | None 
             raise HalfulpError("the scan inputs differ in length", got=sorted(lengths))
         (length,) = lengths
     rows = [np.moveaxis(scan, axis, 0) for scan, axis in zip(scans, axes, strict=True)]
-    scanned: list[list[Array]] = [[] for _ in results]
+    scanned: list[list[Any]] = []
     for step in range(length):
         slices = [row[length - 1 - step if back else step] for row, back in zip(rows, backward, strict=True)]
         outputs = run(body, [*states, *map(np.asarray, slices)])
         states = outputs[: len(states)]
-        for values, value in zip(scanned, outputs[len(states) :], strict=True):
-            values.append(value)
+        scanned.append(outputs[len(states) :])
     stacked = [
-        _stack(values[::-1] if back else values, axis, value)
-        for values, axis, back, value in zip(scanned, output_axes, output_backward, results, strict=True)
+        _stack([row[i] for row in (reversed(scanned) if back else scanned)], axis, value)
+        for i, (axis, back, value) in enumerate(zip(output_axes, output_backward, results, strict=True))
     ]
     return states + stacked
 
@@ -287,10 +268,7 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
         batches.append(states + padded)
     if not batches:
         raise UnsupportedError("a Scan over no batches at all")
-    return [
-        _stack(list(parts), 0, value)
-        for parts, value in zip(zip(*batches, strict=True), body.outputs, strict=True)
-    ]
+    return [_stack([batch[i] for batch in batches], 0, value) for i, value in enumerate(body.outputs)]
 
 
 def _sequence_map(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
@@ -345,10 +323,7 @@ _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "L
 
 
 class Fallback:
-    """Evaluates the foreign nodes of one model.
-
-    A node's evaluator is created once for given types and ranks.
-    """
+    """Evaluates the foreign nodes of one model. A node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
         self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
@@ -361,15 +336,14 @@ class Fallback:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                evaluator = self._evaluator(node, inputs)
                 named = {name: value for name, value in zip(node.inputs, inputs, strict=True) if name}
-                outputs = evaluator.run([name for name in node.outputs if name], named)
+                evaluate = self._evaluator(node, named)
+                outputs = evaluate.run([name for name in node.outputs if name], named)
         except (MemoryError, HalfulpError):
             raise
         except NotImplementedError as error:
-            raise UnsupportedError(
-                f"the onnx package does not evaluate {node.operator}: {_line(error)}"
-            ) from error
+            message = f"the onnx package does not evaluate {node.operator}: {_line(error)}"
+            raise UnsupportedError(message) from error
         except Exception as error:
             # Any exception may occur: the evaluator checks little, and fails where NumPy fails.
             cause = error.__cause__ or error
@@ -377,42 +351,19 @@ class Fallback:
         present = iter(outputs)
         return [next(present) if name else None for name in node.outputs]
 
-    def _evaluator(self, node: Node, inputs: list[Any]) -> ReferenceEvaluator:
-        kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs)
+    def _evaluator(self, node: Node, inputs: Mapping[str, Any]) -> ReferenceEvaluator:
+        kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs.values())
         key = node, tuple(kinds)
         if key not in self._prepared:
-            self._prepared[key] = ReferenceEvaluator(_model_of(node, inputs))
+            # If an operator of another domain is a function, its body may need ONNX's own operators.
+            opsets = {"": onnx.defs.onnx_opset_version(), node.domain: node.opset}
+            dropped = {"consumed_inputs"} if node.domain == "" and node.opset < 7 else set()
+            if dropped and node.type in _LEGACY_BROADCAST:
+                dropped |= {"axis", "broadcast"}
+                opsets[""] = 7
+            kept = (attribute for attribute in node.source.attribute if attribute.name not in dropped)
+            self._prepared[key] = evaluator(with_attributes(node.source, kept), inputs, opsets)
         return self._prepared[key]
-
-
-def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
-    """Return a model of the node alone. Its inputs have the types and ranks of this run."""
-    source = NodeProto()
-    source.CopyFrom(node.source)
-    opset = node.opset
-    if node.domain == "" and opset < 7:
-        dropped = {"consumed_inputs"}
-        if node.type in _LEGACY_BROADCAST:
-            dropped |= {"axis", "broadcast"}
-            opset = 7
-        kept = [attribute for attribute in source.attribute if attribute.name not in dropped]
-        del source.attribute[:]
-        source.attribute.extend(kept)
-    infos: list[onnx.ValueInfoProto] = []
-    for name, value in zip(node.inputs, inputs, strict=True):
-        if not name or name in {info.name for info in infos}:
-            continue
-        if isinstance(value, np.ndarray):
-            infos.append(onnx.helper.make_tensor_value_info(name, _number(value.dtype), [None] * value.ndim))
-        else:
-            infos.append(onnx.helper.make_empty_tensor_value_info(name))
-    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
-    graph = onnx.helper.make_graph([source], "node", infos, outputs)
-    imports = [onnx.helper.make_opsetid(node.domain, opset)]
-    if node.domain:
-        # If an operator is a function, its body may need ONNX's own operators.
-        imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
-    return onnx.helper.make_model(graph, opset_imports=imports)
 
 
 def _line(error: BaseException) -> str:

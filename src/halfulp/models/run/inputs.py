@@ -1,80 +1,43 @@
-"""A model's inputs: checks of given inputs against the declarations, and made-up inputs for trial runs."""
+"""A model's inputs: checks of given inputs against the declarations."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from halfulp._interop import as_array
-from halfulp.errors import HalfulpError, ModelError
-from halfulp.models.graph import Array, Model, Value
-from halfulp.models.memory import guard_memory
+from halfulp.errors import HalfulpError, ModelError, within
+from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
-
-DEFAULT_DIM = 3
-"""The size of a symbolic or unknown dim in made-up inputs, if nothing else is known."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The distribution of floats in made-up inputs.
-
-    Attributes:
-        scale: the scale of the normally distributed numbers.
-        is_positive: whether their signs are dropped.
-    """
-
-    scale: float = 1.0
-    is_positive: bool = False
-
-    def __str__(self) -> str:
-        kind = "magnitudes of normally distributed ones" if self.is_positive else "normally distributed"
-        return kind if self.scale == 1 else f"{kind}, times {self.scale:g}"
-
-    def of(self, normal: Array) -> Array:
-        """Return normally distributed numbers of this scale and sign."""
-        return self.scale * (np.abs(normal) if self.is_positive else normal)
-
-
-NORMAL = Spread()
-SPREADS = (Spread(is_positive=True), Spread(0.1), Spread(0.01, is_positive=True))
-"""For networks that take logarithms of their inputs, or overflow."""
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of every input by name: the given value, or else the initializer of that name.
 
     Raises:
-        ModelError: a name is not an input's, an input is missing, a type or shape contradicts the
-            declaration, or a symbol would have two sizes.
+        ModelError: a name is not an input's, an input is missing, a type or shape contradicts the declaration, or a
+            symbol would have two sizes.
     """
-    graph = model.graph
-    inputs = by_name(graph.inputs, inputs, model.file)
+    given = by_name(model.graph.inputs, inputs, model.file)
     symbols: dict[str, tuple[int, str]] = {}
     values: dict[str, Any] = {}
-    for declared in graph.inputs:
-        if declared.name in inputs:
-            values[declared.name] = as_value(inputs[declared.name], declared, model.file)
-        elif declared.name in graph.constants:
-            values[declared.name] = graph.constants[declared.name]
-        elif declared.kind == "optional":
-            values[declared.name] = None
-        else:
-            raise ModelError(
-                f"no value is given for its input {declared.name!r}: pass {{{declared.name!r}: array}}",
-                file=model.file,
-                expected=str(declared),
-                got=", ".join(inputs) or "no inputs",
-            )
-        check(values[declared.name], declared, f"input {declared.name!r}", model.file)
-        _unify(values[declared.name], declared, symbols, model.file)
+    with within(model.file):
+        for declared in model.graph.inputs:
+            name = declared.name
+            if name in given:
+                values[name] = as_value(given[name], declared)
+            elif name in model.graph.constants or declared.kind == "optional":
+                values[name] = model.graph.constants.get(name)
+            else:
+                message = f"no value is given for its input {name!r}: pass {{{name!r}: array}}"
+                raise HalfulpError(message, expected=str(declared), got=", ".join(given) or "no inputs")
+            check(values[name], declared, f"input {name!r}")
+            _unify(values[name], declared, symbols)
     return values
 
 
@@ -102,20 +65,18 @@ def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> 
     return found
 
 
-def as_value(fed: Any, declared: Value, file: str) -> Any:
+def as_value(fed: Any, declared: Value) -> Any:
     """Return a given value as an array in native byte order. A sequence is returned unchanged."""
     if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
+    what = f"input {declared.name!r}"
     try:
         array = as_array(fed)
     except HalfulpError as error:
-        raise ModelError(f"input {declared.name!r}: {error.message}", file=file) from None
+        raise HalfulpError(f"{what}: {error.message}") from None
     if array.dtype.kind == "O" and declared.type not in (None, "string"):
-        raise ModelError(
-            f"input {declared.name!r} is fed Python objects that NumPy makes no numbers of",
-            file=file,
-            expected=str(declared),
-        )
+        message = f"{what} is fed Python objects that NumPy makes no numbers of"
+        raise HalfulpError(message, expected=str(declared))
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U":
@@ -126,58 +87,38 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
         if can_cast(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
             with np.errstate(over="ignore"):  # too large: infinite, as in a Cast
                 converted = cast(array, target)
-            if is_integral(target) and not _same_numbers(converted, array):
-                raise ModelError(
-                    f"the numbers fed as input {declared.name!r} don't fit its type",
-                    file=file,
-                    expected=declared.type,
-                )
+            # Python compares numbers exactly. NumPy would convert one to the other's type.
+            wide = np.uint64 if "uint" in target.name else np.int64
+            if is_integral(target) and converted.astype(wide).tolist() != array.tolist():
+                raise HalfulpError(f"the numbers fed as {what} don't fit its type", expected=declared.type)
             return converted
     return array
-
-
-def _same_numbers(integers: Array, given: Array) -> bool:
-    """Compare exactly, as Python compares numbers. NumPy would convert one to the other's type."""
-    wide = np.uint64 if "uint" in integers.dtype.name else np.int64
-    return bool(integers.astype(wide).tolist() == given.tolist())
 
 
 def is_integral(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iub" or "int" in dtype.name
 
 
-def check(value: Any, declared: Value, what: str, file: str, node: str | None = None) -> None:
-    """Raise ModelError if a value does not have the type, rank and dims that the model declares."""
+def check(value: Any, declared: Value, what: str) -> None:
+    """Refuse a value that does not have the type, rank and dims that the model declares."""
     if declared.kind in ("sequence", "map"):
         fits = isinstance(value, list if declared.kind == "sequence" else dict)
-    elif declared.kind == "tensor":
-        fits = isinstance(value, np.ndarray) and declared.fits(value)
     else:
-        fits = True
+        fits = declared.kind != "tensor" or (isinstance(value, np.ndarray) and declared.fits(value))
     if not fits:
-        raise ModelError(
-            f"{what} contradicts the model's declaration",
-            file=file,
-            node=node,
-            expected=str(declared),
-            got=show(value),
-        )
+        message = f"{what} contradicts the model's declaration"
+        raise HalfulpError(message, expected=str(declared), got=show(value))
 
 
-def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]], file: str) -> None:
-    if declared.shape is None or not isinstance(value, np.ndarray):
-        return
-    for symbol, size in zip(declared.shape, value.shape, strict=True):
+def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]]) -> None:
+    sizes = value.shape if isinstance(value, np.ndarray) else ()
+    for symbol, size in zip(declared.shape or (), sizes, strict=False):
         if not isinstance(symbol, str):
             continue
         bound, by = symbols.setdefault(symbol, (size, declared.name))
         if bound != size:
-            raise ModelError(
-                f"input {declared.name!r} gives the dim {symbol!r} another size than {by!r} does",
-                file=file,
-                expected=bound,
-                got=size,
-            )
+            message = f"input {declared.name!r} gives the dim {symbol!r} another size than {by!r} does"
+            raise HalfulpError(message, expected=bound, got=size)
 
 
 def needed(model: Model) -> list[Value]:
@@ -186,98 +127,7 @@ def needed(model: Model) -> list[Value]:
     return [value for value in inputs if value.kind != "optional"]
 
 
-def dim_names(value: Value) -> tuple[str | None, ...]:
-    """Return the name of each dim of open size: its symbol, or the input with the axis.
-
-    Other dims give None.
-    """
-    return tuple(
-        dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
-        for axis, dim in enumerate(value.shape or ())
-    )
-
-
-def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return a value's shape with sizes for its open dims, which :func:`dim_names` names."""
-    return tuple(
-        dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
-        for dim, name in zip(value.shape or (), dim_names(value), strict=True)
-    )
-
-
-def make_inputs(
-    model: Model,
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    ranges: Mapping[str, tuple[int, int]] | None = None,
-    floats: Spread = NORMAL,
-) -> dict[str, Array]:
-    """Return seeded arrays of the types and shapes that the model declares, for trial runs.
-
-    Floats are normally distributed. Integers are from -5 to 5 (unsigned: 0 to 5). The same seed gives the
-    same arrays.
-
-    Args:
-        model: the model. Its inputs with initializers are left out.
-        seed: the seed for ``numpy.random.default_rng``.
-        dims: sizes of dims, by the names of :func:`dim_names`. The other open dims become 3.
-        ranges: the minimum and maximum of an integer or boolean input, by its name.
-        floats: the distribution of floats.
-
-    Raises:
-        ModelError: an input has unknown rank or type, or is too large for this computer's memory.
-        HalfulpError: ``dims`` names a dim that the model doesn't have.
-    """
-    sizes = dict(dims or {})
-    wanted = needed(model)
-    names = {name for value in wanted for name in dim_names(value) if name is not None}
-    for name in sizes.keys() - names:
-        raise HalfulpError(
-            f"no dim of the model's inputs is called {name!r}",
-            expected=", ".join(sorted(names)) or "no symbolic dims",
-        )
-    rng = np.random.default_rng(seed)
-    made = {}
-    for value in wanted:
-        if value.kind != "tensor" or value.type is None or value.shape is None:
-            raise ModelError(
-                f"does not declare enough of input {value.name!r} to make one up: feed it",
-                file=model.file,
-                got=str(value),
-            )
-        shape = sized(value, sizes)
-        # 8 bytes per element, because values are made in float64 and narrowed afterwards.
-        guard_memory(shape, 8, f"input {value.name!r}", model.file)
-        made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name), floats)
-    return made
-
-
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
     """Return the dtype for an element type's name, including ``string``."""
     return dtype_of(enum_of(name))
-
-
-def _random(
-    rng: np.random.Generator,
-    value: Value,
-    shape: tuple[int, ...],
-    between: tuple[int, int] | None,
-    floats: Spread,
-) -> Array:
-    assert value.type is not None
-    dtype = dtype_named(value.type)
-    if value.type == "string":
-        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
-        return np.array(words, object).reshape(shape)
-    if dtype.kind == "b":
-        low, high = between or (0, 1)
-        return rng.integers(low, high + 1, shape).astype(bool)
-    if dtype.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    if is_integral(dtype):
-        low, high = between or (0 if "uint" in dtype.name else -5, 5)
-        return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
-    normal = np.asarray(floats.of(np.asarray(rng.standard_normal(shape))))
-    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)

@@ -6,13 +6,13 @@ const narrow = matchMedia("(max-width: 40rem)");
 let shownCases = [];
 let drawn = 0;
 
-const allCases = data.cases.map((found, number) => {
+const allCases = data.cases.map((found) => {
   const [operator, types, group] = found.id.split("/");
   const example = found.example;
   const gist = example
     ? `${example.inputs.map((input) => input.value).join(", ")} gives ${example.got.value}, not ${example.expected.value}`
     : found.message || (found.clause ? `breaks ${found.clause}` : "");
-  return { ...found, number, key: `${operator}/${types}`, group, gist, words: `${found.id}\n${found.message || ""}\n${gist}` };
+  return { ...found, key: `${operator}/${types}`, group, gist, words: `${found.id}\n${found.message || ""}\n${gist}` };
 });
 
 const sortValues = {
@@ -32,11 +32,10 @@ function showFindings(changes) {
   if (changed.length && changed.every((name) => ["grid", "rows"].includes(name))) return;
   const { name, descending } = parseSort(state.sort, "-verdict");
   const value = sortValues[name] || sortValues.verdict;
-  shownCases = allCases.filter((found) => targetPasses(found.target) && verdictPasses(found.verdict)
+  const passing = allCases.filter((found) => targetPasses(found.target) && verdictPasses(found.verdict)
     && (!state.group || found.group === state.group) && !(state.allowed.size && found.allowed)
     && keyPasses(found.key) && textPasses(found.words));
-  const values = new Map(shownCases.map((found) => [found, value(found)]));
-  shownCases.sort((a, b) => inOrder(values.get(a), values.get(b)) * (descending ? -1 : 1) || a.number - b.number);
+  shownCases = inOrder(passing, value, descending);
   showSort(findings, name, descending);
   drawn = 0;
   findings.tBodies[0].replaceChildren();

@@ -2,7 +2,8 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const LISTS = ["verdict", "target", "allowed"];
-const TEXTS = ["operator", "version", "type", "group", "text", "sort", "rows", "grid"];
+const FIELDS = ["operator", "version", "type", "group", "text"];
+const TEXTS = [...FIELDS, "sort", "rows", "grid"];
 const state = {};
 const listeners = [];
 

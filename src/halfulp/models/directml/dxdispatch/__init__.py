@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
+from halfulp.errors import HalfulpError, UnsupportedError, printable, within
 from halfulp.models.directml import (
     DATA_TYPES,
     DML_BUFFER_TENSOR_DESC,
@@ -157,8 +157,8 @@ class _Reader:
         self._graphs: dict[str, _Graph] = {}
 
     def program(self, data: bytes) -> Program:
-        root = _Fields(_parse(data, self._file), "the model")
         with within(self._file):
+            root = _Fields(_parse(data), "the model")
             resources = root.take("resources", mapping)
             dispatchables = root.take("dispatchables", mapping)
             commands = root.take("commands", array)
@@ -223,8 +223,7 @@ class _Reader:
             desc = _operator(_Fields(given.take(field, anything), field), kind)
             other = given.rest()
         check(desc)
-        owned = {name for name, tensor in tensors(desc).items() if tensor.Flags == "OWNED_BY_DML"}
-        self._check_bindings(desc, bindings, owned, "the initialization")
+        self._check_bindings(desc, bindings, "the initialization", "OWNED_BY_DML")
         kept = {"executionFlags": flags, "dmlCompileType": compiled}
         other.update((name, value) for name, value in kept.items() if value is not None)
         return Dispatchable(name, kind, desc, bindings, other)
@@ -255,7 +254,7 @@ class _Reader:
                             initial = _of_constant(graph.constants[edge], named[point], folder, self._folder)
                             constants[edge] = self._internal(f"{name}/{edge}", initial, named[point])
                     bindings = {point: constants[edges.pop(point)] for point in owned}
-                    self._check_bindings(desc, bindings, set(owned), "the initialization")
+                    self._check_bindings(desc, bindings, "the initialization", "OWNED_BY_DML")
                     found = Dispatchable(label, kind, desc, bindings)
             self._dispatchables[label] = found
             nodes.append((found, edges))
@@ -330,7 +329,7 @@ class _Reader:
             every = {}
             if node.desc is not None:
                 every = {point: bindings.get(edge) or graph.inner[edge] for point, edge in edges.items()}
-                self._check_bindings(node.desc, every, _bound(node.desc), f"node {printable(node.name)!r}")
+                self._check_bindings(node.desc, every, f"node {printable(node.name)!r}")
             found.append(Dispatch(node.name, every))
         return found
 
@@ -350,7 +349,7 @@ class _Reader:
                 if desc is None:
                     return [Dispatch(name, {}, given.rest())]
                 bindings = given.take("bindings", self._bindings)
-                self._check_bindings(desc, bindings, _bound(desc), "this dispatch")
+                self._check_bindings(desc, bindings, "this dispatch")
                 return [Dispatch(name, bindings, given.rest())]
             case "print":
                 resource = given.take("resource", self._resource_name)
@@ -399,12 +398,14 @@ class _Reader:
         )
 
     def _check_bindings(
-        self, desc: AnyDesc, bindings: Mapping[str, Binding], wanted: set[str], where: str
+        self, desc: AnyDesc, bindings: Mapping[str, Binding], where: str, flags: str = "NONE"
     ) -> None:
-        _check_names([name for name in tensors(desc) if name in wanted], bindings, where)
+        """Check the bindings of the tensors with these flags: those that DirectML owns are initialized."""
+        named = tensors(desc)
+        _check_names([name for name, tensor in named.items() if tensor.Flags == flags], bindings, where)
         for name, binding in bindings.items():
             resource = self._resources[binding.name]
-            check_binding(name, tensors(desc)[name], binding.offset_in(resource), resource.size)
+            check_binding(name, named[name], binding.offset_in(resource), resource.size)
 
 
 def _is_graph(value: Any) -> bool:
@@ -415,11 +416,6 @@ def _unused(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _bound(desc: AnyDesc) -> set[str]:
-    """Return the tensors that a dispatch binds: those that DirectML does not own."""
-    return {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
 
 
 def _check_names(names: Collection[str], bindings: Mapping[str, Binding], where: str) -> None:
@@ -634,7 +630,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
-def _parse(data: bytes, file: str) -> dict[str, Any]:
+def _parse(data: bytes) -> dict[str, Any]:
     """Return the JSON object of a file."""
     try:
         text = data.decode("utf-8-sig")
@@ -646,30 +642,24 @@ def _parse(data: bytes, file: str) -> dict[str, Any]:
         if _SURROGATE.search(text):
             json.dumps(root, ensure_ascii=False).encode()
     except UnicodeDecodeError:
-        raise ModelError("not UTF-8, or not a DxDispatch model", file=file) from None
+        raise HalfulpError("not UTF-8, or not a DxDispatch model") from None
     except UnicodeEncodeError:
-        raise ModelError("a text has half of a surrogate pair", file=file) from None
+        raise HalfulpError("a text has half of a surrogate pair") from None
     except RecursionError:
-        raise ModelError("nests too deep", file=file) from None
+        raise HalfulpError("nests too deep") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise ModelError(f"not well-formed JSON, {place}: {printable(error.msg)}", file=file) from None
-    except _Refused as error:
-        raise ModelError(str(error), file=file) from None
+        raise HalfulpError(f"not well-formed JSON, {place}: {printable(error.msg)}") from None
     if not isinstance(root, dict):
-        raise ModelError("not a DxDispatch model: not a JSON object", file=file)
+        raise HalfulpError("not a DxDispatch model: not a JSON object")
     return root
-
-
-class _Refused(Exception):
-    """Well-formed JSON that is refused."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise _Refused(f"the field {printable(twice)!r} is given twice")
+        raise HalfulpError(f"the field {printable(twice)!r} is given twice")
     return found
 
 
@@ -680,12 +670,12 @@ def _int(text: str) -> int | float:
 def _float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise _Refused(f"the number {printable(text)} is too large")
+        raise HalfulpError(f"the number {printable(text)} is too large")
     return number
 
 
 def _constant(text: str) -> NoReturn:
-    raise _Refused(f'JSON has no {text}; write "nan", "inf" or "-inf"')
+    raise HalfulpError(f'JSON has no {text}; write "nan", "inf" or "-inf"')
 
 
 def _of(kind: type[T], noun: str) -> Callable[[Any, str], T]:

@@ -1,0 +1,313 @@
+"""The Pow and PRelu nodes of a model in ONNX, OpenVINO's IR or DxDispatch, including bodies and functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
+from typing import TypeAlias
+from xml.etree.ElementTree import Element, SubElement
+
+import onnx
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from halfulp.auditing.halves import Body, Net, Step
+from halfulp.auditing.node import Operand, Site, Use, breach_of, breaches
+from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
+from halfulp.models.directml.dxdispatch import load
+from halfulp.models.graph import Array, Graph, Node, Value
+from halfulp.models.onnx import build
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
+from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.walk import (
+    Owner,
+    default_opset,
+    identity,
+    inner_path,
+    is_ours,
+    reached,
+    read_names,
+    root,
+    subgraphs,
+)
+from halfulp.models.openvino import LARGEST_FILE
+from halfulp.models.openvino.reader import Weights, elements
+from halfulp.models.openvino.reader import build as build_ir
+from halfulp.models.run.cast import cast
+from halfulp.models.run.inputs import dtype_named
+from halfulp.models.source import read_source
+from halfulp.specs import in_force
+
+_MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
+_DEEPEST = 16  # bodies within bodies of an IR
+
+_Place: TypeAlias = partial[Body]  # of a body, whose graph is yet to be read
+
+
+def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
+    """Return the Pow and PRelu nodes of an ONNX model, in the file's order, those of functions last.
+
+    A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu
+    nodes may break clauses, and operators may be unknown. Everything else must be valid, or else the front
+    end's error is raised.
+    """
+    try:
+        build(proto, file, folder, keep_unknown=True)
+    except (ModelError, UnsupportedError) as error:
+        build(proto, file, folder, keep_unknown=True, check_ours=False)
+        # The rest of the model is valid: errors of Pow and PRelu nodes are reported by their clauses.
+        found = list(_Reader(proto, file, folder).all())
+        if isinstance(error, ModelError) and not any(map(breaches, found)):
+            raise
+        return found
+    return list(_Reader(proto, file, folder).all())
+
+
+class _Reader:
+    """Reads one ONNX model."""
+
+    def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
+        self._proto = proto
+        self._tensors = TensorReader(file, folder)
+        self._file = file
+        self._types = infer_types(proto, file)
+        self._functions = {identity(function) for function in proto.functions}
+
+    def all(self) -> Iterator[Use]:
+        proto = self._proto
+        opset = default_opset(proto.opset_import)
+        if opset is None and proto.ir_version < 3:
+            opset = 1  # before IR version 3 there was one opset and models imported none
+        yield from self._walk(proto.graph, ValueInfo(self._types[""], self._tensors), "", "", opset)
+        inside = FunctionTypes(proto, self._types, self._file)
+        for function in reached(proto):
+            path = root(function)
+            self._types |= inside.of(function)
+            value_info = ValueInfo(self._types.setdefault(path, {}), self._tensors)
+            opset = default_opset(function.opset_import)
+            yield from self._walk(function, value_info, path, function.name, opset)
+
+    def _walk(
+        self,
+        owner: Owner,
+        value_info: ValueInfo,
+        path: str,
+        where: str,
+        opset: int | None,
+        body: Body | None = None,
+    ) -> Iterator[Use]:
+        value_info.add_constants(owner, self._proto.ir_version)
+        net = _net(owner, value_info, where, body)
+        known: dict[str, Operand] = {}
+        for index, node in enumerate(owner.node):
+            name = label(node, index, where)
+            for attribute, graph in subgraphs(node) if node.attribute else ():
+                inner = inner_path(path, node, attribute)
+                inside = value_info.inside(self._types.setdefault(inner, {}))
+                place = _body(node, graph, net)
+                yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, place)
+            own = self._functions and identity(node) in self._functions
+            if is_ours(node) and opset is not None and not own:
+                names = (*node.input, node.output[0] if node.output else "")
+                for given in names:
+                    if given not in known:
+                        known[given] = self._operand(given, value_info)
+                *inputs, output = [known[given] for given in names]
+                operator = in_force("onnx", node.op_type, opset).id
+                # Attributes that depend on a call of the enclosing function are unknown.
+                given_ones = [attribute for attribute in node.attribute if not attribute.ref_attr_name]
+                values = {each.name: onnx.helper.get_attribute_value(each) for each in given_ones}
+                site = Site(owner, index, where, value_info)
+                yield Use(name, operator, str(opset), tuple(inputs), output, values, net=net, site=site)
+
+    def _operand(self, name: str, value_info: ValueInfo) -> Operand:
+        value = value_info.value(name)
+        array = None
+        tensor = value_info.tensor(name)
+        if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
+            array = value_info.array(name) if math.prod(tensor.dims) <= _MOST_CONSTANT else None
+        return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
+
+
+def _net(owner: Owner, value_info: ValueInfo, where: str, body: Body | None) -> Net:
+    def steps() -> Iterator[Step]:
+        for index, node in enumerate(owner.node):
+            captured = (name for _, graph in subgraphs(node) for name in read_names(graph))
+            yield Step(label(node, index, where), node.op_type, [*node.input, *captured], node.output)
+
+    net = Net(
+        steps,
+        lambda name: value_info.value(name).type,
+        {info if isinstance(info, str) else info.name for info in owner.output},
+        lambda name: value_info.tensor(name) is not None,
+        body=body,
+    )
+    if isinstance(owner, FunctionProto):
+        net.caller, net.inputs = f"the caller of '{printable(owner.name)}'", owner.input
+    return net
+
+
+def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
+    """Return the place of a body: how the values of its node enter and leave it."""
+    made = results = [info.name for info in graph.output]
+    backs: list[str] = []
+    if node.op_type == "Loop":
+        backs, results = ["", *made], made[1:]
+    elif node.op_type == "Scan":
+        scans = sum(attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs")
+        backs = made[: max(len(node.input) - scans, 0)]
+    names = [info.name for info in graph.input]
+    inputs = list(zip(names, node.input, chain(backs, repeat("")), strict=False))
+    return Body(net, node.op_type, inputs, list(zip(results, node.output, strict=False)))
+
+
+# --- OpenVINO's IR -------------------------------------------------------------------------------
+
+
+def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+    """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
+
+    The weights of a path are the .bin beside it. If the front end refuses the file because such a layer
+    breaks a clause, only that layer is returned. An IR has no parts that can't be looked into, the second
+    result.
+    """
+    data, _, path = read_source(source, LARGEST_FILE, file)
+    weights = Weights(None if path is None else path.with_suffix(".bin"))
+    return list(_layers(elements(data, file), weights, file)), ()
+
+
+def _layers(
+    net: Element, weights: Weights, file: str, where: str = "", depth: int = 0, place: _Place | None = None
+) -> Iterator[Use]:
+    try:
+        graph = build_ir(net, weights, file, is_body=depth > 0).graph
+    except ModelError as error:
+        if error.clause is None or error.node is None:
+            raise
+        yield _refused(where + error.node, error, error.clause, "opset1")
+        return
+    around = _around(graph, where, None if place is None else place(net, graph))
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    for node in graph.nodes:
+        if node.standard == "openvino" and not node.domain and node.type in ("Power", "PReLU"):
+            *inputs, output = [
+                Operand(name, value.type, value.shape, _constant(value, graph, makers))
+                for name in (*node.inputs, node.outputs[0])
+                for value in [graph.declared.get(name, Value(name))]
+            ]
+            operator = in_force("openvino", node.type, "1").id
+            given = where + node.label, operator, f"opset{node.opset}", tuple(inputs), output, node.attributes
+            yield Use(*given, net=around)
+    nodes = {node.label: node for node in graph.nodes}
+    for layer in net.iterfind("layers/layer"):
+        for body in layer:
+            if body.tag not in ("body", "then_body", "else_body"):
+                continue
+            owner = f"'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))})"
+            name = f"{where}{owner}.{body.tag}."
+            if depth == _DEEPEST:
+                expected = f"at most {_DEEPEST}"
+                raise ModelError("its bodies nest too deep", file=file, node=name, expected=expected)
+            inner = partial(_body_of, layer, body.tag, nodes[owner], around)
+            yield from _layers(_as_net(body), weights, file, name, depth + 1, inner)
+
+
+def _refused(node: str, error: ModelError, clause: str, asked: str) -> Use:
+    """Return a node at which a front end stopped."""
+    return Use(node, clause.rpartition(".")[0], asked, (), Operand(""), {}, breach_of(error, clause))
+
+
+def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | None:
+    """Return the array of a constant, which may go through Converts; None for any other value."""
+    maker = makers.get(value.name)
+    if maker is None or maker.type != "Convert" or value.type is None:
+        return graph.constants.get(value.name)
+    array = _constant(graph.declared.get(maker.inputs[0], Value("")), graph, makers)
+    return None if array is None or array.size > _MOST_CONSTANT else cast(array, dtype_named(value.type))
+
+
+def _as_net(body: Element) -> Element:
+    net = Element("net", name=body.tag, version="11")
+    net.extend(child for child in body if child.tag in ("layers", "edges"))
+    if net.find("layers") is None:
+        SubElement(net, "layers")
+    return net
+
+
+def _body_of(layer: Element, tag: str, node: Node, around: Net, net: Element, graph: Graph) -> Body:
+    """Return the place of a body: how the values of its layer enter and leave it, by the layer's port map."""
+    ports = [port.get("id") for side in ("input", "output") for port in layer.iterfind(f"{side}/port")]
+    outer = dict(zip(ports, (*node.inputs, *node.outputs), strict=False))
+    inner: dict[str | None, str] = {}
+    for kind, values in (("Parameter", graph.inputs), ("Result", graph.outputs)):
+        ids = [each.get("id") for each in net.iterfind("layers/layer") if each.get("type") == kind]
+        inner |= dict(zip(ids, (value.name for value in values), strict=False))
+
+    def mapped(side: str) -> list[tuple[str, str, str]]:
+        """Give the body's layer of each mapped port with the names inside and outside."""
+        found = layer.iterfind(f"{tag.replace('body', 'port_map')}/{side}")
+        pairs = ((each.get("internal_layer_id"), each.get("external_port_id")) for each in found)
+        return [(id or "", inner.get(id, ""), outer.get(port, "")) for id, port in pairs]
+
+    edges = layer.iterfind("back_edges/edge")
+    backs = {edge.get("to-layer"): inner.get(edge.get("from-layer"), "") for edge in edges}
+    inputs = [(name, value, backs.get(id, "")) for id, name, value in mapped("input")]
+    return Body(around, node.type, inputs, [(name, value) for _, name, value in mapped("output")], False)
+
+
+def _around(graph: Graph, where: str, body: Body | None) -> Net:
+    def steps() -> Iterator[Step]:
+        for node in graph.nodes:
+            yield Step(where + node.label, node.type, node.inputs, node.outputs)
+
+    outputs = {value.name for value in graph.outputs}
+    declared, constants = graph.declared, graph.constants
+    return Net(
+        steps, lambda name: declared.get(name, Value(name)).type, outputs, constants.__contains__, body=body
+    )
+
+
+# --- DxDispatch ----------------------------------------------------------------------------------
+
+
+def of_dxdispatch(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+    """Return the dispatchables of a DxDispatch file that are Pow or PRelu, and its ONNX models and shaders.
+
+    A file does not name a feature level, so the newest level's version is in force. If the front end refuses
+    the file because a description breaks a clause, only that description is returned.
+    """
+    try:
+        dispatchables = load(source, file=file).dispatchables.values()
+    except ModelError as error:
+        if error.clause is None or error.node is None or not error.clause.startswith("directml."):
+            raise
+        return [_refused(error.node, error, error.clause, FEATURE_LEVELS[-1])], ()
+    found = []
+    for each in dispatchables:
+        desc = each.desc
+        if isinstance(desc, OperatorDesc):
+            *inputs, output = (
+                Operand(point, tensor.element_type.name, tensor.Sizes)
+                for point, tensor in tensors(desc).items()
+            )
+            name = f"'{printable(each.name)}' ({desc.type})"
+            row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
+            given = {name: value for name, value in attributes(desc).items() if value is not None}
+            found.append(Use(name, row.id, f"{_least_level(desc)} or later", tuple(inputs), output, given))
+    unread = (each for each in dispatchables if each.type.lower() in ("onnx", "hlsl"))
+    return found, tuple(f"'{printable(each.name)}' ({each.type})" for each in unread)
+
+
+def _least_level(desc: OperatorDesc) -> str:
+    """Return the oldest feature level that takes a description."""
+    for level in FEATURE_LEVELS[:-1]:
+        try:
+            validate(desc, level)
+        except ValueError:  # this feature level refuses it, or lacks the operator
+            continue
+        return level
+    return FEATURE_LEVELS[-1]
