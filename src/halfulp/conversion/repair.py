@@ -473,11 +473,10 @@ def _type_read(
     for node in readers:
         schema = None if plain_domain(node.domain) else schema_in_force("", node.op_type, opset)
         if schema is not None and schema.inputs:
-            last = len(schema.inputs) - 1
-            kinds = [schema.inputs[min(index, last)].type_str for index in range(len(node.input))]
-            own = {kind for kind, read in zip(kinds, node.input, strict=True) if read == name}
-            others = zip(kinds, node.input, strict=True)
-            wanted |= {known.get(read) for kind, read in others if read != name and kind in own}
+            ports, last = schema.inputs, len(schema.inputs) - 1
+            kinds = [(ports[min(index, last)].type_str, read) for index, read in enumerate(node.input)]
+            own = {kind for kind, read in kinds if read == name}
+            wanted |= {known.get(read) for kind, read in kinds if read != name and kind in own}
     wanted.discard(None)
     return wanted.pop() if len(wanted) == 1 else None
 

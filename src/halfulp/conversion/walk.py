@@ -192,7 +192,7 @@ class Walk:
             for attribute, graph in subgraphs(node) if node.attribute else ():
                 self._walk(graph, known, inner_path(path, node, attribute), task)
             is_wanted = wanted(node) and not plain_domain(node.domain)
-            if not is_wanted or not self.refused.keys().isdisjoint(node.output):
+            if not is_wanted or (self.refused and not self.refused.keys().isdisjoint(node.output)):
                 edit.nodes.append(node)
                 continue
             made = len(edit.nodes)
