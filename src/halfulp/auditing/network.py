@@ -128,7 +128,7 @@ class Network:
         try:
             from halfulp.integrations.onnxruntime import engine
 
-            settings = engine.Settings(ours=self._rounded, optimized=False)
+            settings = engine.Settings(exact=self._rounded, optimized=False)
             return engine.runner(subject.proto, self._model, settings, folder=subject.folder)
         except HalfulpError:  # it is not installed, or refuses the model
             return runs(subject)[1][0]
@@ -214,7 +214,7 @@ class Network:
         from halfulp.integrations.onnxruntime import engine
 
         results = {use.output.name: values[use.output.name] for use in nodes}
-        folder, plain = self._subject.folder, engine.Settings(ours=False, optimized=False)
+        folder, plain = self._subject.folder, engine.Settings(exact=False, optimized=False)
         try:
             session = engine.open_session(_switched(self._proto, results), plain, folder=folder)
 
@@ -230,7 +230,7 @@ class Network:
             for use in nodes:
                 x, y = (values[operand.name] for operand in use.inputs)
                 costs[use.label] = _apart(own, run(use.output.name, computed(use, x, y)))
-            fused = engine.open_session(self._proto, engine.Settings(ours=False), folder=folder)
+            fused = engine.open_session(self._proto, engine.Settings(exact=False), folder=folder)
             return costs, _apart(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None

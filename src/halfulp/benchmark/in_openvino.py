@@ -36,16 +36,16 @@ def preparer(network: Network) -> Prepare:
     except RuntimeError as error:  # OpenVINO has no class for this error
         told = f"openvino's reader refuses it: {sentence(error)}"
         raise ModelError(told, file=network.path.name) from None
-    return lambda ours: _prepare(model, network, ours=ours)
+    return lambda exact: _prepare(model, network, exact=exact)
 
 
-def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Call]:
+def _prepare(model: Any, network: Network, *, exact: bool) -> tuple[Contender, Call]:
     # Nodes of 64-bit types are not compared, because their neighbours in the network may narrow the operands.
     samples = network.samples.without(_WIDE)
     # First, before the network occupies its memory.
-    exactness = samples.exactness(lambda: _alone(samples, network, ours=ours))
+    exactness = samples.exactness(lambda: _alone(samples, network, exact=exact))
     release()
-    left = put_into(model) if ours else []
+    left = put_into(model) if exact else []
     names = _names(model, network)
     compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
     outputs = compiled(network.inputs)
@@ -77,10 +77,10 @@ def _names(model: Any, network: Network) -> set[str]:
     return names
 
 
-def _alone(samples: Samples, network: Network, *, ours: bool) -> dict[str, Any]:
+def _alone(samples: Samples, network: Network, *, exact: bool) -> dict[str, Any]:
     """Return the results of a model that consists of these nodes."""
     model = _model(samples)
-    if ours:
+    if exact:
         put_into(model)
     return Compiled(model, network.path.name, threads=network.threads)(samples.fed)
 

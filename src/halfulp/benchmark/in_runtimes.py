@@ -118,10 +118,10 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
     except HalfulpError as error:
         found = dict.fromkeys(labels, error.message)
     else:
-        for ours, label in enumerate(labels):
+        for exact, label in enumerate(labels):
             progress(f"{label}: preparing")
             try:
-                found[label], calls[label] = prepare(bool(ours))
+                found[label], calls[label] = prepare(bool(exact))
             except HalfulpError as error:
                 found[label] = error.message
             release()
@@ -147,15 +147,15 @@ def _preparer(runtime: str, network: Network) -> Prepare:
     return partial(_in_onnxruntime, network)
 
 
-def _in_onnxruntime(network: Network, ours: bool) -> tuple[Contender, Call]:
-    settings = engine.Settings(ours=ours, threads=network.threads)
+def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
+    settings = engine.Settings(exact=exact, threads=network.threads)
     session, outputs, reports = engine.open_profiled(
         network.path, network.model, network.inputs, settings, runs=PROFILED_RUNS
     )
     # ONNX Runtime also turns some other operators into Pow.
     names = {f"'{printable(node.source.name)}' ({node.type})" for node in nodes_of(network.model.graph)}
     profiles = [
-        [(row.label if (row.engine == "halfulp") == ours else "", row.seconds) for row in report.nodes]
+        [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
         for report in reports
     ]
     alone = replace(settings, optimized=False)

@@ -37,12 +37,12 @@ class Settings:
     """Settings of a session.
 
     Attributes:
-        ours: run Pow and PRelu on halfulp's kernels, not on ONNX Runtime's.
+        exact: run Pow and PRelu on halfulp's kernels, not on ONNX Runtime's.
         optimized: let ONNX Runtime replace nodes.
         threads: the number of threads; with 0, ONNX Runtime chooses it.
     """
 
-    ours: bool = True
+    exact: bool = True
     optimized: bool = True
     threads: int = 0
 
@@ -132,7 +132,7 @@ def open_session(
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
-        if not settings.ours:
+        if not settings.exact:
             return ort.InferenceSession(proto.SerializeToString(), options)
         return plugin.session(_named(proto) if profile else proto, options)
     except HalfulpError as error:
