@@ -256,12 +256,13 @@ class _Work:
         self.folder = None
 
     def _neutral(self, said: list[Change]) -> Draft:
-        proto = self.model
-        if isinstance(proto, Program):
-            draft, self.renamed = ProgramReader(proto, said).read()
+        model = self.model
+        if isinstance(model, Program):
+            draft, self.renamed = ProgramReader(model, said).read()
             return draft
-        if isinstance(proto, Model):
-            return neutral(proto, said)
+        if isinstance(model, Model):
+            return neutral(model, said)
+        proto = model
         assert isinstance(proto, ModelProto)
         self.changes += inline(proto, self.file, self.folder)
         named = enumerate(proto.graph.node)
@@ -280,9 +281,10 @@ class _Work:
             "fuse": lambda walk, _: fuse_norms(walk),
             "float32": in_float32,
         }
-        for name, value in asked.items():
-            walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
-            self.changes += steps[name](walk, value)
+        for name, step in steps.items():
+            if name in asked:
+                walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
+                self.changes += step(walk, asked[name])
         source, found = self.before.proto, refusal(model)
         if found is None:
             return

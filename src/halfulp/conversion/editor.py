@@ -67,6 +67,13 @@ class NoExactForm(UnsupportedError):
         super().__init__(f"no exact form: {why}")
 
 
+def claimed(wished: str, taken: set[str]) -> str:
+    """Return an unused name that resembles the one wished for, and add it to the names that are taken."""
+    name = unused(wished, taken)
+    taken.add(name)
+    return name
+
+
 def unused(wished: str, taken: Container[str]) -> str:
     """Return an unused name that resembles the one wished for."""
     name, number = wished, 1
@@ -86,6 +93,7 @@ class Editor:
         opset: the version that new nodes are of.
 
     Attributes:
+        value, tensor, array: the functions of ``value_info`` of these names.
         nodes: the nodes collected so far.
         changes: the changes so far.
     """
@@ -177,8 +185,7 @@ class Editor:
         """Return a free name made of the current node's output and a suffix, for a value that is like another one."""
         node = self._replaced
         base = next(filter(None, node.output), node.name or node.op_type)
-        name = unused(f"{base}_{suffix}", self._names)
-        self._names.add(name)
+        name = claimed(f"{base}_{suffix}", self._names)
         if like is not None:
             self.value_info.types[name] = Value(name, like.type, like.shape)
         return name
@@ -248,7 +255,9 @@ class Editor:
 
     def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
-        kept = [dim for axis, dim in enumerate(self.value(name).shape or ()) if axis not in axes]
+        shape = self.value(name).shape
+        assert shape is not None
+        kept = [dim for axis, dim in enumerate(shape) if axis not in axes]
         return self.reshape(name, kept, "Squeeze", axes, output) if axes or output else name
 
     def reshape(
@@ -316,7 +325,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
     x, y = edit.value(node.input[0]), edit.value(y_name)
     axis, shape = attributes.get("axis"), y.shape
     if node.op_type != "Pow" and shape is not None and attributes.get("broadcast"):
-        shape = tuple(None if dim == 1 else dim for dim in shape)  # as runtime.helpers does it
+        shape = tuple(None if dim == 1 else dim for dim in shape)  # as models.run.helpers does it
     try:
         LEGACY_AXIS.infer(x.shape, shape, attributes)
     except Mismatch as error:

@@ -262,7 +262,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
 
 
 def _fold(graph: GraphProto, opset: int) -> None:
-    """Store what constants and known shapes give, and drop the nodes that made it: small runtimes lack some of them."""
+    """Store the results of constants and known shapes instead of their nodes, some of which small runtimes lack."""
     if any(map(subgraphs, graph.node)):
         return
     types = {info.name: declared(info, "") for info in graph.input} | _types_of(graph, opset)

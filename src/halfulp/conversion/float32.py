@@ -20,7 +20,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.verify import Feed, Run, Subject, Verification, apart, runs
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, distance, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Model, Value
@@ -61,13 +61,13 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
     if told:
         walk = walk.again()
-    names = {name.strip() for name in what.split(",") if name.strip()}
+    names = {name.strip() for name in what.split(",") if name.strip() and what not in _KINDS}
     found: set[str] = set()
     before = len(walk.changes)
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
         _put(walk, owner, opset, region)
-    if what not in _KINDS and names - found:
+    if names - found:
         raise HalfulpError(
             f"{walk.file}: no node is called {min(names - found)!r}",
             expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
@@ -180,8 +180,8 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
 
     def widened_input(name: str, edit: Editor) -> str:
         key = id(edit.value_info), name
-        if key not in wide and edit.value_info.value(name).type in HALVES:
-            array = edit.value_info.array(name)
+        if key not in wide and edit.value(name).type in HALVES:
+            array = edit.array(name)
             if array is None:
                 wide[key] = edit.cast(name, "float32")
             else:
@@ -329,22 +329,22 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fuse
     exact = opened(twin)[1][0](as_declared(inputs, twin.model))
     engine, (changed,) = opened(after)
     answers = [run(inputs), changed(inputs)]
-    lines: dict[bool, list[str]] = {
-        True: [],
-        False: [],
-    }  # by whether an output is no farther away than before
+    notes: list[str] = []
+    differences: list[str] = []  # the outputs that are farther away than before
     for name, right in exact.items():
         if isinstance(right, np.ndarray) and right.dtype.kind == "f":
-            (was, old), (away, new) = (apart(right, answer[name].astype(right.dtype)) for answer in answers)
+            (was, old), (away, new) = (
+                distance(right, answer[name].astype(right.dtype)) for answer in answers
+            )
             unit = float(ml_dtypes.finfo(answers[1][name].dtype).eps)  # type: ignore[no-untyped-call]
             line = f"output {name!r}, compared with float32 everywhere: {old} before, {new} now"
-            lines[away <= was + unit].append(line)
+            (notes if away <= was + unit else differences).append(line)
     if is_fused:
         told_of = (
             "in ONNX Runtime it computes in float32"
             if engine == "onnxruntime"
             else "ONNX Runtime did not run it"
         )
-        lines[True].append(f"a fused norm rounds in other places than the nodes that it was; {told_of}")
+        notes.append(f"a fused norm rounds in other places than the nodes that it was; {told_of}")
     elements = sum(np.size(value) for value in exact.values())
-    return Verification(1, elements, tuple(lines[False]), engine, told, notes=tuple(lines[True]))
+    return Verification(1, elements, tuple(differences), engine, told, notes=tuple(notes))

@@ -65,10 +65,10 @@ class Mender:
     per_channel: set[int] = field(default_factory=set)
     doubtful: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
-    _edit: Editor | None = None
-    # Reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
-    _reshaped: dict[tuple[str, Dims], str] = field(default_factory=dict)
-    _inputs: dict[str, ValueInfoProto] = field(default_factory=dict)
+    _edit: Editor | None = field(default=None, init=False)  # that of the last node's graph
+    # The reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
+    _reshaped: dict[tuple[str, Dims], str] = field(default_factory=dict, init=False)
+    _inputs: dict[str, ValueInfoProto] = field(default_factory=dict, init=False)
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
@@ -171,7 +171,7 @@ class Mender:
         asked = of_node.get(node.name, of_node.get(edit.label, self.slopes))
         if not _fits(node, row, edit):
             assert x.shape is not None
-            return _dim_of_slope(node, row, asked, edit) - max(len(x.shape), 1)
+            return _dim_of_slope(node, asked, edit) - max(len(x.shape), 1)
         if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
             return None
         now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
@@ -335,7 +335,7 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     return False
 
 
-def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int:
+def _dim_of_slope(node: NodeProto, asked: str | int | None, edit: Editor) -> int:
     """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
     x, slope = (edit.value(name) for name in node.input)
     assert x.shape is not None

@@ -29,7 +29,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import inline
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Feed, Subject, Verification, apart, nothing_told, runs
+from halfulp.conversion.verify import Feed, Subject, Verification, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
@@ -120,7 +120,7 @@ def _with_constants(node: NodeProto, edit: Editor) -> None:
     """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes."""
     inputs = []
     for name in node.input:
-        maker, array = edit.maker(name), edit.value_info.array(name)
+        maker, array = edit.maker(name), edit.array(name)
         is_computed = maker is not None and maker.op_type != "Constant"
         inputs.append(edit.constant(array, "constant") if array is not None and is_computed else name)
     edit.keep(node if inputs == node.input else remade(node, inputs))
@@ -204,8 +204,10 @@ def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:
         return f"its operands and its result are of different types: {listed(sorted(types))}"
     if kind == "Power" and str(found.get_attributes().get("auto_broadcast", "numpy")).lower() != "numpy":
         return "it broadcasts otherwise"
-    why = [_other_operand(*each, known) for each in zip(found.input_values(), node.input, strict=True)]
-    return next(filter(None, why), _other_slope(found) if kind == "PRelu" else "")
+    for source, name in zip(found.input_values(), node.input, strict=True):
+        if why := _other_operand(source, name, known):
+            return why
+    return _other_slope(found) if kind == "PRelu" else ""
 
 
 def _other_operand(source: Any, name: str, known: ValueInfo) -> str:
@@ -291,10 +293,10 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     reasons = vacuous(expected)
     unconverted = cache(partial(_unconverted, before, network.file, inputs))
     for name, right in expected.items():
-        (away, own), (_, theirs) = (apart(right, answer.get(name)) for answer in answers)
+        (away, own), (_, theirs) = (distance(right, answer.get(name)) for answer in answers)
         line = f"output {name!r} in openvino {version}: {own} with halfulp's operators, {theirs} with its own"
         if away > _TOLERANCE:
-            away, there = apart(unconverted().get(name), answers[0].get(name))
+            away, there = distance(unconverted().get(name), answers[0].get(name))
             line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
         (notes if away <= _TOLERANCE else differences).append(line)
     told_by = (right for name, right in expected.items() if name not in reasons)

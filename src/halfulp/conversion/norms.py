@@ -71,16 +71,20 @@ def fuse_norms(walk: Walk) -> list[Change]:
         )
     if not fused:
         needed = max((_SINCE[name] for name in too_old), default=None)
-        help = {"expected": f"--opset {needed}, which has {', '.join(sorted(too_old))}"} if needed else {}
-        raise HalfulpError(f"{walk.file}: no norm in it is exactly one operator of its opset", **help)
+        raise HalfulpError(
+            f"{walk.file}: no norm in it is exactly one operator of its opset",
+            expected=f"--opset {needed}, which has {', '.join(sorted(too_old))}" if needed else None,
+        )
     return finish(walk)
 
 
 def _fuse(norm: _Norm, last: NodeProto, edit: Editor) -> None:
-    x = edit.value_info.value(norm.x)
+    x = edit.value(norm.x)
     scale = norm.scale
     if scale is None:
-        ones = np.ones([int(str(dim)) for dim in (x.shape or ())[norm.axis :]], dtype_named(str(x.type)))
+        assert x.shape is not None
+        assert x.type is not None
+        ones = np.ones([int(str(dim)) for dim in x.shape[norm.axis :]], dtype_named(x.type))
         scale = edit.constant(ones, "scale")
     names = {output for node in norm.nodes[:-1] for output in node.output}
     edit.drop(*(node for node in edit.nodes if not names.isdisjoint(node.output)))

@@ -7,7 +7,6 @@ import re
 import shutil
 from contextlib import ExitStack
 from copy import deepcopy
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,10 +61,13 @@ def same_version(op_type: str, opset: int) -> tuple[int, int] | None:
     schema = schema_in_force("", op_type, opset)
     if schema is None:
         return None
-    first, newest = schema.since_version, onnx.defs.onnx_opset_version()
-    later = ((at, schema_in_force("", op_type, at)) for at in range(opset, newest + 1))
-    same = takewhile(lambda each: each[1] is not None and each[1].since_version == first, later)
-    return first, max(at for at, _ in same)
+    last = opset
+    while last < onnx.defs.onnx_opset_version():
+        newer = schema_in_force("", op_type, last + 1)
+        if newer is None or newer.since_version != schema.since_version:
+            break
+        last += 1
+    return schema.since_version, last
 
 
 def correct_scalars(model: ModelProto, file: str) -> list[Change]:

@@ -49,7 +49,7 @@ class Left:
 
     Attributes:
         node: the node, as messages name it.
-        why: the error or the doubt, with the mender.
+        why: the error or the doubt, with the choices that the user has.
         valid: whether it breaks no clause.
     """
 
@@ -190,9 +190,9 @@ def repaired(
     error = _check_rest(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
-        apart = deepcopy(readable)
-        if copied := separate(apart, file):
-            new, changes, left = _repaired(apart, file, folder, _mender(slopes))
+        copy = deepcopy(readable)
+        if copied := separate(copy, file):
+            new, changes, left = _repaired(copy, file, folder, _mender(slopes))
             changes = [*copied, *changes]
             breach = _breach_of_a_call(new, file, folder)
         if breach is not None and all(each.valid for each in left):
@@ -205,7 +205,7 @@ def repaired(
 
 
 def _mender(slopes: Slopes | None) -> Mender:
-    """Return what mends a model by a caller's choices, each of which must be ``channel``, ``last`` or an integer."""
+    """Return the mender for a caller's choices, each of which must be ``channel``, ``last`` or an integer."""
     given = slopes if isinstance(slopes, Mapping) else {} if slopes is None else {None: slopes}
     for where in given.values():
         if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
@@ -258,10 +258,10 @@ def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tup
     """
     if not _strangers(source):
         return source, []
-    new, apart = deepcopy(source), deepcopy(source)
-    for node in _strangers(apart):
+    new, copy = deepcopy(source), deepcopy(source)
+    for node in _strangers(copy):
         node.domain = "halfulp.apart"  # so that the rest is checked
-    build(apart, file, folder, keep_unknown=True, check_ours=False)
+    build(copy, file, folder, keep_unknown=True, check_ours=False)
     return new, in_one_version(Walk(new, file, folder))
 
 
@@ -386,10 +386,10 @@ def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> Mode
     """Return the error if a Pow or PRelu within a function breaks a clause at one of its calls."""
     if not model.functions:
         return None
-    apart = deepcopy(model)
+    copy = deepcopy(model)
     try:
-        if separate(apart, file):
-            check_clauses(Walk(apart, file, folder))
+        if separate(copy, file):
+            check_clauses(Walk(copy, file, folder))
     except ModelError as error:
         return error
     return None

@@ -208,7 +208,9 @@ def _fold_pow(node: NodeProto, edit: Editor) -> None:
         or (node.op_type == "Mul" and node.input[0] == node.input[1])
         or (node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit))
     )
-    kinds = ("float16", "float32", "float64", *("int32", "int64")[: 2 * (edit.opset >= 12)])
+    kinds = ["float16", "float32", "float64"]
+    if edit.opset >= 12:
+        kinds += ["int32", "int64"]
     if not is_power or kind not in kinds:
         return edit.keep(node)
     exponent = _FOLDED[node.op_type]

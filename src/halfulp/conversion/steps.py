@@ -297,7 +297,6 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
     flat = edit.add("Flatten", [node.input[0]], axis=axis)
     middle = edit.add("Hardmax", [flat], like=node, axis=-1)
     edit.add("Reshape", [middle, dims], output=node.output[0])
-    return
 
 
 # --- others, one opset down -----------------------------------------------------------------------

@@ -467,7 +467,7 @@ def _shaped(array: Array, declared: Value) -> Array:
 def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
     """Return inputs of which about half the elements are special values of their type, in integers only if asked for.
 
-    Otherwise, an integer may be the number of a loop's iterations, or the size of a tensor.
+    An integer may be the number of a loop's iterations, or the size of a tensor; a special value would break these.
     """
     rng = np.random.default_rng(seed)
     made = dict(inputs)
@@ -558,7 +558,7 @@ class _Nodes:
             inner = (output for each in all_nodes([node]) for output in each.outputs)
             announced = next(filter(None, map(self._announced.get, inner)), None)
             if announced is not None and _is_as_announced(announced, node, right, found, known):
-                away, told = apart(right, found)
+                away, told = distance(right, found)
                 yield Origin(node.label, told, "announced", away)
             elif self._is_kept(node, name) and _is_near(right, found):
                 yield Origin(node.label, unlike, "runtime")
@@ -638,10 +638,10 @@ def _finfo(array: Array) -> Any:
 def _is_near(right: Any, found: Any) -> bool:
     """Return whether floats differ by no more than differences of intermediate rounding can cause."""
     info = _finfo(right) if isinstance(right, np.ndarray) else None
-    return info is not None and apart(right, found)[0] <= _ROUNDINGS * float(info.eps)
+    return info is not None and distance(right, found)[0] <= _ROUNDINGS * float(info.eps)
 
 
-def apart(right: Any, found: Any) -> tuple[float, str]:
+def distance(right: Any, found: Any) -> tuple[float, str]:
     """Return how far floats are away, as a fraction of the greatest magnitude and as text."""
     if not isinstance(right, np.ndarray) or found is None:
         return np.inf, "missing" if found is None else f"{show(right)} became {show(found)}"

@@ -11,7 +11,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.editor import NoExactForm, exactly_as, holds, is_one, unused
+from halfulp.conversion.editor import NoExactForm, claimed, exactly_as, holds, is_one
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value
@@ -142,14 +142,8 @@ class OnnxWriter:
         self._opset = max(self._opset, _first(op_type, place, kind))
 
     def _node(self, op_type: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> str:
-        name = output or self._new(f"{inputs[0]}_{op_type.lower()}")
+        name = output or claimed(f"{inputs[0]}_{op_type.lower()}", self._names)
         self._graph.node.append(onnx.helper.make_node(op_type, list(inputs), [name], **attributes))
-        return name
-
-    def _new(self, wished: str) -> str:
-        """Return an unused name that resembles the one wished for, and use it."""
-        name = unused(wished, self._names)
-        self._names.add(name)
         return name
 
     def _cast(self, name: str, to: str, output: str | None = None, saturate: bool = True) -> str:
@@ -157,7 +151,7 @@ class OnnxWriter:
         return self._node("Cast", [name], output, to=self._enum(to), **extra)
 
     def _constant(self, array: Array, base: str) -> str:
-        name = self._new(f"{base}_constant")
+        name = claimed(f"{base}_constant", self._names)
         self._initializer(array, name)
         return name
 

@@ -305,7 +305,10 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
             continue
         found = True
         before = outputs.get(info.name) or typed.get(info.name) or graph.value_info.add(name=info.name)
-        before.type.MergeFrom(info.type)
+        if before.type.WhichOneof("value") is None:
+            before.type.CopyFrom(info.type)
+        else:
+            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
     return found
 
 
@@ -543,8 +546,8 @@ _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 _OPERATORS = {
     *_ARITHMETIC,
     *("Abs", "Cast", "CastLike", "Ceil", "Concat", "ConstantOfShape", "DequantizeLinear", "Expand"),
-    *("Flatten", "Floor", "Gather", "Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape"),
-    *("Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where", "Range", "Size"),
+    *("Flatten", "Floor", "Gather", "Identity", "Neg", "QuantizeLinear", "Range", "Reciprocal"),
+    *("Reshape", "Size", "Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
 _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
@@ -605,9 +608,8 @@ def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
     if node.op_type == "Range":
         is_small = len(arrays) == 3 and all(array.size == 1 and array.dtype.kind == "i" for array in arrays)
         start, limit, step = (int(array.item()) for array in arrays) if is_small else (0, 0, 0)
-        return (
-            abs(limit - start) // abs(step) if step else _MOST_FOLDED + 1
-        )  # floats may be summed or multiplied
+        # Numbers of floats are not counted: the evaluator may sum or multiply their steps.
+        return -(-abs(limit - start) // abs(step)) if step else _MOST_FOLDED + 1
     if node.op_type in (*_ARITHMETIC, "Where"):
         return math.prod(array.size for array in arrays)
     return max(sum(array.size for array in arrays), 1)
