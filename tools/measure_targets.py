@@ -34,7 +34,6 @@ import numpy as np
 import onnx
 
 import halfulp as hu
-from halfulp.auditing.halves import HALVES
 from halfulp.conformance import accuracy
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
@@ -44,6 +43,7 @@ from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared
+from halfulp.conversion.float32 import HALVES
 from halfulp.measured import SCHEMA, SILENT, Group, example_of, kind_of_slope, one_line, row_of
 from halfulp.types import TYPES
 

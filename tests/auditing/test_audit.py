@@ -162,6 +162,24 @@ def test_openvino_constants_that_are_stored_in_float16(tmp_path: Path) -> None:
     assert str(node.inputs[1]) == "float32[] = 2.5"
 
 
+def test_an_openvino_constant_behind_a_thousand_converts(tmp_path: Path) -> None:
+    layers, edges, before = "", "", ("1", "0")
+    for number in map(str, range(10, 1010)):
+        layers += f"""<layer id="{number}" name="c{number}" type="Convert" version="opset1">
+            <data destination_type="f32"/><input><port id="0"/></input>
+            <output><port id="1" precision="FP32"><dim>3</dim></port></output></layer>"""
+        edges += '<edge from-layer="{}" from-port="{}" to-layer="{}" to-port="0"/>'.format(*before, number)
+        before = number, "1"
+    old = '<edge from-layer="1" from-port="0" to-layer="2" to-port="1" />'
+    assert old in SMALL
+    edges += '<edge from-layer="{}" from-port="{}" to-layer="2" to-port="1"/>'.format(*before)
+    text = SMALL.replace("</layers>", f"{layers}</layers>").replace(old, edges)
+    (tmp_path / "m.xml").write_text(text)
+    (tmp_path / "m.bin").write_bytes(WEIGHTS)
+    (node,) = nodes(tmp_path / "m.xml")
+    assert str(node.inputs[1]) == "float32[3] = 0.5, 1, 2"
+
+
 BODY = """<net name="outer" version="11"><layers>
   <layer id="0" name="loop" type="TensorIterator" version="opset1">
     <body><layers>

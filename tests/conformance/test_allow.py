@@ -69,6 +69,8 @@ def test_stale_entries(tmp_path: Path) -> None:
         ("*/special/grid", False),
         ("sonnx.*", False),
         ("onnx.Pow-15/float32,float32/special/gr?d", False),
+        ("onnx.Pow-15/float32,float32/values/x[0-9]*", False),
+        ("onnx.Pow-15/float32,float32/valeus/x[0-9]*", True),
         ("*", False),
     ],
 )

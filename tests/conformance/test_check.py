@@ -93,6 +93,20 @@ def test_progress() -> None:
     assert told[-1].faults > 0
 
 
+def test_the_processes_end_where_progress_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Examiner] = []
+    close = Examiner.close
+    monkeypatch.setattr(Examiner, "close", lambda examiner: (closed.append(examiner), close(examiner))[1])
+
+    def fail(found: Progress) -> None:
+        raise RuntimeError("the terminal is gone")
+
+    with pytest.raises(RuntimeError, match="gone") as caught:  # whose traceback keeps the generator alive
+        small(progress=fail)
+    assert caught.value.__traceback__ is not None
+    assert closed
+
+
 def test_known_findings(tmp_path: Path) -> None:
     path = tmp_path / "known.txt"
     path.write_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import socket
 import struct
@@ -24,13 +25,14 @@ from halfulp.conformance.judge import Outcome
 from halfulp.conformance.process import (
     MALFORMED,
     Process,
+    _answer,
     one_line,
     packed,
     receive,
     send,
     unpacked,
 )
-from halfulp.conformance.targets import TargetSpec, find
+from halfulp.conformance.targets import CrashedError, NotOfferedError, TargetSpec, find
 from halfulp.errors import HalfulpError
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +79,27 @@ def test_a_result_has_its_bits() -> None:
     assert output.dtype == x.dtype
     assert output.shape == (1, 2)
     assert output.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (CrashedError, "crashed"),
+        (type("Died", (CrashedError,), {}), "crashed"),
+        (type("NoKernel", (NotOfferedError,), {}), "not offered"),
+        (ValueError, "refused"),
+    ],
+)
+def test_the_kind_of_an_error(error: type[Exception], kind: str) -> None:
+    class Raising:
+        def prepare(self, case: Case) -> Case:
+            return case
+
+        def run(self, prepared: Case) -> None:
+            raise error("why")
+
+    answer, data = _answer(Raising(), pickle.dumps(ORDINARY))  # type: ignore[arg-type]
+    assert (answer, data) == ({"kind": kind, "message": "why"}, b"")
 
 
 @pytest.mark.parametrize(

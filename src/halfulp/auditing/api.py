@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -14,13 +13,13 @@ from onnx import ModelProto
 from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
-from halfulp.auditing.halves import HALVES
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Open, Use, breaches, notices, open_slope, touched
+from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (
     LOADERS,
     Asked,
+    Statement,
     asked,
     default,
     kind_of_exponent,
@@ -29,7 +28,7 @@ from halfulp.auditing.target import (
     statement,
 )
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
-from halfulp.conversion.float32 import has_halves, norms_without_pow
+from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
@@ -179,6 +178,16 @@ _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes o
 T = TypeVar("T")
 
 
+class _Judged(NamedTuple):
+    """The results for a node, as its report has them."""
+
+    breaks: tuple[Breach, ...]
+    open: tuple[Open, ...]
+    targets: tuple[Statement, ...]
+    only_if: str | None
+    notices: tuple[str, ...] = ()
+
+
 class _Judge:
     """Judges the nodes of one model: each kind of node once, for all values of its constants."""
 
@@ -196,37 +205,34 @@ class _Judge:
 
     def node(self, use: Use) -> NodeReport:
         around: tuple[str | None, ...] = ()
-        if not HALVES.isdisjoint([operand.type for operand in use.inputs]):
+        if any(operand.type in HALVES for operand in use.inputs):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
         judged = self._once(self._judged, (use.kind, use.constants, around), use, around)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
         return NodeReport(
-            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged
+            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged._asdict()
         )
 
-    def _judged(self, use: Use, around: Hashable) -> dict[str, Any]:
+    def _judged(self, use: Use, around: Hashable) -> _Judged:
         """Return the results for a node with its own constants."""
         kind = self._once(self._kind, (use.kind, self._of_constants(use), around), use)
         text = use.second.text or ""
-        left_open = [Open(question, where.replace(_CONSTANT, text)) for question, where in kind["open"]]
-        said = [each.with_constant(_CONSTANT, text) for each in kind["targets"]]
-        return kind | {
-            "open": tuple(left_open),
-            "targets": tuple(said),
-            "notices": () if kind["breaks"] else tuple(notices(use, has_data=self._has_data)),
-        }
+        left_open = [Open(question, where.replace(_CONSTANT, text)) for question, where in kind.open]
+        said = [each.with_constant(_CONSTANT, text) for each in kind.targets]
+        noticed = () if kind.breaks else tuple(notices(use, has_data=self._has_data))
+        return kind._replace(open=tuple(left_open), targets=tuple(said), notices=noticed)
 
-    def _kind(self, use: Use) -> dict[str, Any]:
+    def _kind(self, use: Use) -> _Judged:
         """Return the results for all nodes of a kind, with a placeholder for the constant's values."""
         use = use.with_text(_CONSTANT)
         broken = self._once(breaches, use.kind, use)
-        return {
-            "breaks": broken,
-            "open": touched(use) if use.refused is None else (),
-            "targets": tuple(statement(use, target, broken, self._convert) for target in self.targets),
-            "only_if": None if broken else open_slope(use),
-        }
+        return _Judged(
+            breaks=broken,
+            open=touched(use) if use.refused is None else (),
+            targets=tuple(statement(use, target, broken, self._convert) for target in self.targets),
+            only_if=None if broken else open_slope(use),
+        )
 
     def _of_constants(self, use: Use) -> Hashable:
         """Return the part of a node's constants that is judged: an exponent's kind, or else their values."""
@@ -259,21 +265,26 @@ def _models(folder: Path) -> Iterator[tuple[Path, str]]:
     """
     entered: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
-    walk = os.walk(folder, onerror=unreadable.append, followlinks=True)
-    for here, folders, files in chain(walk, [("", [], [])]):  # and once more, for the last unreadable ones
-        for error in unreadable:
-            yield Path(error.filename), f"can't be read: {error.strerror}"
-        unreadable.clear()
-        status = os.stat(here or folder)
+    for here, folders, files in os.walk(folder, onerror=unreadable.append, followlinks=True):
+        status = os.stat(here)
         is_known = (status.st_dev, status.st_ino) in entered
         entered.add((status.st_dev, status.st_ino))
         folders[:] = [] if is_known else sorted(folders)
+        yield from _refusals(unreadable)
         for path in map(Path(here).joinpath, [] if is_known else sorted(files)):
             try:
                 if _is_model(path):
                     yield path, ""
             except OSError as error:
                 yield path, f"can't be read: {error.strerror}"
+    yield from _refusals(unreadable)
+
+
+def _refusals(unreadable: list[OSError]) -> Iterator[tuple[Path, str]]:
+    """Give each folder that could not be entered, once."""
+    while unreadable:
+        error = unreadable.pop(0)
+        yield Path(error.filename), f"can't be read: {error.strerror}"
 
 
 def _is_model(path: Path) -> bool:

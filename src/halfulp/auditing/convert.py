@@ -101,7 +101,7 @@ def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
 class Ways:
     """The repairs and conversions tried on a whole model before they are advised."""
 
-    repaired: Mapping[str, str] = field(default_factory=dict)  # what hu.repair changes, by node
+    repaired: Mapping[str, str] = field(default_factory=dict)  # the changes of hu.repair, by node
     left: Mapping[str, str] = field(default_factory=dict)  # the reasons for nodes that it does not repair
     is_valid: bool = False  # whether the repaired model is valid
     error: str = ""  # why the model can't be repaired at all

@@ -253,7 +253,9 @@ class Summary:
         parts = []
         # If there are findings, the nodes that are right are not mentioned.
         left_out = set() if self.outcomes.keys() <= {"right", "within"} else {"right"}
-        for outcome in [key for key in OUTCOMES if key in self.outcomes.keys() - left_out]:
+        for outcome in OUTCOMES:
+            if outcome not in self.outcomes or outcome in left_out:
+                continue
             number, causes = self.outcomes[outcome], self.causes.get(outcome)
             because = f" ({few(causes)})" if causes else ""
             if outcome == "within":
@@ -269,13 +271,16 @@ class Summary:
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    counts = Counter(id(node.targets) for node in model.nodes)  # in the order of the first nodes
-    alike = {id(node.targets): node for node in model.nodes}
+    # Nodes that share the tuple of their statements were judged alike: the first one speaks for all of them.
+    groups: dict[int, list[NodeReport]] = {}
+    for node in model.nodes:
+        groups.setdefault(id(node.targets), []).append(node)
     outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = {}
     ulps = []
-    for key, count in counts.items():
-        node, said = alike[key], alike[key].targets[index]
+    for group in groups.values():
+        node, count = group[0], len(group)
+        said = node.targets[index]
         outcome = _outcome(node, said)
         outcomes[outcome] += count
         causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-HALVES = frozenset({"float16", "bfloat16"})
+from halfulp.conversion.float32 import HALVES
 
 _CASTS = {"Cast", "CastLike", "Convert", "ConvertLike"}
 _CONSTANTS = {"Constant", "Const"}
@@ -77,7 +77,7 @@ class Net:
     caller: str | None = None  # how messages name the node that calls the function; None for a graph
     inputs: Collection[str] = ()  # those of a function
     body: Body | None = None  # the place of a body; None for other graphs
-    _found: dict[frozenset[str], Unrounded] = field(default_factory=dict)
+    _found: dict[frozenset[str], Unrounded] = field(default_factory=dict, init=False)
 
     @cached_property
     def _steps(self) -> list[Step]:

@@ -229,9 +229,9 @@ class Network:
             costs = {}
             for use in nodes:
                 x, y = (values[operand.name] for operand in use.inputs)
-                costs[use.label] = _apart(own, run(use.output.name, computed(use, x, y)))
+                costs[use.label] = _most_ulps(own, run(use.output.name, computed(use, x, y)))
             fused = engine.open_session(self._proto, engine.Settings(exact=False), folder=folder)
-            return costs, _apart(own, engine.run_in(fused, self._model, sample))
+            return costs, _most_ulps(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None
 
@@ -273,7 +273,7 @@ def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
     return copy
 
 
-def _apart(outputs: Mapping[str, Any], others: Mapping[str, Any]) -> float:
+def _most_ulps(outputs: Mapping[str, Any], others: Mapping[str, Any]) -> float:
     """Return the maximum difference in ulps between the floats of outputs."""
     most = 0.0
     for name, value in outputs.items():

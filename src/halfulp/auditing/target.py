@@ -233,7 +233,7 @@ def _fits(rule: Rule, x: Shape, slope: Shape) -> bool:
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
-    """Return what a target's documents say about a node, where they are known."""
+    """Return the statement of a target's documents about a node, where they are known."""
     verdict, reason = "unknown", f"{use.operator} of {', '.join(use.types or ())} was not measured"
     groups: tuple[str, ...] = ()
     if changed is not None and target.measured is None:

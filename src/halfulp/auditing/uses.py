@@ -172,8 +172,8 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
 
     The weights of a path are the .bin beside it. If the front end refuses the file because such a layer
-    breaks a clause, only that layer is returned. An IR has no parts that can't be looked into, the second
-    result.
+    breaks a clause, only that layer is returned. The second result, the parts that an
+    audit cannot look into, is always empty.
     """
     data, _, path = read_source(source, LARGEST_FILE, file)
     weights = Weights(None if path is None else path.with_suffix(".bin"))
@@ -194,11 +194,8 @@ def _layers(
     makers = {name: node for node in graph.nodes for name in node.outputs}
     for node in graph.nodes:
         if node.standard == "openvino" and not node.domain and node.type in ("Power", "PReLU"):
-            *inputs, output = [
-                Operand(name, value.type, value.shape, _constant(value, graph, makers))
-                for name in (*node.inputs, node.outputs[0])
-                for value in [graph.declared.get(name, Value(name))]
-            ]
+            names = (*node.inputs, node.outputs[0])
+            *inputs, output = [_operand(name, graph, makers) for name in names]
             operator = in_force("openvino", node.type, "1").id
             given = where + node.label, operator, f"opset{node.opset}", tuple(inputs), output, node.attributes
             yield Use(*given, net=around)
@@ -221,13 +218,23 @@ def _refused(node: str, error: ModelError, clause: str, asked: str) -> Use:
     return Use(node, clause.rpartition(".")[0], asked, (), Operand(""), {}, breach_of(error, clause))
 
 
+def _operand(name: str, graph: Graph, makers: dict[str, Node]) -> Operand:
+    value = graph.declared.get(name, Value(name))
+    return Operand(name, value.type, value.shape, _constant(value, graph, makers))
+
+
 def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | None:
     """Return the array of a constant, which may go through Converts; None for any other value."""
-    maker = makers.get(value.name)
-    if maker is None or maker.type != "Convert" or value.type is None:
-        return graph.constants.get(value.name)
-    array = _constant(graph.declared.get(maker.inputs[0], Value("")), graph, makers)
-    return None if array is None or array.size > _MOST_CONSTANT else cast(array, dtype_named(value.type))
+    types = []  # of the Converts, the last one first
+    while (maker := makers.get(value.name)) and maker.type == "Convert" and value.type is not None:
+        types.append(value.type)
+        value = graph.declared.get(maker.inputs[0], Value(""))
+    array = graph.constants.get(value.name)
+    for type in reversed(types):
+        if array is None or array.size > _MOST_CONSTANT:
+            return None
+        array = cast(array, dtype_named(type))
+    return array
 
 
 def _as_net(body: Element) -> Element:

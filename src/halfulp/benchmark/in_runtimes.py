@@ -70,7 +70,10 @@ class InRuntime:
     @property
     def difference(self) -> Exactness | None:
         """The distance of the outputs without halfulp from those with it."""
-        return self._pair and difference(*(found.outputs for found in self._pair))
+        if self._pair is None:
+            return None
+        own, ours = self._pair
+        return difference(own.outputs, ours.outputs)
 
     @property
     def vacuous(self) -> dict[str, str]:

@@ -343,10 +343,14 @@ PEERS = LIBRARIES[1:]
 
 # --- the environment ------------------------------------------------------------------------------
 
-# The second and third are torch's. NPROC is the size of the thread pool of JAX's CPU client.
 _THREADS = (
-    "HALFULP_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS"
-    " NUMEXPR_NUM_THREADS NUMEXPR_MAX_THREADS NUMBA_NUM_THREADS NPROC"
+    "HALFULP_NUM_THREADS",
+    "OMP_NUM_THREADS",  # torch
+    "MKL_NUM_THREADS",  # torch
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NPROC",  # JAX: the size of the thread pool of its CPU client
 )
 
 # ONNX Runtime, OpenVINO and numexpr call the C library's pow, which depends only on the processor.
@@ -366,7 +370,7 @@ def environment(threads: int, isa: str = "") -> dict[str, str]:
 
     A library reads them when it is loaded.
     """
-    variables = dict.fromkeys(_THREADS.split(), str(threads))
+    variables = dict.fromkeys(_THREADS, str(threads))
     variables["OMP_WAIT_POLICY"] = "passive"  # threads that spin-wait would slow the next library
     # Exclude the time that the system takes to zero the memory of a new result, as with `out=`.
     variables |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}

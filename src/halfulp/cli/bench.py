@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from halfulp.cli.inputs import File, Names, dim_option, fed, file_option, input_option, sizes
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, count_of
 from halfulp.installed import has_module
 from halfulp.operators import thread_count
 
@@ -102,7 +102,7 @@ def _arrays(threads: int, seconds: float) -> None:
     to = console()
     to.print(table("", ("", *(f"{name}\n{installed[name]}" for name in libraries)), rows))
     to.print(
-        f"Nanoseconds per element on {threads} thread{'s' * (threads > 1)} ({_SIZE:,} elements): the median, half the"
+        f"Nanoseconds per element on {count_of(threads, 'thread')} ({_SIZE:,} elements): the median, half the"
         " distance of the quartiles;\nthe share of results that are not correctly rounded, compared with halfulp's,"
         " and how many values off the farthest is.",
         highlight=False,
@@ -215,7 +215,7 @@ def _network(
     say(to, *sentences(rows))
     turns = " in turns" if all(row.in_turns for row in rows) else ""
     to.print(
-        f"\nThe median of runs{turns}, on {threads} thread{'s' * (threads > 1)}, and half the distance of the"
+        f"\nThe median of runs{turns}, on {count_of(threads, 'thread')}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"
         " the share of their results that are not correctly\nrounded, given their operands, and how many values off"
         " the farthest is.",

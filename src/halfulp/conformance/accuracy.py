@@ -324,7 +324,10 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
 
 
 def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
-    """Return the documents of a measurement to be continued; none unless ``resume``. Raises HalfulpError."""
+    """Return the documents of a measurement to be continued; none unless ``resume``.
+
+    A file that is missing, or has other content, is refused.
+    """
     if not resume:
         return []
     if path is None or not path.is_file():

@@ -6,6 +6,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -211,18 +212,19 @@ def check_target(
     chosen = (list(narrowed(list(members), selection)) for row, members in grouped if row in rows)
     batches = (batch for batch in chosen if batch)
     versions: dict[str, str] = {}
-    interrupted = False
+    failed, interrupted = 0, False
     try:
         if dask is None:
             examined = locally(spec, options, batches, processes or processors())
         else:
             examined = on_dask(spec, options, batches, dask)
-        for number, (results, of_runtime) in enumerate(examined, 1):
-            kept += results
-            versions |= of_runtime
-            if progress is not None:
-                found = sum(result.entry["verdict"] in FAULTS for result in kept)
-                progress(Progress(number, len(rows), len(kept), found))
+        with closing(examined):  # whatever ends the loop ends the processes, too
+            for number, (results, of_runtime) in enumerate(examined, 1):
+                kept += results
+                versions |= of_runtime
+                failed += sum(result.entry["verdict"] in FAULTS for result in results)
+                if progress is not None:
+                    progress(Progress(number, len(rows), len(kept), failed))
     except KeyboardInterrupt:
         if not kept:
             raise

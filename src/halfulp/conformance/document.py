@@ -298,7 +298,9 @@ def _covers_any(pattern: str) -> bool:
     """Tell whether a pattern fits the id of any case. A name after all three slashes is not compared."""
     rows = [f"{id}/{','.join(pair)}" for id in ids() for pair in type_pairs(find(id))]
     *before, name = pattern.split("/")
-    ends = [f"{group}/{name}" for group in GROUPS] if len(before) == 3 else _ends()
+    ends = _ends()
+    if len(before) == 3:
+        pattern, ends = pattern.removesuffix(name), [f"{group}/" for group in GROUPS]
     return any(fnmatchcase(f"{row}/{end}", pattern) for row in rows for end in ends)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -237,7 +237,7 @@ def processors() -> int:
 
 def locally(
     spec: TargetSpec, options: Options, batches: Iterable[Batch], processes: int
-) -> Iterator[Examined]:
+) -> Generator[Examined, None, None]:
     """Examine batches in ``processes`` processes of the target at a time, and yield each when it is done."""
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
         examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
@@ -270,7 +270,9 @@ def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: in
         yield from (future.result() for future in done)
 
 
-def on_dask(spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str) -> Iterator[Examined]:
+def on_dask(
+    spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str
+) -> Generator[Examined, None, None]:
     """Examine batches on the workers of a Dask scheduler's cluster, which need halfulp and the target installed."""
     try:
         distributed = import_module("distributed")

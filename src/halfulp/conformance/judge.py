@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
     message: str
 
 
-class Unspecified(NamedTuple):
+class UnspecifiedOutput(NamedTuple):
     """The parts of a case's output that its document leaves open."""
 
     elements: Array  # for each element of the output whether it is open; of shape () where all are alike
@@ -63,7 +63,7 @@ class Unspecified(NamedTuple):
 
 
 _NOTHING = np.zeros((), bool)
-DETERMINED = Unspecified(_NOTHING, _NOTHING, False, False, "")
+DETERMINED = UnspecifiedOutput(_NOTHING, _NOTHING, False, False, "")
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
-def distances(expected: Array, got: Array, open_: Unspecified = DETERMINED) -> tuple[Array, Array]:
+def distances(expected: Array, got: Array, open_: UnspecifiedOutput = DETERMINED) -> tuple[Array, Array]:
     """Return each element's distance in representable values, and which elements are special values gone wrong.
 
     Special values gone wrong are a NaN instead of a number, a number instead of a NaN, an infinity likewise, and a zero
@@ -298,7 +298,7 @@ def operands_of(case: Case) -> tuple[Array, Array]:
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
-def unspecified(case: Case) -> Unspecified:
+def unspecified(case: Case) -> UnspecifiedOutput:
     """Return the parts of a case's output that its document leaves open."""
     operands = [TensorType(*operand) for operand in zip(case.types, case.shapes, strict=True)]
     node = Node(operands[0], operands[1] if len(operands) == 2 else None, case.attributes)
@@ -308,7 +308,7 @@ def unspecified(case: Case) -> Unspecified:
     }
     for key, question in asked.items():
         if QUESTIONS[key].concerns(node, "all"):
-            return Unspecified(_NOTHING, _NOTHING, True, True, question)
+            return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
@@ -322,7 +322,7 @@ def unspecified(case: Case) -> Unspecified:
                 found = table[key](case, x, y)
                 mask |= found
                 first = first or (question if np.any(found) else "")
-    return Unspecified(elements, zero_signs, False, refusal, first)
+    return UnspecifiedOutput(elements, zero_signs, False, refusal, first)
 
 
 def _inexact(x: Array, y: Array) -> Array:

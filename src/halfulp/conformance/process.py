@@ -323,9 +323,12 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return packed(target.run(prepared))
     except MemoryError:
         return {"kind": "crashed", "message": "out of memory"}, b""
+    except CrashedError as error:
+        return {"kind": "crashed", "message": first_line(error)}, b""
+    except NotOfferedError as error:
+        return {"kind": "not offered", "message": first_line(error)}, b""
     except Exception as error:
-        kinds = {CrashedError: "crashed", NotOfferedError: "not offered"}
-        return {"kind": kinds.get(type(error), "refused"), "message": first_line(error)}, b""
+        return {"kind": "refused", "message": first_line(error)}, b""
 
 
 def limit_memory(allowance: int) -> None:

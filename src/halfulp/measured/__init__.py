@@ -150,10 +150,13 @@ def order(version: str) -> tuple[tuple[int, str], ...]:
 def _files() -> dict[str, dict[str, Path]]:
     """Return the files by runtime and version, oldest first."""
     found: dict[str, dict[str, Path]] = {}
-    each = ((*path.stem.rpartition("-")[::2], path) for path in _FOLDER.glob("*.json"))
-    for target, version, path in sorted(each, key=lambda file: (file[0], order(file[1]))):
+    for path in _FOLDER.glob("*.json"):
+        target, _, version = path.stem.rpartition("-")
         found.setdefault(target, {})[version] = path
-    return found
+    return {
+        target: dict(sorted(files.items(), key=lambda file: order(file[0])))
+        for target, files in sorted(found.items())
+    }
 
 
 @cache

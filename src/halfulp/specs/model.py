@@ -291,7 +291,7 @@ class OpVersion:
         checker, expected = CHECKERS[attribute.type]
         try:
             value = checker(value)
-        except REFUSALS:
+        except BAD_VALUES:
             message = f"{attribute.name} has a value of the wrong type"
             raise self.error(check, message, expected=expected, got=repr(value)[:80]) from None
         if attribute.values and value not in attribute.values:
@@ -324,10 +324,10 @@ def _static(operand: TensorType) -> tuple[int, ...]:
 
 # --- the types that attributes have in the documents ---------------------------------------------
 #
-# A checker takes a caller's value and returns it in its one form. It raises one of REFUSALS if the document's type does
-# not allow the value.
+# A checker takes a caller's value and returns it in its one form. It raises one of BAD_VALUES if the document's type
+# does not allow the value.
 
-REFUSALS = (TypeError, ValueError, OverflowError)
+BAD_VALUES = (TypeError, ValueError, OverflowError)
 
 
 class ScaleBias(NamedTuple):

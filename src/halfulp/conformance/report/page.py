@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
-from itertools import accumulate, groupby, islice
+from itertools import groupby, islice
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -165,11 +165,11 @@ def _selects(
 def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
     counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
-    widths = [100 * count / sum(counts.values()) for count in counts.values()]
-    parts = [
-        {"verdict": name, "x": round(x, 2), "width": round(width, 2)}
-        for name, x, width in zip(counts, accumulate(widths, initial=0.0), widths, strict=False)
-    ]
+    parts, x = [], 0.0
+    for name, count in counts.items():
+        width = 100 * count / sum(counts.values())
+        parts.append({"verdict": name, "x": round(x, 2), "width": round(width, 2)})
+        x += width
     return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 

@@ -160,7 +160,10 @@ _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
     TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
     TargetSpec(
-        *("openvino-native", "models.OpenVinoNative", "", "openvino", "openvino"),
+        "openvino-native",
+        "models.OpenVinoNative",
+        package="openvino",
+        extra="openvino",
         families=("openvino.",),
         graph="openvino",
     ),
