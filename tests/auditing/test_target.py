@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -194,14 +195,12 @@ def test_an_array_library_has_no_versions() -> None:
     )
 
 
-def test_the_nearest_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {"1.9.0", "1.20.1", "1.31.1"}
-    monkeypatch.setattr(reader, "_files", lambda: {"abacus": {version: version for version in versions}})
-
-    def read(version: str) -> Any:
-        return reader.from_json({**DOCUMENT, "target": {"name": "abacus", "version": version}})
-
-    monkeypatch.setattr(reader, "_read", read)
+def test_the_nearest_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("1.20.1", "1.31.1", "1.9.0"):
+        document = {**DOCUMENT, "target": {"name": "abacus", "version": version}}
+        (tmp_path / f"abacus-{version}.json").write_text(json.dumps(document))
+    monkeypatch.setattr(reader, "_FOLDER", tmp_path)
+    monkeypatch.setattr(reader, "_files", reader._files.__wrapped__)  # without its cache
     assert available() == {"abacus": ("1.9.0", "1.20.1", "1.31.1")}
     found = {}
     for version in (None, "1.31.1", "1.31.0", "1.20.1", "2.0", "1.0.0"):
