@@ -170,6 +170,8 @@ def repair(
 
     Exit status 0: the model is valid, repaired or untouched. 1: something is left, or the verification found a
     difference; OUT is written all the same. 2: nothing could be written.
+
+    Example: halfulp repair broken.onnx repaired.onnx --verify
     """
     from halfulp.conversion.repair import repair as repair_model
 
