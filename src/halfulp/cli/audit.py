@@ -100,7 +100,7 @@ def audit(
         return
     if html is not None:
         write_text(html, report.html())
-    write_json(output, report.json())
+    write_json(output, report.json)
     console = people(output)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
     say(console, *lines(report, width=width, left_open=left_open))

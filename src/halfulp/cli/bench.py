@@ -206,7 +206,7 @@ def _network(
         network, told = _runnable(copy, threads, inputs, dim_sizes, seed, progress)
         rows = compare(network, runtimes, seconds, progress)
         nodes = len(list(nodes_of(network.model.graph)))
-    write_json(output, {"model": str(path), "threads": threads, "runtimes": document(rows)})
+    write_json(output, lambda: {"model": str(path), "threads": threads, "runtimes": document(rows)})
     if is_stdout(output):
         return
     to = console()

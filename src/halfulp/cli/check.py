@@ -376,7 +376,7 @@ def accuracy(
     )
     if not documents:
         raise no_powers
-    write_json(json, documents)
+    write_json(json, lambda: documents)
     if html is not None:
         write_text(html, measuring.as_html(documents))
     if csv is not None:

@@ -191,7 +191,7 @@ def repair(
             inputs=given,
             progress=progress,
         )
-    write_json(json_output, _document(model, output, found))
+    write_json(json_output, lambda: _document(model, output, found))
     say(people(json_output), *(printable(line, most=None) for line in _lines(model, output, found)))
     if not found.valid or (found.verification is not None and not found.verification.same):
         raise typer.Exit(1)

@@ -79,10 +79,10 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path | None, value: object) -> None:
-    """Write a document as :func:`write_text` does, if an option named a file for it."""
+def write_json(path: Path | None, document: Callable[[], object]) -> None:
+    """Make a document and write it as :func:`write_text` does, if an option named a file for it."""
     if path is not None:
-        write_text(path, json.dumps(value, indent=1) + "\n")
+        write_text(path, json.dumps(document(), indent=1) + "\n")
 
 
 def console(*, stderr: bool = False) -> Console:
