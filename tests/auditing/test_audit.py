@@ -9,12 +9,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from tests.models import openvino_models
 from tests.models.onnx_models import external, parsed, single, with_initializer
 from tests.models.openvino_models import SMALL, WEIGHTS, compressed, reread
 
 import halfulp as hu
 from halfulp.auditing.findings import NodeReport
 from halfulp.auditing.node import Use
+from halfulp.models.graph import Value
 from halfulp.specs import find, ids
 
 
@@ -154,6 +156,18 @@ def test_openvino(tmp_path: Path) -> None:
     assert (node.label, node.operator, node.asked) == ("'power' (Power)", "openvino.Power-1", "opset1")
     assert str(node.inputs[1]) == "float32[3] = 0.5, 1, 2"
     assert node.attributes == {"auto_broadcast": "numpy"}
+
+
+def test_a_constant_that_a_convert_takes_out_of_range_is_that_of_a_run(tmp_path: Path) -> None:
+    kinds = [("h", "small", "float8_e4m3fn"), ("small", "e", "float32")]
+    converts = [openvino_models.node("Convert", [x], y, destination_type=kind) for x, y, kind in kinds]
+    power = openvino_models.node("Power", ["x", "e"], "y", auto_broadcast="numpy")
+    constants = {"h": np.array(1000, np.float16)}
+    made = openvino_models.graph([*converts, power], [Value("x", "float32", (2,))], ["y"], constants)
+    reread(made, tmp_path)
+    (node,) = nodes(tmp_path / "g.xml")
+    assert str(node.inputs[1]) == "float32[] = nan"
+    assert np.isnan(hu.run(tmp_path / "g.xml", {"x": np.array([2, 3], np.float32)})["y"]).all()
 
 
 def test_openvino_constants_that_are_stored_in_float16(tmp_path: Path) -> None:

@@ -37,8 +37,7 @@ from halfulp.models.onnx.walk import (
 from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.reader import Weights, elements
 from halfulp.models.openvino.reader import build as build_ir
-from halfulp.models.run.cast import cast
-from halfulp.models.run.inputs import dtype_named
+from halfulp.models.run.api import evaluate_openvino
 from halfulp.models.source import read_source
 from halfulp.specs import in_force
 
@@ -225,15 +224,15 @@ def _operand(name: str, graph: Graph, makers: dict[str, Node]) -> Operand:
 
 def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | None:
     """Return the array of a constant, which may go through Converts; None for any other value."""
-    types = []  # of the Converts, the last one first
+    converts = []  # the last one first
     while (maker := makers.get(value.name)) and maker.type == "Convert" and value.type is not None:
-        types.append(value.type)
+        converts.append(maker)
         value = graph.declared.get(maker.inputs[0], Value(""))
     array = graph.constants.get(value.name)
-    for type in reversed(types):
+    for convert in reversed(converts):
         if array is None or array.size > _MOST_CONSTANT:
             return None
-        array = cast(array, dtype_named(type))
+        array = evaluate_openvino(convert, [array])
     return array
 
 
