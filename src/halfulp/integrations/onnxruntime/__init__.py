@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,11 +21,12 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
-from halfulp.integrations.onnxruntime.rewrite import DOMAIN, fused, has_constant_power, patched
+from halfulp.integrations.onnxruntime.rewrite import fused, patched
 from halfulp.linking import get_library
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
+from halfulp.operators import has_constant_power
 from halfulp.types import TYPES, ElementType, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
@@ -99,23 +101,22 @@ def session(
 def _session_by_provider(ort: Any, options: Any, model: Source, given: dict[str, Any]) -> Any:
     """Return a session that runs a model as it is; raises an error if the model has custom operators or is refused.
 
-    The model is only looked through here, because reading it takes as long as a good part of the session's creation.
+    The model is not parsed, which would take as long as a good part of the session's creation.
     """
     if isinstance(model, ModelProto):
-        proto, model = model, model.SerializeToString()
-    elif isinstance(model, bytes):
-        proto = ModelProto.FromString(model)
+        model = model.SerializeToString()
+    if isinstance(model, bytes):
+        folds_power = has_constant_power(model)
     else:
-        with open(model, "rb", 0) as file:
-            proto = ModelProto.FromString(file.read())
-    if any(entry.domain == DOMAIN for entry in proto.opset_import):
-        raise UnsupportedError("patched already")
+        with open(model, "rb", 0) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            folds_power = has_constant_power(data)
+    if folds_power is None:
+        raise UnsupportedError("the model has custom operators")
     provider(options)
-    disabled = {_FUSION, *(given.get("disabled_optimizers") or ())}
-    if has_constant_power(proto):
-        disabled.add(_FOLDING)
-    asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
-    return ort.InferenceSession(model, options, **asked)
+    disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if folds_power else ())}
+    return ort.InferenceSession(
+        model, options, **{**given, "disabled_optimizers": disabled, "enable_fallback": 0}
+    )
 
 
 def provider(
@@ -288,8 +289,9 @@ def installed() -> Any:
     try:
         return import_module("onnxruntime")
     except ImportError as error:
+        reason = str(error) or "it was built for another NumPy"
         raise UnsupportedError(
-            f"onnxruntime can't be imported: {error}", expected="pip install 'halfulp[onnxruntime]'"
+            f"onnxruntime can't be imported: {reason}", expected="pip install 'halfulp[onnxruntime]'"
         ) from None
 
 

@@ -21,7 +21,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
 from halfulp.models.onnx.inline import RESOLVED, resolved
 from halfulp.models.onnx.tensors import TensorReader, declaration
-from halfulp.models.onnx.walk import Owner, every_node, inner_path, is_ours, reached, subgraphs
+from halfulp.models.onnx.walk import every_node, inner_path, subgraphs
 from halfulp.specs import OpVersion, TensorType, find
 
 DOMAIN = "halfulp"
@@ -125,33 +125,6 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
     for name, value in row.check_attributes(attributes).items():
         if isinstance(value, int):
             yield helper.make_attribute(name, value)
-
-
-def has_constant_power(model: ModelProto) -> bool:
-    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants.
-
-    Also True if nodes that are not in order hide that an operand varies.
-    """
-    inputs = {value.name for value in model.graph.input}
-    inputs.difference_update(tensor.name for tensor in model.graph.initializer)
-    functions = reached(model)
-    if not any(map(is_ours, every_node(model.graph, *functions))):
-        return False
-    # A function's arguments may be constants.
-    return _has_constant_power(model.graph, inputs) or any(_has_constant_power(f, set()) for f in functions)
-
-
-def _has_constant_power(owner: Owner, varying: set[str]) -> bool:
-    for node in owner.node:
-        varies = not varying.isdisjoint(node.input) and node.op_type not in ("Shape", "Size")
-        if varies:
-            varying.update(node.output)
-        elif is_ours(node):
-            return True
-        for _, graph in subgraphs(node) if node.attribute else ():
-            if _has_constant_power(graph, varying.union(value.name for value in graph.input)):
-                return True
-    return False
 
 
 # --- ONNX Runtime's own fusions, made before the remaining Pow and PRelu nodes become custom operators --
