@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, parser
+from tests.house.builds import tool
 from tests.integrations.test_onnxruntime import (
     ATTRIBUTES,
     PAIRS,
@@ -360,6 +361,26 @@ def test_it_unregisters_and_registers_again() -> None:
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+@takes_providers
+@pytest.mark.parametrize("compiler", [["gcc", "-std=c11"], ["g++", "-std=c++11", "-x", "c++"]])
+def test_programs_in_c_and_cpp(compiler: list[str], tmp_path: Path) -> None:
+    model = POW.replace("named = Pow(x, y)  z = Abs(named)", "z = Pow(x, y)")
+    onnx.save(parser.parse_model(model), tmp_path / "m.onnx")
+    library = next(Path(ort.__file__).parent.glob("capi/libonnxruntime.so.*"), None)
+    if library is None:
+        pytest.skip("this wheel of ONNX Runtime has no library for other programs")
+    (tmp_path / "libonnxruntime.so.1").symlink_to(library)  # as the library calls itself
+    name, *options = compiler
+    source = Path(__file__).with_name("provider_in_c.c")
+    linked = ["-x", "none", library, f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run([tool(name), *options, "-Wall", source, *linked, "-o", tmp_path / "p"], check=True)
+    ran = [tmp_path / "p", tmp_path / "m.onnx", plugin.library()]
+    assert (
+        subprocess.run(ran, capture_output=True, text=True, check=True).stdout
+        == "0.00316227786 5.65685415 0.333333343\n"
+    )
 
 
 def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
