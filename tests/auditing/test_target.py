@@ -231,6 +231,20 @@ def test_no_such_target(target: object) -> None:
         asked(target)
 
 
+@pytest.mark.parametrize(
+    ("target", "measured"),
+    [
+        ("my_backend", "my_backend"),
+        ("file.py:f", "file.py:f"),
+        ("./run {model}", "--command './run {model}'"),
+    ],
+)
+def test_a_target_of_check_alone_is_told_how_it_is_measured(target: str, measured: str) -> None:
+    with pytest.raises(hu.HalfulpError) as caught:
+        asked(target)
+    assert f"halfulp check {measured} --json FILE.json, then --target FILE.json" in str(caught.value)
+
+
 def test_other_schemas_are_refused() -> None:
     with pytest.raises(ValueError, match="not halfulp"):
         reader.from_json({**DOCUMENT, "schema": "halfulp.measured/2"})
