@@ -165,7 +165,7 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
         yield from _answers(model)
     for model in report.models:
         if model.error is None:
-            yield from _nodes(model, every=len(report.models) == 1)
+            yield from _nodes(model, with_right=len(report.models) == 1)
             yield from _notices(model)
     if left_open:
         yield from _open(report.models)
@@ -218,8 +218,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     return "; ".join(parts)
 
 
-def _nodes(model: ModelReport, *, every: bool) -> Iterator[Part]:
-    """Give the nodes with the gravest verdict, the findings and the ways out; of every node, or where it is not right.
+def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
+    """Give the nodes with the gravest verdict, the findings and the ways out; the nodes that are right last, if at all.
 
     Nodes that differ only in their names and constants are grouped.
     """
@@ -231,10 +231,10 @@ def _nodes(model: ModelReport, *, every: bool) -> Iterator[Part]:
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
     for node, found in zip(model.nodes, model.of_nodes, strict=True):
         told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
-        if told or every:
+        if told or with_right:
             own = of_constant(node)
-            texts = [(kind, text.replace(own, ""), to_do) for kind, text, to_do in told]
-            alike = node.is_prelu, *(texts or [node.unfound])
+            texts = tuple((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            alike = node.is_prelu, texts or node.unfound
             together.setdefault(alike, (told, []))[1].append(node)
     for told, nodes in sorted(together.values(), key=lambda each: not each[0]):
         gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].unfound)
