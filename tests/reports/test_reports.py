@@ -247,6 +247,64 @@ OTHER_OPSETS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
     ),
 }
 
+# For each report of a node whose operands have types that do not go together: as for the others.
+MIXED_TYPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
+    # https://github.com/microsoft/onnxruntime/issues/8327, 14827; onnx/onnxmltools 361: the scales of a network for
+    # super-resolution, converted to float16
+    "Type 'tensor(float16)' of input parameter (1105) of operator (Resize)": (
+        """srvgg (float16[1, 3, 4, 4] x) => (float16[1, 3, 8, 8] y) <float16[3, 1, 1] s = {13312, 48128, 16384},
+        float16[4] scales = {15360, 15360, 16384, 16384}> { p = PRelu(x, s)  y = Resize(p, , scales) }""",
+        {"float16[4] scales = {15360, 15360, 16384, 16384}": "float[4] scales = {1, 1, 2, 2}"},
+        (13,),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/1774: the value of a Pad stays in float32
+    "Type parameter (T) of Optype (Pad) bound to different types (tensor(float16) and tensor(float)": (
+        """pad (float16[2, 3] x) => (float16[2, 5] y) <float16 e = {16384}, int64[4] pads = {0, 1, 0, 1}, float v = {1}>
+        { p = Pow(x, e)  y = Pad(p, pads, v) }""",
+        {"float v = {1}": "float16 v = {15360}"},
+        (13,),
+    ),
+    # https://github.com/onnx/onnxmltools/issues/446: one branch of a Concat stays in float32
+    "Type parameter (T) of Optype (Concat) bound to different types (tensor(float16) and tensor(float)": (
+        """join (float16[2, 3] x, float[2, 3] z) => (float16[2, 6] y) <float16 e = {16384}> { p = Pow(x, e)  q = Relu(z)
+        y = Concat<axis = 1>(q, p) }""",
+        {
+            "Concat<axis = 1>(q, p)": "Concat<axis = 1>(c, p)",
+            "q = Relu(z)": "q = Relu(z)  c = Cast<to = 10>(q)",
+        },
+        (12,),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/6470, 1542, 4169; Windows-Machine-Learning 132: an integer factor,
+    # as torch multiplies it
+    "Type parameter (T) bound to different types (tensor(float) and tensor(int64) in node (Mul_11)": (
+        """torch (float[2, 3] x, int64[2, 3] n) => (float[2, 3] y) <float e = {2}> { p = Pow(x, e)  m = Mul(n, p)
+        y = Neg(m) }""",
+        {"m = Mul(n, p)": "f = Cast<to = 1>(n)  m = Mul(f, p)"},
+        (11,),
+    ),
+    # a mask as torch multiplies by it
+    "Type 'tensor(bool)' of input parameter of operator (Mul) is invalid": (
+        """mask (float[2, 3] x) => (float[2, 3] y) <float e = {2}, float z = {0}> { p = Pow(x, e)  b = Greater(x, z)
+        y = Mul(p, b) }""",
+        {"y = Mul(p, b)": "c = Cast<to = 1>(b)  y = Mul(p, c)"},
+        (13,),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/6782; deepinsight/insightface 1337: an input in float64
+    "Type parameter (T) bound to different types (tensor(double) and tensor(float) in node (MatMul)": (
+        """sgd (double[2, 3] x) => (double[2, 1] y) <double e = {2}, float[3, 1] w = {1, 2, 0.5}> { p = Pow(x, e)
+        y = MatMul(p, w) }""",
+        {"float[3, 1]": "double[3, 1]"},
+        (13,),
+    ),
+    # https://github.com/PINTO0309/onnx2tf, Paddle2ONNX: shapes in int32
+    "Type 'tensor(int32)' of input parameter of operator (Reshape) is invalid": (
+        """flat (float[2, 3] x) => (float[6] y) <float e = {2}, int32[1] shape = {6}> { p = Pow(x, e)
+        y = Reshape(p, shape) }""",
+        {"int32[1]": "int64[1]"},
+        (13,),
+    ),
+}
+
 # For each report of a runtime without the operator, or with a part of it: the model, and how convert writes it.
 WITHOUT: dict[str, tuple[str, tuple[int, ...], str]] = {
     # https://github.com/Wulingtian/yolov5_onnx2caffe/issues/25: the head of YOLOv5
@@ -494,6 +552,15 @@ def test_nodes_of_another_opset(report: str) -> None:
     assert found.changes
     assert found.verification is not None
     assert found.verification.same
+    assert_runs_as(found.model, made(right_of(text, replaced), versions))
+
+
+@pytest.mark.parametrize("report", MIXED_TYPES)
+def test_operands_of_types_that_do_not_go_together(report: str) -> None:
+    text, replaced, versions = MIXED_TYPES[report]
+    found = hu.repair(made(text, versions))
+    assert found.valid
+    assert found.changes
     assert_runs_as(found.model, made(right_of(text, replaced), versions))
 
 

@@ -50,6 +50,11 @@ Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]
 """The values of one graph by name."""
 
+TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx} | {
+    "tensor(bool)": "bool"
+}
+"""The element types by the names that schemas and ONNX Runtime give them."""
+
 _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
 # Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
@@ -328,10 +333,9 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
-    names_of = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
     found = []
     for output in session.get_outputs():
-        kind = names_of.get(output.type)
+        kind = TYPE_NAMES.get(output.type)
         # It says [] of a scalar and of a value whose rank it does not know.
         shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
         if kind is not None:
