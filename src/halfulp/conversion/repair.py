@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -208,6 +209,8 @@ def repaired(
     changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
+    if not changes and not left:
+        left = [replace(each, valid=True) for each in _refused(new, file)]
     return new, changes, left
 
 
@@ -310,6 +313,7 @@ def _repaired(
     _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
+    _flatten(walk)
     _agree_on_types(walk, {name: value.type for (_, name), value in before.items()})
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
@@ -344,6 +348,27 @@ def _repaired(
 def _mend(walk: Walk, mender: Mender) -> None:
     for owner, opset in walk.owners:
         walk.rewrite(owner, opset, is_ours, mender.mend, collect=True)
+
+
+def _flatten(walk: Walk) -> None:
+    """Flatten the operand of a Gemm that has as many elements as the weights have rows.
+
+    The fully connected layers of MXNet and Caffe do this themselves, and their exporters leave it out.
+    """
+
+    def flatten(node: NodeProto, edit: Editor) -> None:
+        x, w = (edit.value(name) for name in node.input[:2])
+        is_turned = any(each.name == "transB" and each.i for each in node.attribute)
+        size = w.shape[is_turned] if w.shape and len(w.shape) == 2 else None
+        rest = [dim for dim in (x.shape or ())[1:] if isinstance(dim, int)]
+        if len(rest) < 2 or len(rest) + 1 < len(x.shape or ()) or size != math.prod(rest) or size == rest[-1]:
+            return edit.keep(node)
+        edit.note(f"X, {describe(x.type, x.shape)}, is flattened: the weights take {size} elements")
+        flat = edit.add("Flatten", [node.input[0]], Value("", x.type, ((x.shape or ())[0], size)))
+        return edit.keep(remade(node, [flat, *node.input[1:]]))
+
+    for owner, opset in walk.owners:
+        walk.rewrite(owner, opset, lambda node: node.op_type == "Gemm", flatten)
 
 
 def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
@@ -454,6 +479,11 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
     except (ModelError, UnsupportedError) as error:
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or file, error.message)]
+    return _refused(model, file)
+
+
+def _refused(model: ModelProto, file: str) -> list[Left]:
+    """Return the error that the onnx package's checker finds in a model."""
     found = refusal(model)
     # Runtimes load a model whose inputs or outputs have no shape.
     if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):

@@ -157,7 +157,7 @@ class ValueInfo:
             if made:
                 todo += made
                 continue
-            last = self._as_cast(todo.pop())
+            last = self.as_cast(todo.pop())
             tensors = [self.tensor(name) for name in last.input]
             if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
                 tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
@@ -180,7 +180,7 @@ class ValueInfo:
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
-    def _as_cast(self, node: NodeProto) -> NodeProto:
+    def as_cast(self, node: NodeProto) -> NodeProto:
         """Return a CastLike as the Cast that it is, where the type of its second input is known."""
         kind = self.value(node.input[1]).type if node.op_type == "CastLike" and len(node.input) == 2 else None
         if kind is None:
