@@ -230,8 +230,9 @@ OTHER_OPSETS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
     "Unrecognized attribute: spatial for operator BatchNormalization": (
         """mxnet (float[1, 2, 3, 3] x) => (float[1, 2, 3, 3] y) <float[2] g = {1, 2}, float[2] b = {0, 1},
         float[2] m = {0, 0}, float[2] v = {1, 1}, float[2, 1, 1] s = {0.5, 2}> {
-        n = BatchNormalization<spatial = 1>(x, g, b, m, v)  y = PRelu(n, s) }""",
-        {"<spatial = 1>": ""},
+        c = BatchNormalization<spatial = 1>(x, g, b, m, v)  n = BatchNormalization<spatial = 0>(c, g, b, m, v)
+        y = PRelu(n, s) }""",
+        {"<spatial = 1>": "", "<spatial = 0>": ""},
         (9, 4),
     ),
     # numbers of a Clip and the axes of an Unsqueeze as they were before opsets 11 and 13
@@ -247,8 +248,8 @@ OTHER_OPSETS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
     ),
 }
 
-# For each report of a node whose operands have types that do not go together: as for the others.
-MIXED_TYPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
+# For each report of another node that contradicts its operator: as for the others.
+OTHER_NODES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
     # https://github.com/microsoft/onnxruntime/issues/8327, 14827; onnx/onnxmltools 361: the scales of a network for
     # super-resolution, converted to float16
     "Type 'tensor(float16)' of input parameter (1105) of operator (Resize)": (
@@ -290,6 +291,14 @@ MIXED_TYPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
             "float[2] s": "float[2, 1, 1] s",
             "y = Gemm<transB = 1>(p": "f = Flatten(p)  y = Gemm<transB = 1>(f",
         },
+        (8, 4),
+    ),
+    # the same networks: onnx/models 156; ailia-ai/ailia-models 52
+    "BatchNormalization ... Invalid input scale: NumDimensions() != 3": (
+        """arcface (float[1, 2, 3, 3] x) => (float[1, 2, 3, 3] y) <float[2] g = {1, 2}, float[2] b = {0, 1},
+        float[2] m = {0, 0}, float[2] v = {1, 1}, float[2, 1, 1] s = {0.5, 2}> {
+        n = BatchNormalization<spatial = 0>(x, g, b, m, v)  y = PRelu(n, s) }""",
+        {"<spatial = 0>": ""},
         (8, 4),
     ),
     # a mask as torch multiplies by it
@@ -586,9 +595,9 @@ def test_nodes_of_another_opset(report: str) -> None:
     assert_runs_as(found.model, made(right_of(text, replaced), versions))
 
 
-@pytest.mark.parametrize("report", MIXED_TYPES)
-def test_operands_of_types_that_do_not_go_together(report: str) -> None:
-    text, replaced, versions = MIXED_TYPES[report]
+@pytest.mark.parametrize("report", OTHER_NODES)
+def test_other_nodes_that_contradict_their_operators(report: str) -> None:
+    text, replaced, versions = OTHER_NODES[report]
     found = hu.repair(made(text, versions))
     assert found.valid
     assert found.changes

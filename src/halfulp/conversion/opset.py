@@ -69,6 +69,7 @@ def in_one_version(walk: Walk) -> list[Change]:
     """Write the nodes that are of other versions of their operators in those of the opset; return the changes."""
     for owner, opset in walk.owners:
         _adapt(walk, owner, opset, strangers_of(owner, opset))
+        _refuse(walk, opset, opset)
     return finish(walk)
 
 

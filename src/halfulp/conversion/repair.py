@@ -313,7 +313,7 @@ def _repaired(
     _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _flatten(walk)
+    _mend_layers(walk)
     _agree_on_types(walk, {name: value.type for (_, name), value in before.items()})
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
@@ -350,10 +350,11 @@ def _mend(walk: Walk, mender: Mender) -> None:
         walk.rewrite(owner, opset, is_ours, mender.mend, collect=True)
 
 
-def _flatten(walk: Walk) -> None:
-    """Flatten the operand of a Gemm that has as many elements as the weights have rows.
+def _mend_layers(walk: Walk) -> None:
+    """Write out what the layers of MXNet and Caffe do by themselves, and their exporters leave out.
 
-    The fully connected layers of MXNet and Caffe do this themselves, and their exporters leave it out.
+    A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
+    ``spatial``.
     """
 
     def flatten(node: NodeProto, edit: Editor) -> None:
@@ -367,8 +368,18 @@ def _flatten(walk: Walk) -> None:
         flat = edit.add("Flatten", [node.input[0]], Value("", x.type, ((x.shape or ())[0], size)))
         return edit.keep(remade(node, [flat, *node.input[1:]]))
 
+    def per_channel(node: NodeProto, edit: Editor) -> None:
+        x, scale = (edit.value(name).shape for name in node.input[:2])
+        is_spatial = all(each.i for each in node.attribute if each.name == "spatial")
+        if is_spatial or len(x or ()) < 3 or len(scale or ()) != 1:
+            return edit.keep(node)
+        edit.note("spatial=0 is dropped: its scale has one dim, and so its numbers are those of channels")
+        return edit.keep(remade(node, drop={"spatial"}))
+
     for owner, opset in walk.owners:
         walk.rewrite(owner, opset, lambda node: node.op_type == "Gemm", flatten)
+        if opset < 9:
+            walk.rewrite(owner, opset, lambda node: node.op_type == "BatchNormalization", per_channel)
 
 
 def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
