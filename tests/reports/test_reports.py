@@ -308,7 +308,14 @@ OTHER_NODES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"y = Mul(p, b)": "c = Cast<to = 1>(b)  y = Mul(p, c)"},
         (13,),
     ),
-    # https://github.com/microsoft/onnxruntime/issues/6782; deepinsight/insightface 1337: an input in float64
+    # https://github.com/deepinsight/insightface/issues/1337: MobileFaceNet, exported for an input in float64
+    "Type parameter (T) bound to different types (tensor(double) and tensor(float) in node (conv_1_conv2d)": (
+        """mobile (double[1, 2, 3, 3] data) => (double[1, 2, 3, 3] y) <float[2, 2, 1, 1] w = {1, 2, 3, 4},
+        float[2, 1, 1] s = {0.25, -1}> { c = Conv(data, w)  y = PRelu(c, s) }""",
+        {"=> (double": "=> (float", "c = Conv(data, w)": "d = Cast<to = 1>(data)  c = Conv(d, w)"},
+        (8, 4),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/6782: weights in float32 in a network of float64
     "Type parameter (T) bound to different types (tensor(double) and tensor(float) in node (MatMul)": (
         """sgd (double[2, 3] x) => (double[2, 1] y) <double e = {2}, float[3, 1] w = {1, 2, 0.5}> { p = Pow(x, e)
         y = MatMul(p, w) }""",

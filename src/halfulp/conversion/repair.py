@@ -386,8 +386,10 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
     """Give inputs that an operator takes in one type that type, and other inputs the only type that it takes there.
 
     Exporters write the numbers of a norm in float64 and multiply by a bool. Converters to float16 leave constants in
-    float32, and store the scales of a Resize in float16.
+    float32, and store the scales of a Resize in float16. A float64 in a network of float32 is an array of NumPy's.
     """
+    tensors = (type_of(tensor.data_type) for tensor in walk.model.graph.initializer)
+    usual = max(Counter(kind for kind in tensors if kind in FLOATS).most_common(1), default=("",))[0]
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.value_info, remade(node)
@@ -404,6 +406,7 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
             wanted = _type_meant(kinds, computed, allowed[variable], declared_as.get(output), bool(output))
             if wanted is None:
                 continue
+            wanted = usual if wanted == "float64" and usual in kinds else wanted
             for index in indices if not is_ours(node) else ():
                 _retype(new, index, wanted, edit)
             if output:
