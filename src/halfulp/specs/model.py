@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import cleandoc
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -313,6 +314,39 @@ class OpVersion:
 def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
     """Return a later version of an operator: the previous one with the changes of its document."""
     return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
+
+
+# --- the notation of rows ------------------------------------------------------------------------
+#
+# A text has a paragraph for each item. An indented line continues the one above.
+
+
+def ports(text: str) -> tuple[Port, ...]:
+    """Read ports, each as ``name (type variable): text``."""
+    return tuple(Port(*item) for item in _items(r"(\w+) \((\w+)\): (.+)", text))
+
+
+def clauses(text: str, before: tuple[Clause, ...] = ()) -> tuple[Clause, ...]:
+    """Read clauses, each as ``id text [checks]``. A clause replaces the one with its id in ``before``."""
+    found = {clause.id: clause for clause in before}
+    for id, rule, checks in _items(r"(C\d+) (.+?)(?: \[(.+)\])?", text):
+        found[id] = Clause(id, rule, tuple(checks.split(", ")) if checks else ())
+    return tuple(found.values())
+
+
+def questions(text: str) -> tuple[Unspecified, ...]:
+    """Read open questions, each as ``key (rule): question Choice: choice``, where the rule may be absent."""
+    items = _items(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", text)
+    return tuple(Unspecified(key, question, choice, rule) for key, rule, question, choice in items)
+
+
+def _items(pattern: str, text: str) -> Iterator[tuple[str, ...]]:
+    """Yield the groups of a pattern in each paragraph of a text."""
+    for paragraph in re.split(r"\n(?! )", cleandoc(text)):
+        match = re.fullmatch(pattern, " ".join(paragraph.split()))
+        if match is None:
+            raise ValueError(f"no item of a row: {paragraph}")
+        yield match.groups()
 
 
 def _static(operand: TensorType) -> tuple[int, ...]:
