@@ -443,12 +443,12 @@ def _initial(value: Any, data_type: str | None, folder: Path | None) -> tuple[In
         if kinds == ["sourcePath"]:
             initial, data_type = _file(given.take("sourcePath", text), data_type, folder)
         else:
-            names = ("value",) if kinds == ["value"] else ("valueStart", "valueDelta")
             dtype, count = _dtype(data_type), given.take("valueCount", uint32)
-            values = [given.take(name, anything) for name in names]
-            initial = (
-                repeated(count, *values, dtype) if len(names) == 1 else accumulated(count, *values, dtype)
-            )
+            first = given.take(kinds[0], anything)
+            if kinds == ["value"]:
+                initial = repeated(count, first, dtype)
+            else:
+                initial = accumulated(count, first, given.take("valueDelta", anything), dtype)
         given.end()
     itemsize = DATA_TYPES[data_type or "UINT8"].dtype.itemsize
     if not initial.count:
