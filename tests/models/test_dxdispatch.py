@@ -221,8 +221,8 @@ def test_every_type_and_form(kind: str) -> None:
             root = changed("resources", "A", to={"initialValuesDataType": spelled, "initialValues": form})
             root["commands"] = []
             resource = program(root).resources["A"]
-            np.testing.assert_array_equal(resource.initialValues.make(), np.array(expected, dtype))
-            assert resource.initialValues.make().dtype == dtype
+            np.testing.assert_array_equal(resource.make(), np.array(expected, dtype))
+            assert resource.make().dtype == dtype
             assert resource.size == -(-len(expected) * dtype.itemsize // 4) * 4
 
 
@@ -239,7 +239,7 @@ def test_a_sequence_adds_up_in_its_own_type(kind: str, start: float, delta: floa
     with np.errstate(over="ignore"):
         for _ in range(49):
             expected.append(dtype.type(expected[-1] + np.array(delta).astype(dtype)[()]))
-    assert program(root).resources["A"].initialValues.make().tolist() == expected
+    assert program(root).resources["A"].make().tolist() == expected
 
 
 def test_values_of_mixed_types() -> None:
@@ -253,7 +253,7 @@ def test_values_of_mixed_types() -> None:
         root["commands"] = []
         resource = program(root).resources["A"]
         assert (
-            resource.initialValues.make().tobytes()
+            resource.make().tobytes()
             == np.uint32(6).tobytes() + np.float32(0.5).tobytes() + b"\xff"
         )
         assert (resource.type, resource.size) == ("UINT8", 256)

@@ -129,7 +129,7 @@ class ProgramReader:
         self._check_whole(tensor, binding, sizes)
         resource, draft = binding.name, self._draft
         if owned or resource not in self._held:
-            array = self._program.resources[resource].initialValues.make().reshape(sizes)
+            array = self._program.resources[resource].make().reshape(sizes)
             if owned:
                 return draft.add_constant(array, resource)
             self._held[resource] = resource

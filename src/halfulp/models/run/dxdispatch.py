@@ -96,7 +96,7 @@ class _Machine:
                     check(array.reshape(-1), declared[name], f"input {name!r}")
                 elif name in used:
                     with within(program.file, f"resource '{printable(name)}'", kind=""):
-                        array = resource.initialValues.make()
+                        array = resource.make()
                 else:
                     continue
                 self._buffers[name] = _filled(resource, array)

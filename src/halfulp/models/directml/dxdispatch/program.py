@@ -180,6 +180,10 @@ class Resource:
         """The size of the buffer in bytes."""
         return -(-self.bytes_of_values // 4) * 4 if self.sizeInBytes is None else self.sizeInBytes
 
+    def make(self) -> Array:
+        """Return the initial values."""
+        return self.initialValues.make()
+
 
 @dataclass(frozen=True)
 class Binding:
