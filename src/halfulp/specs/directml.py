@@ -65,7 +65,6 @@ def _first(name: str, **given: Any) -> OpVersion:
     """Return the version of an operator at feature level 1_0."""
     return OpVersion(
         id=f"directml.{name}-1_0",
-        since_version="DML_FEATURE_LEVEL_1_0",
         outputs=ports("OutputTensor (DataType): The output tensor to write the results to."),
         type_variables={"DataType": _FLOATS},
         broadcasting=broadcast.NONE,
@@ -73,10 +72,6 @@ def _first(name: str, **given: Any) -> OpVersion:
         source=_URL.format(name.lower()),
         **given,
     )
-
-
-def _later(before: OpVersion, level: str, **changes: Any) -> OpVersion:
-    return later(before, level, since_version=f"DML_FEATURE_LEVEL_{level}", **changes)
 
 
 _CONSTANT_POW_1_0 = _first(
@@ -105,7 +100,7 @@ _CONSTANT_POW_1_0 = _first(
     unspecified=_open(_SCALED),
     kernel="pow_directml",
 )
-_CONSTANT_POW_3_0 = _later(_CONSTANT_POW_1_0, "3_0", limits=_ANY_RANK)
+_CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", limits=_ANY_RANK)
 
 _POW_1_0 = _first(
     "ELEMENT_WISE_POW",
@@ -136,7 +131,7 @@ _POW_1_0 = _first(
     unspecified=_open(f"differing-sizes {_SCALED}"),
     kernel="pow_directml",
 )
-_POW_3_0 = _later(
+_POW_3_0 = later(
     _POW_1_0,
     "3_0",
     inputs=(
@@ -191,9 +186,9 @@ _RELU_1_0 = _first(
     unspecified=_open("differing-sizes prelu-nan prelu-rounding environment"),
     kernel="prelu",
 )
-_RELU_2_0 = _later(_RELU_1_0, "2_0", limits=Limits((4, 5), _MOST_ELEMENTS))
-_RELU_3_0 = _later(_RELU_2_0, "3_0", limits=_ANY_RANK)
-_RELU_5_1 = _later(
+_RELU_2_0 = later(_RELU_1_0, "2_0", limits=Limits((4, 5), _MOST_ELEMENTS))
+_RELU_3_0 = later(_RELU_2_0, "3_0", limits=_ANY_RANK)
+_RELU_5_1 = later(
     _RELU_3_0,
     "5_1",
     type_variables={"DataType": (*_FLOATS, *_SIGNED)},

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Kernel = Literal["pow", "pow_directml", "prelu"]
 
+# The beginnings of versions in the documents.
+_SINCE = {"onnx": "", "sonnx": "", "openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
+
 
 @dataclass(frozen=True)
 class Port:
@@ -121,7 +124,8 @@ class OpVersion:
         broadcasting: the broadcasting rule.
         clauses: the document's rules, numbered C1, C2, ...
         unspecified: the questions that the document leaves open, with halfulp's choices.
-        since_version, support_level, function, shape_inference: as in the document; None if the standard lacks it.
+        since_version: the version as the document names it.
+        support_level, function, shape_inference: as in the document; None if the standard lacks it.
         source: the public address of the document.
         kernel: the arithmetic that computes it.
         limits: bounds on ranks and sizes, if any.
@@ -133,6 +137,7 @@ class OpVersion:
     standard: str = field(init=False)
     name: str = field(init=False)
     version: str = field(init=False)
+    since_version: str = field(init=False)
     summary: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -141,7 +146,6 @@ class OpVersion:
     broadcasting: Rule
     clauses: tuple[Clause, ...]
     unspecified: tuple[Unspecified, ...]
-    since_version: str
     source: str
     kernel: Kernel
     support_level: str | None = None
@@ -155,6 +159,7 @@ class OpVersion:
         parts = re.split("[.-]", self.id)
         for name, value in zip(("standard", "name", "version"), parts, strict=True):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "since_version", _SINCE[self.standard] + self.version)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     # --- the face -------------------------------------------------------------------------------
@@ -311,8 +316,13 @@ class OpVersion:
         return f"<{self.id}>"
 
 
-def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
-    """Return a later version of an operator: the previous one with the changes of its document."""
+def later(before: OpVersion, version: str, amended: str = "", **changes: Any) -> OpVersion:
+    """Return a later version of an operator: the previous one with the changes of its document.
+
+    ``amended`` is the text of the clauses that are new or have changed.
+    """
+    if amended:
+        changes["clauses"] = clauses(amended, before.clauses)
     return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
 
 

@@ -85,13 +85,11 @@ def _shape_example(name: str, shape: tuple[int, ...], axis: int | None = None) -
 
 
 def _later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
-    source = _URLS[before.name].format(version)
-    return later(before, version, since_version=version, source=source, **changes)
+    return later(before, version, source=_URLS[before.name].format(version), **changes)
 
 
 _POW_1 = OpVersion(
     id="onnx.Pow-1",
-    since_version="1",
     support_level="COMMON",
     function=False,
     shape_inference=True,
@@ -172,13 +170,10 @@ _POW_12 = _later(
     "12",
     inputs=(_POW_7.inputs[0], *ports("Y (T1): Second operand, power of the exponent.")),
     type_variables={"T": _POW_12_T, "T1": _POW_12_T1},
-    clauses=clauses(
-        """
+    amended="""
         C3 X and Z have the same type, one that T allows. [type T]
         C7 Y has a type that T1 allows, whatever X's type is. [type T1]
-        """,
-        _POW_7.clauses,
-    ),
+    """,
     unspecified=unspecified.POW_ANY,
 )
 _POW_13 = _later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1})
@@ -198,7 +193,6 @@ _POW_15 = _later(
 
 _PRELU_1 = OpVersion(
     id="onnx.PRelu-1",
-    since_version="1",
     support_level="COMMON",
     function=False,
     shape_inference=False,
@@ -239,7 +233,7 @@ _PRELU_6 = _later(
     _PRELU_1,
     "6",
     attributes=(),
-    clauses=clauses("C5 There are no attributes. [unknown attribute]", _PRELU_1.clauses),
+    amended="C5 There are no attributes. [unknown attribute]",
     shape_inference=True,
 )
 _PRELU_7 = _later(
@@ -256,9 +250,7 @@ _PRELU_7 = _later(
     """),
     outputs=ports("Y (T): Output tensor (same size as X)"),
     broadcasting=broadcast.UNIDIRECTIONAL,
-    clauses=clauses(
-        "C2 slope is unidirectionally broadcast to X: X is never enlarged. [shape]", _PRELU_6.clauses
-    ),
+    amended="C2 slope is unidirectionally broadcast to X: X is never enlarged. [shape]",
     unspecified=(*_HIGHER_RANK, *unspecified.PRELU_FLOAT),
 )
 _PRELU_9 = _later(
@@ -269,9 +261,7 @@ _PRELU_16 = _later(
     "16",
     function=True,
     type_variables={"T": _PRELU_16_T},
-    clauses=clauses(
-        "C7 The operator is a function: its body says the same as its definition.", _PRELU_9.clauses
-    ),
+    amended="C7 The operator is a function: its body says the same as its definition.",
     body=_PRELU_16_BODY,
 )
 
@@ -281,7 +271,6 @@ ROWS = (*(_POW_1, _POW_7, _POW_12, _POW_13, _POW_15), *(_PRELU_1, _PRELU_6, _PRE
 
 SONNX_POW_15 = OpVersion(
     id="sonnx.Pow-15",
-    since_version="15",
     summary="Operator Pow computes the element-wise power between input tensors A and B.",
     inputs=ports("""
         A (T): Base of the power operation.

@@ -17,7 +17,6 @@ def _f32(*shape: int) -> TensorType:
 ROWS = (
     OpVersion(
         id="openvino.Power-1",
-        since_version="opset1",
         summary=(
             "Power performs element-wise power operation with two given tensors applying broadcasting"
             " rule specified in the auto_broadcast attribute."
@@ -77,7 +76,6 @@ ROWS = (
     ),
     OpVersion(
         id="openvino.PReLU-1",
-        since_version="opset1",
         summary="Parametric rectified linear unit element-wise activation function.",
         inputs=ports("""
             data (T): A tensor of type T and arbitrary shape. Required.
