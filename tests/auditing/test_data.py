@@ -436,7 +436,9 @@ def test_the_list_in_modelopt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pytest.importorskip("modelopt.onnx.autocast")
     monkeypatch.chdir(tmp_path)
     inputs, model = large("float32"), norm("float32", inverse=True)
-    output = CliRunner().invoke(app, ["audit", *files(tmp_path, model, inputs), "--blocklist", "modelopt"]).output
+    output = (
+        CliRunner().invoke(app, ["audit", *files(tmp_path, model, inputs), "--blocklist", "modelopt"]).output
+    )
     onnx.save(model, "model.onnx")
     command = [sys.executable, *words(output)[1:]]
     subprocess.run(command, check=True, capture_output=True)
