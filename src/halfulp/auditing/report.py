@@ -61,8 +61,8 @@ class AuditReport(Printed):
         """Return the option or code that makes a tool keep in float32 the nodes whose data leave float16.
 
         Args:
-            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``openvino``, ``nncf``,
-                ``coremltools`` or ``torch`` (these two know the modules of the exported network).
+            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``modelopt``, ``openvino``,
+                ``nncf``, ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
             HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
