@@ -313,7 +313,7 @@ def test_a_broken_model_is_not_run(tmp_path: Path) -> None:
     tensor.data_location = tensor.EXTERNAL
     tensor.external_data.add(key="location", value="../w.bin")
     onnx.save(model, tmp_path / "net.onnx")
-    with pytest.raises(hu.ModelError, match="net.onnx: external data leaves the model's folder"):
+    with pytest.raises(hu.ModelError, match=r"net\.onnx: external data leaves the model's folder"):
         hu.audit(tmp_path / "net.onnx", targets=(), samples=1)
 
 
