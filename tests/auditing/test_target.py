@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -512,7 +513,11 @@ def test_a_document_of_check_is_a_target(tmp_path: Path) -> None:
         arguments = ["audit", str(tmp_path / "a.onnx"), "--target", str(file), "--fail-on", grade]
         assert CliRunner().invoke(app, arguments).exit_code == status
     file.write_text("{}")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    os.mkfifo(tmp_path / "pipe.json")
     for path, says in (
+        (tmp_path / "deep.json", "expected the document of one runtime"),
+        (tmp_path / "pipe.json", "not a plain file"),
         (file, "expected the document of one runtime"),
         (tmp_path / "none.json", "can't be read"),
     ):

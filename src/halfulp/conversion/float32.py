@@ -138,9 +138,11 @@ def _is_square(node: NodeProto, known: ValueInfo) -> bool:
 
 
 def scalar(name: str, known: ValueInfo) -> float | None:
-    """Return the number of a constant of one element; None for any other value."""
+    """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
     array = known.array(name)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+    if array is None or array.size != 1 or array.dtype.kind in "cO":
+        return None
+    return float(array.reshape(-1)[0])
 
 
 def _norm(square: NodeProto, readers: Mapping[str, list[NodeProto]], known: ValueInfo) -> list[NodeProto]:

@@ -171,6 +171,10 @@ def repair(
     check_integer("seed", seed, 0)
     if format_of(model) != "onnx":
         raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=format_of(model))
+    if output is not None and format_of(output) != "onnx":
+        raise HalfulpError(
+            f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"
+        )
     sorted_: list[str] = []
     source, file, folder = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, file, folder, slopes)
@@ -609,7 +613,7 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None and not _strangers(source):  # which it misreads, or crashes on
-        with suppress(ModelError, UnsupportedError):
+        with suppress(HalfulpError):
             compared = compare_network(subject, as_read(source, file, found.folder), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
                 return compared
@@ -618,7 +622,7 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     try:
         inputs, told = feed.made(subject.model, run)
         outputs = run(inputs)
-    except (ModelError, UnsupportedError) as error:
+    except HalfulpError as error:
         return Verification(0, 0, (), engine, failure=error.message)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"
