@@ -161,6 +161,8 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
         if data.samples is not None:
             report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+        else:
+            report.norms = norms_without_pow(*parsed)
         if report.nodes:
             report.ways = ways(
                 *parsed,
@@ -169,7 +171,6 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
             )
-    report.norms = norms_without_pow(*parsed)
     return report
 
 
