@@ -246,7 +246,7 @@ def measured(
                     data[name].costs = cost
             for use in wanted:
                 seen = data[use.label]
-                if seen.lost and not seen.absorbed:
+                if seen.lost and not (seen.absorbed or seen.reaches_outputs):
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
                     seen.reaches_outputs |= leaves and not use.where
                     seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
