@@ -22,7 +22,8 @@ class Finding:
     """One thing to act on.
 
     Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
-    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is;
+    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is,
+    or it reads several types where its operator takes one;
     ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
     result; ``depends``: the target's bits depend on more than the operands.
     """
@@ -88,9 +89,10 @@ class ModelReport:
 
     @property
     def declarations(self) -> Iterator[Finding]:
-        """The findings about values whose declared type or shape is not the one that their nodes give."""
+        """The findings about values whose type is not the one that their nodes give or take."""
+        to_do = "correct the model" if self.ways.error or self.ways.left else _repair(self.file)
         for node, text in self.ways.declared.items():
-            yield Finding(self.file, node, "declaration", None, None, text, _repair(self.file))
+            yield Finding(self.file, node, "declaration", None, None, text, to_do)
 
     @property
     def within_norms(self) -> Iterator[Finding]:
