@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, ways
+from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, mixed_types, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
@@ -159,9 +159,12 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 inline(*parsed)
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        if data.samples is not None:
+        mixed = mixed_types(found)
+        if data.samples is not None and not mixed:
             _refuse_broken(report)
             report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+        else:
+            report.norms = norms_without_pow(*parsed)
         if report.nodes:
             report.ways = ways(
                 *parsed,
@@ -169,8 +172,8 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 is_open=any(node.only_if for node in report.nodes),
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
+                mixed=mixed,
             )
-    report.norms = norms_without_pow(*parsed)
     return report
 
 
