@@ -487,6 +487,18 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         (14,),
         (14,),
     ),
+    # https://github.com/microsoft/onnxruntime/pull/29599: Gemma 3; a Cast was fused into the last norm
+    "LayerNorm: 46:16 cannot assign 'vec4<f16>' to 'vec4<f32>'": (
+        """gemma (float[2, 4] x) => (float[2, 4] y) <float[4] s = {1, 2, 3, 4}, float e = {1e-6}> { h = Cast<to = 10>(x)
+        y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(h, s) }""",
+        "--opset 17",
+        {
+            "y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(h, s)": "u = Cast<to = 1>(h)"
+            "  q = Mul(u, u)  m = ReduceMean<axes = [1]>(q)  a = Add(m, e)  r = Sqrt(a)  n = Div(u, r)  y = Mul(n, s)",
+        },
+        (17,),
+        (17,),
+    ),
     # https://github.com/microsoft/onnxruntime/pull/25765, issue 27873: kernels without bfloat16 for what a Gelu becomes
     "Could not find an implementation for Sqrt(13) node": (
         """gemma (float[2, 4] x) => (float[2, 4] y) { h = Cast<to = 16>(x)  g = Gelu<approximate = "tanh">(h)
