@@ -86,7 +86,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
-        written_out = "norms that are written out: LayerNormalization computes in float32 by itself"
+        written_out = "norms that are written out (LayerNormalization computes in float32 by itself), or all"
         raise HalfulpError(
             f"{walk.file}: none of these nodes computes in float16 or bfloat16",
             expected=written_out if what == "norms" else None,
