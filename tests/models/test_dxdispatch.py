@@ -258,6 +258,7 @@ def test_values_of_mixed_types() -> None:
         )
         assert (resource.type, resource.size) == ("UINT8", 256)
         assert to_json(program(root))["resources"]["A"]["initialValues"][0] == mixed[0]
+        assert to_json(program(to_json(program(root)))) == to_json(program(root))
 
 
 def test_values_from_files(tmp_path: Path) -> None:
