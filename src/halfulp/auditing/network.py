@@ -242,10 +242,10 @@ def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
     Versions that broadcast as NumPy does take every type.
     """
     compute: Callable[..., Any] = op(use.operator) if use.attributes else prelu if use.is_prelu else pow
-    if type is not None:
-        dtype = dtype_named(type)
-        x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
     with np.errstate(all="ignore"):
+        if type is not None:
+            dtype = dtype_named(type)
+            x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
         return np.asarray(compute(x, y, **use.attributes))
 
 
