@@ -176,6 +176,7 @@ def _options(threads: int) -> Any:
     ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # no warning that most nodes are the processor's provider's
     options.add_session_config_entry(
         "session.intra_op.allow_spinning", "0"
     )  # otherwise one session's threads slow the next
