@@ -29,7 +29,7 @@ from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, 
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
-from halfulp.models.onnx import build
+from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, schema_in_force, version_of
 from halfulp.models.onnx.infer import TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
@@ -206,7 +206,7 @@ def repaired(
     readable, told = _correct_inputs(source, file)
     readable, adapted = _correct_versions(readable, file, folder)
     told += adapted
-    error = _check_rest(readable, file, folder)
+    error = fault_of_ours(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
         copy = deepcopy(readable)
@@ -303,16 +303,6 @@ def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )
-
-
-def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
-    """Refuse a model that is broken outside its Pow and PRelu nodes; return the errors of these nodes."""
-    try:
-        build(model, file, folder, keep_unknown=True)
-    except (ModelError, UnsupportedError) as error:
-        build(model, file, folder, keep_unknown=True, check_ours=False)
-        return error
-    return None
 
 
 def _repaired(
