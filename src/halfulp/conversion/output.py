@@ -152,7 +152,7 @@ def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Cha
         found = [f"its field {name!r}" for name in model.other]
     elif isinstance(origin := model.graph.source, Origin):
         found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
-        if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
+        if any(layer.rt_info is not None and len(layer.rt_info) for layer in origin.values.values()):
             found.append("the rt_info of layers")
     return [Change(file, f"{what} is not carried over") for what in found]
 
