@@ -428,6 +428,23 @@ def test_the_command_that_is_printed(tmp_path: Path, inverse: bool, named: bool)
     assert not again.findings
 
 
+def test_operators_of_a_runtime_stay(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = parsed("""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (float16[N, 64] x) => (float16[N, 64] z) { h = Neg(x) [gelu] y = com.microsoft.FastGelu(h) z = Add(y, y) }""")
+    arguments = files(tmp_path, model, large())
+    out = str(tmp_path / "out.onnx")
+    command = ["convert", arguments[0], out, "--float32", "all", "--verify", *arguments[1:]]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    assert (
+        "'gelu' (FastGelu): stays as it is, an operator of com.microsoft; ONNX Runtime computes"
+        in printed.output
+    )
+    assert "compared with float32 everywhere" in printed.output
+    assert [node.op_type for node in onnx.load(out).graph.node].count("FastGelu") == 1
+
+
 def test_every_tool_names_the_nodes(tmp_path: Path) -> None:
     arguments = files(tmp_path, norm("float32"), large("float32"))
     for tool in TOOLS:
