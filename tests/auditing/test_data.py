@@ -369,6 +369,32 @@ def test_made_up_samples() -> None:
     assert not report.findings
 
 
+def test_a_broken_model_is_not_run(tmp_path: Path) -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 9]>
+        g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }""")
+    with pytest.raises(hu.ModelError, match="halfulp repair may mend it, and an audit without data says how"):
+        hu.audit(model, targets=(), samples=1)
+    for constant in ("<complex64 s = {2, 1}>", '<string s = {"2"}>'):  # which look like no square
+        model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
+            g (float[2] x) => (float[2] y) {constant} {{ y = Pow(x, s) }}""")
+        assert hu.audit(model, targets=()).models[0].nodes[0].breaks
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("string_data")
+    tensor.data_location = tensor.EXTERNAL
+    tensor.external_data.add(key="location", value="../w.bin")
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(hu.ModelError, match=r"net\.onnx: external data leaves the model's folder"):
+        hu.audit(tmp_path / "net.onnx", targets=(), samples=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_exponent_beyond_float16() -> None:
+    """It is infinite in float16, which is no matter for a warning of NumPy."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N] x) => (float[N] y) { e = Constant<value_float=1e30>() y = Pow(x, e) }""")
+    assert only(hu.audit(model, targets=(), samples=1)).base.elements
+
+
 def test_what_rounding_costs() -> None:
     """A cube that is misrounded, times 1: the outputs' distance is that of the powers themselves."""
     pytest.importorskip("onnxruntime")

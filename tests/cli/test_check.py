@@ -268,8 +268,8 @@ def test_export(tmp_path: Path) -> None:
         (["--library", "libnone.so:pow"], "the target libnone:pow does not load"),
         (["numpy", "json", "--full"], "the target json does not load"),
         (["json", "--operator", "PRelu"], "the target json does not load"),
-        (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),
-        (["numpy", "--json", "-", "--html", "-"], "-: --json and --html can't write the same file"),
+        (["numpy", "--json", "a", "--html", "./a"], "./a: two outputs can't be the same file"),
+        (["numpy", "--json", "-", "--html", "-"], "-: two outputs can't be the same file"),
     ],
 )
 def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

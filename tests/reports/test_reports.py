@@ -301,6 +301,14 @@ OTHER_NODES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"<spatial = 0>": ""},
         (8, 4),
     ),
+    # https://github.com/pytorch/pytorch/issues/32137, pull 192017; kornia 4021, 4224; openvino pull 8676: the epsilon
+    # 1e-12 of torch.nn.functional.normalize in float16
+    "normalize_quaternion returns all-NaN in float16 for the zero quaternion": (
+        """normalize (float16[2, 4] x) => (float16[2, 4] y) <float16 low = {0}> { n = ReduceL2<axes = [1]>(x)
+        c = Clip(n, low)  s = Shape(x)  e = Expand(c, s)  y = Div(x, e) }""",
+        {"{0}": "{1}"},
+        (13,),
+    ),
     # a mask as torch multiplies by it
     "Type 'tensor(bool)' of input parameter of operator (Mul) is invalid": (
         """mask (float[2, 3] x) => (float[2, 3] y) <float e = {2}, float z = {0}> { p = Pow(x, e)  b = Greater(x, z)
@@ -473,12 +481,23 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(x, s) }""",
         "--opset 14",
         {
-            "y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(x, s)": "u = Cast<to = 1>(x)"
-            "  q = Mul(u, u)  m = ReduceMean<axes = [1]>(q)  a = Add(m, e)  r = Sqrt(a)  n = Div(u, r)"
-            "  t = Cast<to = 1>(n)  y = Mul(t, s)",
+            "y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(x, s)": "q = Mul(x, x)"
+            "  m = ReduceMean<axes = [1]>(q)  a = Add(m, e)  r = Sqrt(a)  n = Div(x, r)  y = Mul(n, s)",
         },
         (14,),
         (14,),
+    ),
+    # https://github.com/microsoft/onnxruntime/pull/29599: Gemma 3; a Cast was fused into the last norm
+    "LayerNorm: 46:16 cannot assign 'vec4<f16>' to 'vec4<f32>'": (
+        """gemma (float[2, 4] x) => (float[2, 4] y) <float[4] s = {1, 2, 3, 4}, float e = {1e-6}> { h = Cast<to = 10>(x)
+        y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(h, s) }""",
+        "--opset 17",
+        {
+            "y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-6, stash_type = 1>(h, s)": "u = Cast<to = 1>(h)"
+            "  q = Mul(u, u)  m = ReduceMean<axes = [1]>(q)  a = Add(m, e)  r = Sqrt(a)  n = Div(u, r)  y = Mul(n, s)",
+        },
+        (17,),
+        (17,),
     ),
     # https://github.com/microsoft/onnxruntime/pull/25765, issue 27873: kernels without bfloat16 for what a Gelu becomes
     "Could not find an implementation for Sqrt(13) node": (

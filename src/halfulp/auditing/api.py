@@ -30,7 +30,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -161,6 +161,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
         mixed = mixed_types(found)
         if data.samples is not None and not mixed:
+            _refuse_broken(report)
             report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
         else:
             report.norms = norms_without_pow(*parsed)
@@ -174,6 +175,14 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 mixed=mixed,
             )
     return report
+
+
+def _refuse_broken(report: ModelReport) -> None:
+    """Refuse to run a model with a node that breaks a clause, and say what helps."""
+    for node in report.nodes:
+        for breach in node.breaks:
+            message = f"{breach.message}; halfulp repair may mend it, and an audit without data says how"
+            raise ModelError(message, file=report.file, node=node.label, clause=breach.clause)
 
 
 _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share

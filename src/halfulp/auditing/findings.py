@@ -13,6 +13,7 @@ from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
+from halfulp.errors import in_shell
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 
@@ -179,7 +180,7 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
 
 
 def _repair(file: str) -> str:
-    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {shlex.quote(file)} repaired.onnx"
+    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {in_shell(file)} repaired.onnx"
 
 
 def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
@@ -202,7 +203,7 @@ def in_float32(file: str, nodes: str) -> str:
     """Return the command that computes nodes in float32."""
     if file.startswith("<"):
         return f'hu.convert(model, float32="{nodes}")'
-    return f"halfulp convert {shlex.quote(file)} converted.onnx --float32 {shlex.quote(nodes)}"
+    return f"halfulp convert {in_shell(file)} converted.onnx --float32 {shlex.quote(nodes)}"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:
@@ -222,7 +223,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
             first = ", repair=True" if model.ways.is_valid else ""
             return f'hu.convert(model, target="{said.target}"{first}): {steps}'
         first = " --repair" if model.ways.is_valid else ""
-        return f"halfulp convert {shlex.quote(file)} converted.onnx --target {said.target}{first}: {steps}"
+        return f"halfulp convert {in_shell(file)} converted.onnx --target {said.target}{first}: {steps}"
     return _EXACT.get(said.target, _ELSE)
 
 

@@ -174,14 +174,12 @@ def check(
     if device is not None:
         specs = [on_device(spec, device) for spec in specs]
     allowed = None if allow is None else load_allowed(allow)
-    check_writable(*written)  # now, not after a long run
+    check_writable(*written, read=[allow])  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
-    if json is not None and html is not None and json.resolve() == html.resolve():
-        raise HalfulpError(f"{json}: --json and --html can't write the same file")
     if resume and (json is None or not json.is_file()):
         raise HalfulpError("--resume needs the document of an interrupted check: --json FILE")
     earlier = load(json) if resume and json is not None else []

@@ -88,7 +88,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
-        written_out = "norms that are written out: LayerNormalization computes in float32 by itself"
+        written_out = "norms that are written out (LayerNormalization computes in float32 by itself), or all"
         raise HalfulpError(
             f"{walk.file}: none of these nodes computes in float16 or bfloat16",
             expected=written_out if what == "norms" else None,
@@ -173,9 +173,11 @@ def _is_square(node: NodeProto, known: ValueInfo) -> bool:
 
 
 def scalar(name: str, known: ValueInfo) -> float | None:
-    """Return the number of a constant of one element; None for any other value."""
+    """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
     array = known.array(name)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+    if array is None or array.size != 1 or array.dtype.kind in "cO":
+        return None
+    return float(array.reshape(-1)[0])
 
 
 def _norm(square: NodeProto, readers: Mapping[str, list[NodeProto]], known: ValueInfo) -> list[NodeProto]:

@@ -48,6 +48,13 @@ _Kinds = set[str | None]
 _PROMOTED = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
 """Types in the order in which the later one of two is that of their sum or product in NumPy and torch."""
 
+_LENGTHS = {
+    "Add": ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Sqrt"),
+    "Clip": ("ReduceL1", "ReduceL2", "Sqrt"),
+    "Max": ("ReduceL1", "ReduceL2", "Sqrt"),
+}
+"""The operators that give a length, or its square, by the operator that keeps it away from 0."""
+
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
@@ -171,6 +178,10 @@ def repair(
     check_integer("seed", seed, 0)
     if format_of(model) != "onnx":
         raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=format_of(model))
+    if output is not None and format_of(output) != "onnx":
+        raise HalfulpError(
+            f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"
+        )
     sorted_: list[str] = []
     source, file, folder = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, file, folder, slopes)
@@ -313,8 +324,8 @@ def _repaired(
     _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _mend_layers(walk)
     _agree_on_types(walk, {name: value.type for (_, name), value in before.items()})
+    _mend_layers(walk)
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -351,10 +362,10 @@ def _mend(walk: Walk, mender: Mender) -> None:
 
 
 def _mend_layers(walk: Walk) -> None:
-    """Write out what the layers of MXNet and Caffe do by themselves, and their exporters leave out.
+    """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
 
     A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
-    ``spatial``.
+    ``spatial``. The epsilon of a length that is 0 in float16 was another number.
     """
 
     def flatten(node: NodeProto, edit: Editor) -> None:
@@ -376,10 +387,32 @@ def _mend_layers(walk: Walk) -> None:
         edit.note("spatial=0 is dropped: its scale has one dim, and so its numbers are those of channels")
         return edit.keep(remade(node, drop={"spatial"}))
 
+    def above_zero(node: NodeProto, edit: Editor) -> None:
+        new, least = remade(node), np.finfo(np.float16).smallest_subnormal
+        for length, index in ((node.input[0], 1), (node.input[-1], 0)):
+            epsilon, maker = edit.array(node.input[index]), edit.maker(length)
+            is_zero = (
+                epsilon is not None
+                and epsilon.dtype == np.float16
+                and epsilon.size == 1
+                and not epsilon.any()
+            )
+            if is_zero and maker is not None and maker.op_type in _LENGTHS[node.op_type]:
+                edit.note(
+                    f"its epsilon, 0, becomes {least:g}, the next number in float16: a converter rounded it",
+                    "a vector of zeros gave NaN",
+                )
+                new.input[index] = edit.constant(np.full_like(epsilon, least), "epsilon")
+        edit.keep(node if new.input == node.input else new)
+
+    mended = {"Gemm": flatten, "BatchNormalization": per_channel, **dict.fromkeys(_LENGTHS, above_zero)}
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, lambda node: node.op_type == "Gemm", flatten)
-        if opset < 9:
-            walk.rewrite(owner, opset, lambda node: node.op_type == "BatchNormalization", per_channel)
+        walk.rewrite(
+            owner,
+            opset,
+            lambda node: node.op_type in mended,
+            lambda node, edit: mended[node.op_type](node, edit),
+        )
 
 
 def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
@@ -609,7 +642,7 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None and not _strangers(source):  # which it misreads, or crashes on
-        with suppress(ModelError, UnsupportedError):
+        with suppress(HalfulpError):
             compared = compare_network(subject, as_read(source, file, found.folder), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
                 return compared
@@ -618,7 +651,7 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     try:
         inputs, told = feed.made(subject.model, run)
         outputs = run(inputs)
-    except (ModelError, UnsupportedError) as error:
+    except HalfulpError as error:
         return Verification(0, 0, (), engine, failure=error.message)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"

@@ -571,7 +571,7 @@ def _trilu_14_13(node: NodeProto, edit: Editor) -> None:
     """Elements on one side of the diagonal j - i = k become 0."""
     x = node.input[0]
     fallback.check_types(helper.make_node("Where", ["", x, x], node.output), edit)
-    is_upper, k = _attribute(node, "upper", 1), edit.constant(np.int64(0), "k")
+    is_upper, k = _attribute(node, "upper", 1), edit.constant(np.array(0), "k")
     if len(node.input) > 1 and node.input[1]:
         k = node.input[1]
     shape, least = edit.value(x).shape or (), edit.array(k)
@@ -583,8 +583,8 @@ def _trilu_14_13(node: NodeProto, edit: Editor) -> None:
     else:
         numbers = Value("", "int64")
         sizes = edit.add("Shape", [x], numbers)
-        zero, one = edit.constant(np.int64(0), "zero"), edit.constant(np.int64(1), "one")
-        lengths = (edit.constant(np.int64(axis), "axis") for axis in (-2, -1))
+        zero, one = edit.constant(np.array(0), "zero"), edit.constant(np.array(1), "one")
+        lengths = (edit.constant(np.array(axis), "axis") for axis in (-2, -1))
         ends = [edit.add("Gather", [sizes, axis], numbers) for axis in lengths]
         rows, columns = (edit.add("Range", [zero, end, one], numbers) for end in ends)
         column = edit.add("Reshape", [rows, edit.constant(np.array([-1, 1]), "column")], numbers)
