@@ -127,7 +127,9 @@ def open_session(
 def _session_by_provider(
     ort: Any, options: Any, model: Source, given: dict[str, Any]
 ) -> tuple[Any, ModelProto]:
-    """Return a session that runs a model as it is, and the model; raises an error if the model has custom operators or is refused.
+    """Return a session that runs a model as it is, and the model.
+
+    Raises an error if the model has custom operators or is refused.
 
     The model is only looked through here, because reading it takes as long as a good part of the session's creation.
     """
