@@ -339,6 +339,14 @@ def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_pa
     assert "/norm/square" in report.blocklist("nncf")
 
 
+def test_a_maximum_before_the_epsilon_may_be_0() -> None:
+    """As tf2onnx writes the variance."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N, 4] x) => (float[N, 4] z) <float no = {0}, float e = {0.001}> {
+            q = Mul(x, x) m = ReduceMean<axes=[-1]>(q) v = Max(m, no) s = Add(v, e) r = Sqrt(s) z = Div(x, r) }""")
+    assert not hu.audit(model, targets=(), inputs={"x": np.zeros((2, 4), np.float32)}).findings
+
+
 def test_prelu_beyond_its_type() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 16]>
         g (float16[N] x) => (float16[N] z) { s = Constant<value_float=1000.>() t = CastLike(s, x)
