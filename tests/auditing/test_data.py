@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -219,6 +221,13 @@ def test_a_run_looks_into_bodies() -> None:
         hu.run(in_a_branch(), inputs, engine="onnxruntime")
 
 
+def test_a_run_looks_into_functions() -> None:
+    pytest.importorskip("onnxruntime")
+    inputs = {"x": np.array([300, 2], np.float16), "b": np.array(False)}
+    with pytest.warns(RuntimeWarning, match=r"#2 \(Pow\): 1 of 2 results are infinite"):
+        hu.run(in_a_branch("own.F"), inputs, engine="onnxruntime")
+
+
 def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     inputs = {"x": np.array([1, 2], np.float16), "b": np.array(True)}
@@ -229,7 +238,7 @@ def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.
         return " ".join(CliRunner().invoke(app, arguments).output.split())
 
     assert told not in printed(in_a_branch())
-    assert told in printed(in_a_branch("own.F"))
+    assert told not in printed(in_a_branch("own.F"))
     monkeypatch.setattr("halfulp.auditing.data._SMALL", 0)
     assert told in printed(in_a_branch())
 
@@ -417,6 +426,49 @@ def test_the_list_in_converters(tmp_path: Path, tool: str, module: str) -> None:
     scope: dict[str, Any] = {"model": norm("float32")}
     exec(code, scope)
     got = np.asarray(hu.run(scope["model"], inputs)["z"])
+    assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
+
+
+def words(output: str) -> list[str]:
+    """Return the words of a printed command as a shell passes them, without the comment before it."""
+    return shlex.split(output, comments=True)
+
+
+def test_the_list_in_trtexec(tmp_path: Path) -> None:
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    output = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "trtexec"]).output
+    options = dict(word.split("=", 1) for word in words(output) if "=" in word)
+    pairs = [pair.rsplit(":", 1) for pair in options["--layerPrecisions"].split(",")]  # as trtexec splits it
+    assert {name for name, _ in pairs} < {node.name for node in norm().graph.node}
+    assert {type for _, type in pairs} == {"fp32"}
+    assert options["--layerOutputTypes"] == options["--layerPrecisions"]
+    with pytest.raises(hu.HalfulpError, match="trtexec takes no layer's name with a comma"):
+        TOOLS["trtexec"](["a,b"])
+
+
+def test_the_list_in_polygraphy(tmp_path: Path) -> None:
+    pytest.importorskip("polygraphy")  # which needs TensorRT to convert, and none to write its program
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    output = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "polygraphy"]).output
+    _, _, model, _, _, *options = words(output)
+    script = tmp_path / "script.py"
+    program = str(Path(sys.executable).with_name("polygraphy"))
+    command = [sys.executable, program, "run", model, "--trt", *options, "--gen-script", str(script)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert "'/norm/square': trt.float32" in script.read_text()
+
+
+def test_the_list_in_modelopt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("modelopt.onnx.autocast")
+    monkeypatch.chdir(tmp_path)
+    inputs, model = large("float32"), norm("float32", inverse=True)
+    output = (
+        CliRunner().invoke(app, ["audit", *files(tmp_path, model, inputs), "--blocklist", "modelopt"]).output
+    )
+    onnx.save(model, "model.onnx")
+    command = [sys.executable, *words(output)[1:]]
+    subprocess.run(command, check=True, capture_output=True)
+    right, got = (np.asarray(hu.run(each, inputs)["z"]) for each in (model, "model_float16.onnx"))
     assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
 
 

@@ -61,8 +61,8 @@ DOCUMENT: dict[str, Any] = {
     "constants": {
         "float32,float32": {
             "2": ["exact"],
-            "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf"],
-            "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", "position"],
+            "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf", "edges"],
+            "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", None, "position"],
         }
     },
 }
@@ -116,6 +116,7 @@ def test_a_constant_exponent_that_was_measured(
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
         assert said.depends == (("position",) if exponent in (0.1, 7, 70) else ())
+        assert said.grade == {0.5: "edges", 0.1: "reproducibility", 7: "reproducibility"}.get(exponent)
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
 
@@ -230,6 +231,20 @@ def test_the_nearest_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_no_such_target(target: object) -> None:
     with pytest.raises(hu.HalfulpError, match="no such target"):
         asked(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "measured"),
+    [
+        ("my_backend", "my_backend"),
+        ("file.py:f", "file.py:f"),
+        ("./run {model}", "--command './run {model}'"),
+    ],
+)
+def test_a_target_of_check_alone_is_told_how_it_is_measured(target: str, measured: str) -> None:
+    with pytest.raises(hu.HalfulpError) as caught:
+        asked(target)
+    assert f"halfulp check {measured} --json FILE.json, then --target FILE.json" in str(caught.value)
 
 
 def test_other_schemas_are_refused() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
-from halfulp.errors import HalfulpError
+from halfulp.conversion.opset import inline
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
@@ -231,6 +232,11 @@ def losses_in(
             before, size = found.get(use.label, (0, 0))
             found[use.label] = before + count, size + result.size
 
+    if proto.functions:
+        whole, proto = proto, ModelProto()
+        proto.CopyFrom(whole)
+        with suppress(UnsupportedError):  # nodes in functions are then not looked at
+            inline(proto, file, folder)
     uses = of_onnx(proto, file, folder)
     valid = list(filter(_is_valid, uses))
     net = Network(proto, file, folder, rounded=True)

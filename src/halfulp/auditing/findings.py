@@ -59,6 +59,13 @@ class NodeReport(Use):
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
+    @property
+    def unfound(self) -> str:
+        """The outcome of a node without findings: valid where no runtime was judged."""
+        if not self.targets:
+            return "valid"
+        return "unknown" if any(said.verdict == "unknown" for said in self.targets) else "right"
+
 
 @dataclass
 class ModelReport:
@@ -252,11 +259,7 @@ class Summary:
     def text(self) -> str:
         """The line, without the runtime's name."""
         parts = []
-        # If there are findings, the nodes that are right are not mentioned.
-        left_out = set() if self.outcomes.keys() <= {"right", "within"} else {"right"}
-        for outcome in OUTCOMES:
-            if outcome not in self.outcomes or outcome in left_out:
-                continue
+        for outcome in filter(self.outcomes.__contains__, OUTCOMES):
             number, causes = self.outcomes[outcome], self.causes.get(outcome)
             because = f" ({few(causes)})" if causes else ""
             if outcome == "within":

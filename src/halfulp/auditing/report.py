@@ -27,7 +27,7 @@ _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touch
 
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
-_WORDS = OUTCOMES | {"clause": "invalid", "declaration": "invalid", "range": "out of range"}
+_WORDS = OUTCOMES | {"valid": "valid", "clause": "invalid", "declaration": "invalid", "range": "out of range"}
 
 Told = tuple[str, str, str | None]
 """The kind of a finding, its text and its remedy."""
@@ -61,8 +61,8 @@ class AuditReport(Printed):
         """Return the option or code that makes a tool keep in float32 the nodes whose data leave float16.
 
         Args:
-            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``openvino``, ``nncf``,
-                ``coremltools`` or ``torch`` (these two know the modules of the exported network).
+            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``modelopt``, ``openvino``,
+                ``nncf``, ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
             HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
@@ -165,7 +165,7 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
         yield from _answers(model)
     for model in report.models:
         if model.error is None:
-            yield from _findings(model)
+            yield from _nodes(model, with_right=len(report.models) == 1)
             yield from _notices(model)
     if left_open:
         yield from _open(report.models)
@@ -218,8 +218,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     return "; ".join(parts)
 
 
-def _findings(model: ModelReport) -> Iterator[Part]:
-    """Give the nodes that are not right, with the gravest verdict first, the findings and the ways out.
+def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
+    """Give the nodes with the gravest verdict, the findings and the ways out; the nodes that are right last, if at all.
 
     Nodes that differ only in their names and constants are grouped.
     """
@@ -231,12 +231,13 @@ def _findings(model: ModelReport) -> Iterator[Part]:
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
     for node, found in zip(model.nodes, model.of_nodes, strict=True):
         told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
-        if told:
+        if told or with_right:
             own = of_constant(node)
-            alike = node.is_prelu, *((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            texts = tuple((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            alike = node.is_prelu, texts or node.unfound
             together.setdefault(alike, (told, []))[1].append(node)
-    for told, nodes in together.values():
-        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index)
+    for told, nodes in sorted(together.values(), key=lambda each: not each[0]):
+        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].unfound)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
         yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)

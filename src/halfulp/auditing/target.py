@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -79,8 +80,13 @@ def asked(target: object) -> Asked:
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
     if match is None or name is None:
-        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
-        raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
+        given = str(target)[:80]
+        of_command = "--command " if " " in given else ""
+        measuring = (
+            f"halfulp check {of_command}{shlex.quote(given)} --json FILE.json, then --target FILE.json"
+        )
+        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}; or of a runtime of your own: {measuring}"
+        raise HalfulpError("no such target", expected=spelled, got=given)
     return _known(name, match["version"])
 
 

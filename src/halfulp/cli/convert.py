@@ -38,6 +38,13 @@ def convert(
             " basic: for a runtime with neither Pow nor PRelu.",
         ),
     ] = None,
+    expand: Annotated[
+        str | None,
+        Option(
+            metavar="OPERATORS",
+            help="Write these operators, such as ReduceL2,Gelu, in others, for a runtime that lacks them.",
+        ),
+    ] = None,
     prelu: Annotated[
         str | None,
         Option(
@@ -115,6 +122,7 @@ def convert(
             output,
             opset=opset,
             target=target,
+            expand=expand,
             prelu=cast("How | None", prelu),
             pow=cast("HowPow | None", pow),
             float32=float32,

@@ -545,6 +545,16 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
     return _exchanged(remade(node, node.input[:1], axis=-1), axis % rank, rank - 1, edit)
 
 
+@_step(8, 9, "BatchNormalization")
+def _batch_normalization_8_9(node: NodeProto, edit: Editor) -> None:
+    """Its numbers are those of channels. MXNet's exporter writes spatial=0 beside these, too."""
+    if not _attribute(node, "spatial", 1) and len(edit.value(node.input[1]).shape or ()) != 1:
+        raise NoExactForm(
+            "since opset 9 BatchNormalization has numbers of channels only, and spatial=0 means others"
+        )
+    edit.keep(remade(node, None, {"spatial"}))
+
+
 @_step(14, 13, "BatchNormalization")
 def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
     """Outside of training it has one output, and its meaning is the same."""

@@ -203,8 +203,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
 
 
 def _constant(found: list[Any]) -> Group:
-    verdict, max_ulp, example, differs = [*found, None, None, None][:4]
-    return Group("constant", verdict, max_ulp, example=example, differs=differs)
+    verdict, max_ulp, example, grade, differs = [*found, *[None] * 4][:5]
+    return Group("constant", verdict, max_ulp, example=example, grade=grade, differs=differs)
 
 
 def _group(name: str, group: Mapping[str, Any]) -> Group:
