@@ -252,10 +252,7 @@ def test_values_of_mixed_types() -> None:
         root = changed("resources", "A", to={"initialValues": mixed, "sizeInBytes": 256} | kind)
         root["commands"] = []
         resource = program(root).resources["A"]
-        assert (
-            resource.make().tobytes()
-            == np.uint32(6).tobytes() + np.float32(0.5).tobytes() + b"\xff"
-        )
+        assert resource.make().tobytes() == np.uint32(6).tobytes() + np.float32(0.5).tobytes() + b"\xff"
         assert (resource.type, resource.size) == ("UINT8", 256)
         assert to_json(program(root))["resources"]["A"]["initialValues"][0] == mixed[0]
 

@@ -22,7 +22,9 @@ from onnx import ModelProto, TensorProto
 from halfulp.errors import UnsupportedError
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, fused, has_constant_power, patched
 from halfulp.linking import get_library
+from halfulp.models.files import read_whole
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.tensors import LARGEST_FILE
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
 from halfulp.types import TYPES, ElementType, element_type
@@ -106,8 +108,7 @@ def _session_by_provider(ort: Any, options: Any, model: Source, given: dict[str,
     elif isinstance(model, bytes):
         proto = ModelProto.FromString(model)
     else:
-        with open(model, "rb", 0) as file:
-            proto = ModelProto.FromString(file.read())
+        proto = ModelProto.FromString(read_whole(Path(model), LARGEST_FILE))
     if any(entry.domain == DOMAIN for entry in proto.opset_import):
         raise UnsupportedError("patched already")
     provider(options)
