@@ -155,6 +155,8 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
             release()
             if has_halves(parsed[0]):
                 fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
+            if parsed[0].functions:  # how often they are called is counted before they are written out
+                onnx.build(*parsed, keep_unknown=True, check_ours=False)
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
         found = of_onnx(*parsed)

@@ -24,6 +24,7 @@ from onnx import ModelProto, TensorProto
 from halfulp.errors import HalfulpWarning, UnsupportedError
 from halfulp.integrations.onnxruntime.rewrite import fused, given_up, patched
 from halfulp.linking import get_library
+from halfulp.models.files import opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.walk import SUPPORTED_OPS
@@ -140,7 +141,7 @@ def _session_by_provider(
     with contextlib.ExitStack() as stack:
         data: Any = model
         if not isinstance(model, bytes):
-            file = stack.enter_context(open(model, "rb", 0))
+            file = stack.enter_context(opened(Path(model)))
             data = stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))
         folds_power = has_constant_power(data)
         may_fuse = any(data.find(name) >= 0 for name in (b"Sqrt", b"Tanh")) and data.find(b"Pow") >= 0

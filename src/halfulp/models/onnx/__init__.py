@@ -85,8 +85,9 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
     proto = ModelProto()
     try:
         proto.ParseFromString(data)
-    except DecodeError:
-        raise misnamed(data, name) or ModelError("truncated, or not an ONNX model", file=name) from None
+    except DecodeError as error:
+        reason = "its graphs nest too deep" if "Depth" in str(error) else "truncated, or not an ONNX model"
+        raise misnamed(data, name) or ModelError(reason, file=name) from None
     # Protobuf files of other libraries may parse without an error, as an empty message.
     if not proto.HasField("graph") and (error := misnamed(data, name)) is not None:
         raise error
