@@ -13,7 +13,7 @@ from onnx import ModelProto
 from halfulp.auditing.node import Operand, Use
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.output import refusal
-from halfulp.conversion.repair import contradicted, repaired
+from halfulp.conversion.repair import contradicted, disagreeing, repaired
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
@@ -128,7 +128,7 @@ def ways(
         targets: those for which a node can be converted by itself.
         fused: as :func:`fused` returned them.
     """
-    found = Ways(declared=dict(_declared(proto)), fused=fused)
+    found = Ways(declared={**dict(_declared(proto)), **dict(disagreeing(proto, file))}, fused=fused)
     is_broken = is_broken or bool(found.declared)
     if is_broken or is_open:
         try:

@@ -338,6 +338,8 @@ def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
     axes, shape = [int(axis) for axis in axes], edit.value(name).shape
     if shape is None and min(axes, default=0) < 0:
         raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
+    if shape is not None and not all(-len(shape) <= axis < len(shape) for axis in axes):
+        raise NoExactForm(f"{name!r} has {len(shape)} dims, and no axes {axes}")
     return [axis if axis >= 0 else axis % len(shape or ()) for axis in axes]
 
 
@@ -394,6 +396,8 @@ def _pad_18_17(node: NodeProto, edit: Editor) -> None:
     if shape is None:
         raise NoExactForm(f"pads for all dims take the rank of {node.input[0]!r}, which is not known")
     given = _constant(node, 1, edit)
+    if given.size != 2 * len(axes):
+        raise NoExactForm(f"{len(axes)} axes have {2 * len(axes)} pads, not {given.size}")
     pads = np.zeros((2, len(shape)), np.int64)
     pads[:, axes] = given.reshape(2, -1)
     edit.note("pads along some axes become pads along all")
