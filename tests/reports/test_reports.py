@@ -454,6 +454,14 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         (19, 9),
         (15, 8),
     ),
+    # notAI-tech/NudeNet 156; microsoft/onnxruntime 15874, 16638; NeMo 13204: an older opset in a newer IR version
+    "Unsupported model IR version: 10, max supported IR version: 9": (
+        "net (float[2, 3] x) => (float[2, 3] y) <float e = {2.5}> { a = Abs(x)  y = Pow(a, e) }",
+        "--opset 12",
+        {},
+        (12, 10),
+        (12, 7),
+    ),
     # https://github.com/onnx/onnx/issues/2673, 5290, 5988: versions that only take more types, or negative indices
     "No Adapter For Conv": (
         """old (float[1, 3, 5, 7] x) => (float[1, 3, 5, 7] y) <float[4, 3, 1, 1] w, int64[3] i = {0, 2, 1},

@@ -62,7 +62,7 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     changes = finish(walk)
-    return changes + lower(model, opset, file) if opset < before else changes
+    return changes + lower(model, opset, file)
 
 
 def in_one_version(walk: Walk) -> list[Change]:

@@ -38,7 +38,7 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
-from halfulp.types import FLOATS, INTEGERS
+from halfulp.types import FLOATS, INTEGERS, TYPES
 
 Slopes = str | int | Mapping[str, str | int]
 
@@ -339,6 +339,7 @@ def _repaired(
     if mender.opset > opset_of(new, file):
         try:
             to_opset(Walk(new, file, folder), mender.opset)
+            new.ir_version = max(new.ir_version, source.ir_version)
         except UnsupportedError:
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
@@ -448,7 +449,7 @@ def disagreeing(model: ModelProto, file: str) -> Iterator[tuple[str, str]]:
         for index, node in enumerate(graph.node):
             for indices, allowed, gives_result in () if is_ours(node) else _of_one_type(node, opset):
                 kinds = {known.get(node.input[each]) for each in indices}
-                if None not in kinds and (len(kinds) > 1 or _is_wrong(kinds, allowed, gives_result)):
+                if kinds <= {*TYPES, "bool"} and (len(kinds) > 1 or _is_wrong(kinds, allowed, gives_result)):
                     told = " and ".join(sorted(map(str, kinds)))
                     yield (
                         label(node, index, ""),
@@ -494,7 +495,9 @@ def _type_meant(
 
     Constants get the type of the values beside them, as numbers in Python do, but do not make a float an integer.
     """
-    if None not in kinds and len(kinds) == 1:
+    if not kinds <= {*TYPES, "bool"}:
+        return None
+    if len(kinds) == 1:
         return min(allowed if _is_wrong(kinds, allowed, gives_result) else kinds, key=str)
     if not kinds <= {*_PROMOTED}:
         return None

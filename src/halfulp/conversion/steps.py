@@ -318,6 +318,8 @@ def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float 
         raise _before(
             edit, f"{node.op_type} says {node.input[index]!r} in an attribute, and it is not a constant"
         )
+    if array.ndim > 1:
+        raise NoExactForm(f"its input {index} has {array.ndim} dims, not one")
     return array
 
 
@@ -326,7 +328,10 @@ def _before(edit: Editor, lacks: str) -> NoExactForm:
 
 
 def _number(node: NodeProto, index: int, edit: Editor, default: float | None = None) -> float:
-    return float(_constant(node, index, edit, default).reshape(-1)[0])
+    array = _constant(node, index, edit, default)
+    if array.size != 1:
+        raise NoExactForm(f"its input {index} has {array.size} elements, not one")
+    return float(array.reshape(-1)[0])
 
 
 def _in_float32(number: float) -> bool:
@@ -335,7 +340,7 @@ def _in_float32(number: float) -> bool:
 
 def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
     """Return axes counted from the first dim of a value; raises NoExactForm where its rank is needed and not known."""
-    axes, shape = [int(axis) for axis in axes], edit.value(name).shape
+    axes, shape = [int(axis) for axis in np.atleast_1d(axes)], edit.value(name).shape
     if shape is None and min(axes, default=0) < 0:
         raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
     if shape is not None and not all(-len(shape) <= axis < len(shape) for axis in axes):
