@@ -18,7 +18,7 @@ from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, inline, opset_of, to_opset
+from halfulp.conversion.opset import expand_operators, inline, lower, opset_of, to_opset
 from halfulp.conversion.output import correct_scalars, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
@@ -279,7 +279,7 @@ class _Work:
     def edit(self, model: ModelProto, asked: Mapping[str, Any]) -> None:
         """Take an ONNX model through the steps that are asked for, and check the result."""
         steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
-            "opset": to_opset,
+            "opset": lambda walk, opset: to_opset(walk, opset) + lower(model, opset, self.file),
             "target": for_target,
             "expand": expand_operators,
             "prelu": lambda walk, how: spelled(walk, "PRelu", how),

@@ -339,7 +339,6 @@ def _repaired(
     if mender.opset > opset_of(new, file):
         try:
             to_opset(Walk(new, file, folder), mender.opset)
-            new.ir_version = max(new.ir_version, source.ir_version)
         except UnsupportedError:
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, file, folder, again)

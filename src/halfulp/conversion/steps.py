@@ -340,7 +340,7 @@ def _in_float32(number: float) -> bool:
 
 def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
     """Return axes counted from the first dim of a value; raises NoExactForm where its rank is needed and not known."""
-    axes, shape = [int(axis) for axis in np.atleast_1d(axes)], edit.value(name).shape
+    axes, shape = [int(axis) for axis in axes], edit.value(name).shape
     if shape is None and min(axes, default=0) < 0:
         raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
     if shape is not None and not all(-len(shape) <= axis < len(shape) for axis in axes):
@@ -396,7 +396,7 @@ def _pad_18_17(node: NodeProto, edit: Editor) -> None:
     """Pads along some axes become pads along all; those of the other axes are 0."""
     if len(node.input) < 4 or not node.input[3]:
         return edit.keep(remade(node, node.input[:3]))
-    axes = _axes(_constant(node, 3, edit), node.input[0], edit)
+    axes = _axes(_constant(node, 3, edit).reshape(-1), node.input[0], edit)
     shape = edit.value(node.input[0]).shape
     if shape is None:
         raise NoExactForm(f"pads for all dims take the rank of {node.input[0]!r}, which is not known")
