@@ -19,7 +19,7 @@ from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, inline, opset_of, to_opset
+from halfulp.conversion.opset import expand_operators, inline, lower, opset_of, to_opset
 from halfulp.conversion.output import correct_scalars, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
@@ -173,7 +173,7 @@ def convert(
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     steps: _Steps = {
-        "opset": (to_opset, opset),
+        "opset": (lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file), opset),
         "target": (for_target, target),
         "expand": (expand_operators, expand),
         "prelu": (partial(spelled, operator="PRelu"), prelu),
