@@ -17,7 +17,8 @@ from halfulp.auditing.node import Breach, Use, number_in, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
-from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
+from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
+from halfulp.models.files import read_text
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
@@ -34,6 +35,7 @@ _LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 
 BAD = ("wrong", "refused", "crashed", "hung")
 _LARGE = 8  # larger exponents are not grouped
+_LARGEST_DOCUMENT = 1 << 28
 _ORDER = ("exact", "rejected", "unspecified", "within", *BAD)
 
 
@@ -68,9 +70,9 @@ def asked(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     if isinstance(target, str | Path) and str(target).endswith(".json"):
         try:
-            (measured,) = load(Path(target))
-        except OSError as error:
-            raise HalfulpError(f"{target}: can't be read: {error.strerror}") from None
+            (measured,) = loads(read_text(Path(target), _LARGEST_DOCUMENT))
+        except HalfulpError:
+            raise
         except ValueError as error:
             wanted = "expected the document of one runtime, of halfulp check --json"
             raise HalfulpError(f"{target}: {wanted}: {error}") from None
@@ -435,7 +437,7 @@ _NOT_ORDINARY = {
     "nan": "NaN",
     "edges": "zeros, infinities, numbers near overflow or underflow",
 }
-"""The names of errors among ordinary values that only such operands show, by grade."""
+"""The names of errors among ordinary values, or with a constant, that only such operands show, by grade."""
 
 
 def _name(group: Group) -> str:
@@ -449,7 +451,8 @@ def _reason(use: Use, group: Group) -> str:
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":
-        text = of_constant(use)
+        operands = _NOT_ORDINARY.get(group.grade or "")
+        text = of_constant(use) + (f", only {operands}" if operands else "")
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"

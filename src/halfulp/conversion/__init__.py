@@ -18,7 +18,7 @@ from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import inline, opset_of, to_opset
+from halfulp.conversion.opset import expand_operators, inline, opset_of, to_opset
 from halfulp.conversion.output import correct_scalars, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
@@ -94,6 +94,7 @@ def convert(
     to: Format | None = None,
     opset: int | None = None,
     target: str | None = None,
+    expand: str | None = None,
     prelu: How | None = None,
     pow: HowPow | None = None,
     float32: str | None = None,
@@ -116,6 +117,8 @@ def convert(
         opset: for ONNX: the version of its own operators to convert to, older or newer.
         target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
             it accepts each Pow and PRelu; ``basic``: so that it has neither.
+        expand: for ONNX: names of operators with commas between them, such as ``ReduceL2,Gelu``, to write in others:
+            as the function bodies of the onnx package.
         prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has (``relu``: into sums of Relu,
             without comparisons), or ``fold`` such back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
@@ -168,6 +171,7 @@ def convert(
     steps = {
         "opset": opset,
         "target": target,
+        "expand": expand,
         "prelu": prelu,
         "pow": pow,
         "fuse": fuse,
@@ -178,7 +182,8 @@ def convert(
     wanted = to or (work.format if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
         raise HalfulpError(
-            "opset, target, prelu, pow, float32 and fuse are for what becomes an ONNX model", got=wanted
+            "opset, target, expand, prelu, pow, float32 and fuse are for what becomes an ONNX model",
+            got=wanted,
         )
     if wanted == "directml":
         work.fix(dims or {})
@@ -276,6 +281,7 @@ class _Work:
         steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
             "opset": to_opset,
             "target": for_target,
+            "expand": expand_operators,
             "prelu": lambda walk, how: spelled(walk, "PRelu", how),
             "pow": lambda walk, how: spelled(walk, "Pow", how),
             "fuse": lambda walk, _: fuse_norms(walk),

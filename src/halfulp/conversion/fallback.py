@@ -31,6 +31,13 @@ from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators whose function bodies round nothing, or round as their kernels do."""
 
+_LENGTHS = {1: "a = Abs(x)  n = ReduceSum(a, axes)", 2: "q = Mul(x, x)  s = ReduceSum(q, axes)  n = Sqrt(s)"}
+_LP_NORMALIZATION = """<opset_import: ["" : 18], domain: ""> LpNormalization <axis> (x) => (y) {
+    axis = Constant<value_int: int = @axis>()  last = Constant<value_ints = [-1]>()  axes = Reshape(axis, last) %s
+    zero = Constant<value_float = 0.0>()  none = CastLike(zero, x)  is_more = Less(none, n)  is_zero = Not(is_more)
+    one = CastLike(is_zero, x)  length = Add(n, one)  y = Div(x, length) }"""
+"""The onnx package has no body of this one. A vector of zeros is divided by 1."""
+
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
 _IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
@@ -216,6 +223,20 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
         edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
 
 
+@lru_cache
+def bodies() -> dict[str, list[int]]:
+    """Return the opsets from which on the onnx package has function bodies of operators, by their names."""
+    found = defaultdict[str, set[int]](set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not plain_domain(schema.domain):
+            each: Any = schema  # the package's stubs lack attributes
+            found[each.name].update(
+                each.function_opset_versions, each.context_dependent_function_opset_versions
+            )
+    found["LpNormalization"].add(18)
+    return {name: sorted(versions) for name, versions in found.items() if versions}
+
+
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
     """Add the onnx package's function body of a node's operator; tell whether there is one.
 
@@ -223,7 +244,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     """
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     by_types = set(schema.context_dependent_function_opset_versions)
-    version = max((v for v in (*schema.function_opset_versions, *by_types) if v <= opset), default=None)
+    version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=None)
     if version is None:
         return False
     alone = _model_of(node, opset, edit)
@@ -232,18 +253,26 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     call.attribute.extend([default for default in defaults if default.name])
     types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
     kinds = [kind.SerializeToString() for kind in types]
+    data = b""
     try:
-        data = (
-            schema.get_context_dependent_function_with_opset_version(version, call.SerializeToString(), kinds)
-            if version in by_types
-            else schema.get_function_with_opset_version(version)
-        )
+        if version in by_types:
+            data = schema.get_context_dependent_function_with_opset_version(
+                version, call.SerializeToString(), kinds
+            )
+        elif version in schema.function_opset_versions:
+            data = schema.get_function_with_opset_version(version)
     except ValueError:  # of types that it does not look at
         return False
     function = FunctionProto.FromString(data)
+    if node.op_type == "LpNormalization":
+        (p,) = (attribute.i for attribute in call.attribute if attribute.name == "p")
+        function = onnx.parser.parse_function(_LP_NORMALIZATION % _LENGTHS[p])
+    if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
+        last = function.node[-2]
+        last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     if (
-        not data
+        not function.node
         or any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
         or any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
     ):
@@ -262,13 +291,29 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
 
 
 def _fold(graph: GraphProto, opset: int) -> None:
-    """Store the results of constants and known shapes instead of their nodes, some of which small runtimes lack."""
+    """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
+
+    Small runtimes lack some of these.
+    """
     if any(map(subgraphs, graph.node)):
         return
-    types = {info.name: declared(info, "") for info in graph.input} | _types_of(graph, opset)
+    types = {info.name: declared(info, "") for info in (*graph.input, *graph.output)}
+    types |= _types_of(graph, opset)
     known = ValueInfo(types, TensorReader("", None))
     known.add_constants(graph)
     read = {info.name for info in graph.output}
+    made = {name for node in graph.node for name in node.output}
+    for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
+        node.CopyFrom(known.as_cast(node))
+        kept, gone = node.input[0], node.output[0]
+        if known.value(kept).type == known.value(gone).type is not None and (
+            gone not in read or kept in made
+        ):
+            kept, gone = (gone, kept) if gone in read else (kept, gone)
+            graph.node.remove(node)
+            for each in graph.node:
+                each.input[:] = [kept if name == gone else name for name in each.input]
+                each.output[:] = [kept if name == gone else name for name in each.output]
     for node in reversed([*graph.node]):
         held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
         if held is not None:

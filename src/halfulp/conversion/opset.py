@@ -69,7 +69,49 @@ def in_one_version(walk: Walk) -> list[Change]:
     """Write the nodes that are of other versions of their operators in those of the opset; return the changes."""
     for owner, opset in walk.owners:
         _adapt(walk, owner, opset, strangers_of(owner, opset))
+        _refuse(walk, opset, opset)
     return finish(walk)
+
+
+def expand_operators(walk: Walk, named: str) -> list[Change]:
+    """Write the nodes of operators, named with commas between them, in other operators; return the changes.
+
+    A node goes to the opset in which the onnx package has a function body of its operator, and the nodes of the body
+    back to the model's.
+
+    Raises:
+        HalfulpError: an operator has no function body, or the model has no node of it.
+        UnsupportedError: a node has no exact form on the way.
+    """
+    for name in dict.fromkeys(each.strip() for each in named.split(",")):
+        versions = fallback.bodies().get(name)
+        if versions is None:
+            expected = f"one or more of {', '.join(sorted(fallback.bodies()))}, with commas between them"
+            raise HalfulpError(f"{name!r} can't be written in other operators", expected=expected)
+        if not any(node.op_type == name for owner, _ in walk.owners for node in every_node(owner)):
+            raise HalfulpError(f"{walk.file}: has no node {name}")
+        for owner, opset in walk.owners:
+            version = max((each for each in versions if each <= opset), default=versions[0])
+            _expand(walk, owner, opset, name, version)
+    return finish(walk)
+
+
+def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int) -> None:
+    """Write the nodes of an operator as its function body in a version."""
+
+    def expand(node: NodeProto, edit: Editor) -> None:
+        if node.op_type != name:
+            edit.keep(node)
+        elif not fallback.by_body(node, version, edit, Editor.keep):
+            raise NoExactForm(f"{name} has no function body for these operands")
+
+    wanted = _among(
+        walk, [node for node in every_node(owner) if node.op_type == name and not plain_domain(node.domain)]
+    )
+    _through(walk, owner, opset, version, wanted)
+    walk.rewrite(owner, version, wanted, expand, collect=True)
+    _through(walk, owner, version, opset, wanted)
+    _refuse(walk, opset, opset)
 
 
 def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[NodeProto]:
@@ -83,18 +125,28 @@ def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[Nod
 
 def _adapt(walk: Walk, owner: Owner, opset: int, nodes: list[NodeProto], since: int = 1) -> None:
     """Bring nodes of other opsets, from ``since`` on, to this one, and the nodes that they become on the way."""
-    outputs: dict[int, set[str]] = {}
+    by_version: dict[int, list[NodeProto]] = {}
     for node in nodes:
-        outputs.setdefault(version_of(node, opset) or opset, set()).update(filter(None, node.output))
-    for version, names in outputs.items():
-        before = set(walk.made)
+        by_version.setdefault(version_of(node, opset) or opset, []).append(node)
+    for version, group in by_version.items():
+        if version >= since:
+            _through(walk, owner, version, opset, _among(walk, group))
 
-        def wanted(node: NodeProto, names: set[str] = names, before: set[str] = before) -> bool:
-            return not (names | walk.made - before).isdisjoint(node.output)
 
-        by = 1 if opset > version else -1
-        for here in range(version, opset, by) if version >= since else ():
-            _step(walk, owner, here, here + by, wanted)
+def _among(walk: Walk, nodes: list[NodeProto]) -> Callable[[NodeProto], bool]:
+    """Return whether a node is one of these, or one that is made from now on."""
+    names = {name for node in nodes for name in node.output if name}
+    before = set(walk.made)
+    return lambda node: not (names | walk.made - before).isdisjoint(node.output)
+
+
+def _through(
+    walk: Walk, owner: Owner, before: int, after: int, wanted: Callable[[NodeProto], bool] | None = None
+) -> None:
+    """Convert the nodes that are wanted from opset to opset."""
+    by = 1 if after > before else -1
+    for here in range(before, after, by):
+        _step(walk, owner, here, here + by, wanted)
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remade
+from halfulp.conversion.editor import Change, Editor, counted, exactly_as, holds, remade
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, in_one_version, opset_of, strangers_of, to_opset
@@ -30,15 +31,29 @@ from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force, version_of
-from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.infer import TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
-from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
+from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
+from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
 from halfulp.types import FLOATS, INTEGERS
 
 Slopes = str | int | Mapping[str, str | int]
+
+_Kinds = set[str | None]
+"""Names of element types; None is one that is not known."""
+
+_PROMOTED = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
+"""Types in the order in which the later one of two is that of their sum or product in NumPy and torch."""
+
+_LENGTHS = {
+    "Add": ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Sqrt"),
+    "Clip": ("ReduceL1", "ReduceL2", "Sqrt"),
+    "Max": ("ReduceL1", "ReduceL2", "Sqrt"),
+}
+"""The operators that give a length, or its square, by the operator that keeps it away from 0."""
 
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
@@ -163,6 +178,10 @@ def repair(
     check_integer("seed", seed, 0)
     if format_of(model) != "onnx":
         raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=format_of(model))
+    if output is not None and format_of(output) != "onnx":
+        raise HalfulpError(
+            f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"
+        )
     sorted_: list[str] = []
     source, file, folder = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, file, folder, slopes)
@@ -201,6 +220,8 @@ def repaired(
     changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
+    if not changes and not left:
+        left = [replace(each, valid=True) for each in _refused(new, file)]
     return new, changes, left
 
 
@@ -299,10 +320,12 @@ def _repaired(
 ) -> tuple[ModelProto, list[Change], list[Left]]:
     new = deepcopy(source)
     mender.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
-    corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
+    corrected, before = _correct_casts(new, file), dict[tuple[str, str], Value]()
+    _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _store_constants(walk)
+    _agree_on_types(walk, {name: value.type for (_, name), value in before.items()})
+    _mend_layers(walk)
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -324,7 +347,7 @@ def _repaired(
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
         mended.append(Change(file, f"becomes one of opset {mender.opset}"))
-    changes = [*mended, *corrected, *_correct_declarations(new, file, shapes=True)]
+    changes = [*mended, *corrected, *_correct_declarations(new, file, before)]
     if not changes:
         return source, [], left
     changes = [*unreached, *changes]
@@ -338,48 +361,148 @@ def _mend(walk: Walk, mender: Mender) -> None:
         walk.rewrite(owner, opset, is_ours, mender.mend, collect=True)
 
 
-def _store_constants(walk: Walk) -> None:
-    """Store constants in the type of the computed operand beside them, where the operator takes one type.
+def _mend_layers(walk: Walk) -> None:
+    """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
 
-    Exporters write the numbers of a norm in float64, and converters to float16 leave them in float32.
+    A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
+    ``spatial``. The epsilon of a length that is 0 in float16 was another number.
     """
 
-    @cache
-    def takes_one_type(op_type: str, opset: int) -> bool:
-        schema: Any = schema_in_force("", op_type, opset)
-        ports = (*schema.inputs, *schema.outputs[:1]) if schema is not None else ()
-        is_one = len({port.type_str for port in ports}) == 1 and all(port.is_homogeneous for port in ports)
-        return is_one and op_type not in SUPPORTED_OPS
+    def flatten(node: NodeProto, edit: Editor) -> None:
+        x, w = (edit.value(name) for name in node.input[:2])
+        is_turned = any(each.name == "transB" and each.i for each in node.attribute)
+        size = w.shape[is_turned] if w.shape and len(w.shape) == 2 else None
+        rest = [dim for dim in (x.shape or ())[1:] if isinstance(dim, int)]
+        if len(rest) < 2 or len(rest) + 1 < len(x.shape or ()) or size != math.prod(rest) or size == rest[-1]:
+            return edit.keep(node)
+        edit.note(f"X, {describe(x.type, x.shape)}, is flattened: the weights take {size} elements")
+        flat = edit.add("Flatten", [node.input[0]], Value("", x.type, ((x.shape or ())[0], size)))
+        return edit.keep(remade(node, [flat, *node.input[1:]]))
 
-    def mend(node: NodeProto, edit: Editor) -> None:
-        known, inputs = edit.value_info, [*node.input]
-        computed = {known.value(name).type for name in inputs if name and known.tensor(name) is None}
-        kind = str(computed.pop()) if len(computed) == 1 else ""
-        for index, name in enumerate(node.input if kind in FLOATS else ()):
-            was = known.value(name).type
-            if not name or was == kind or was not in FLOATS:
+    def per_channel(node: NodeProto, edit: Editor) -> None:
+        x, scale = (edit.value(name).shape for name in node.input[:2])
+        is_spatial = all(each.i for each in node.attribute if each.name == "spatial")
+        if is_spatial or len(x or ()) < 3 or len(scale or ()) != 1:
+            return edit.keep(node)
+        edit.note("spatial=0 is dropped: its scale has one dim, and so its numbers are those of channels")
+        return edit.keep(remade(node, drop={"spatial"}))
+
+    def above_zero(node: NodeProto, edit: Editor) -> None:
+        new, least = remade(node), np.finfo(np.float16).smallest_subnormal
+        for length, index in ((node.input[0], 1), (node.input[-1], 0)):
+            epsilon, maker = edit.array(node.input[index]), edit.maker(length)
+            is_zero = (
+                epsilon is not None
+                and epsilon.dtype == np.float16
+                and epsilon.size == 1
+                and not epsilon.any()
+            )
+            if is_zero and maker is not None and maker.op_type in _LENGTHS[node.op_type]:
+                edit.note(
+                    f"its epsilon, 0, becomes {least:g}, the next number in float16: a converter rounded it",
+                    "a vector of zeros gave NaN",
+                )
+                new.input[index] = edit.constant(np.full_like(epsilon, least), "epsilon")
+        edit.keep(node if new.input == node.input else new)
+
+    mended = {"Gemm": flatten, "BatchNormalization": per_channel, **dict.fromkeys(_LENGTHS, above_zero)}
+    for owner, opset in walk.owners:
+        walk.rewrite(
+            owner,
+            opset,
+            lambda node: node.op_type in mended,
+            lambda node, edit: mended[node.op_type](node, edit),
+        )
+
+
+def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
+    """Give inputs that an operator takes in one type that type, and other inputs the only type that it takes there.
+
+    Exporters write the numbers of a norm in float64 and multiply by a bool. Converters to float16 leave constants in
+    float32, and store the scales of a Resize in float16. A float64 in a network of float32 is an array of NumPy's.
+    """
+    tensors = (type_of(tensor.data_type) for tensor in walk.model.graph.initializer)
+    usual = max(Counter(kind for kind in tensors if kind in FLOATS).most_common(1), default=("",))[0]
+
+    def agree(node: NodeProto, edit: Editor) -> None:
+        known, new = edit.value_info, remade(node)
+        variables, allowed, result = _type_variables(node.op_type, edit.opset)
+        places = defaultdict[str, list[int]](list)
+        for index, name in enumerate(node.input if variables else ()):
+            if name:
+                places[variables[min(index, len(variables) - 1)]].append(index)
+        for variable, indices in places.items():
+            output = node.output[0] if variable == result else ""
+            names = {node.input[index] for index in indices}
+            computed = {known.value(name).type for name in names if known.tensor(name) is None}
+            kinds = computed | {known.value(name).type for name in names}
+            wanted = _type_meant(kinds, computed, allowed[variable], declared_as.get(output), bool(output))
+            if wanted is None:
                 continue
-            array = known.array(name)
-            assert array is not None
-            with np.errstate(over="ignore"):
-                held = array.astype(dtype_named(kind))
-            kept = exactly_as(array, kind) is not None
-            said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
-            differs = None if kept else f"a number that {kind} does not hold is rounded"
-            lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
-            if lost.any():
-                differs = f"{differs}; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
-            edit.note(said, differs)
-            inputs[index] = edit.constant(held, "constant")
-            made = known.value(node.output[0])
-            known.types[node.output[0]] = Value(made.name, kind, made.shape)
-        edit.keep(node if inputs == node.input else remade(node, inputs))
-
-    def wanted(opset: int, node: NodeProto) -> bool:
-        return takes_one_type(node.op_type, opset)
+            wanted = usual if wanted == "float64" and usual in kinds else wanted
+            for index in indices if not is_ours(node) else ():
+                _retype(new, index, wanted, edit)
+            if output:
+                known.types[output] = Value(output, wanted, known.value(output).shape)
+        edit.keep(node if new.input == node.input else new)
 
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, partial(wanted, opset), mend)
+        walk.rewrite(owner, opset, lambda _: True, agree)
+
+
+@lru_cache(maxsize=4096)  # because reading a schema is slow
+def _type_variables(op_type: str, opset: int) -> tuple[list[str], dict[str, _Kinds], str]:
+    """Return the type variable of each input of an operator, the types of each, and that of the first output."""
+    schema: Any = schema_in_force("", op_type, opset)
+    if schema is None or not schema.outputs:
+        return [], {}, ""
+    allowed: dict[str, _Kinds] = {
+        each.type_param_str: {*map(TYPE_NAMES.get, each.allowed_type_strs)}
+        for each in schema.type_constraints
+    }
+    variables = [port.type_str if port.is_homogeneous else "" for port in schema.inputs]
+    single = {kind: {TYPE_NAMES.get(kind)} for kind in variables if kind not in allowed}
+    return variables, allowed | single, schema.outputs[0].type_str
+
+
+def _type_meant(
+    kinds: _Kinds, computed: _Kinds, allowed: _Kinds, declared_as: str | None, gives_result: bool
+) -> str | None:
+    """Return the type that operands of these types are to have together; None where that is open.
+
+    Constants get the type of the values beside them, as numbers in Python do, but do not make a float an integer.
+    """
+    if len(kinds) == 1:
+        return min(kinds if gives_result or kinds <= allowed or len(allowed) > 1 else allowed, key=str)
+    if declared_as in computed & allowed:
+        return declared_as
+    if not kinds <= {*_PROMOTED}:
+        return None
+    has_float = not computed.isdisjoint(FLOATS) or kinds.isdisjoint(FLOATS)
+    wanted = max((computed if computed and has_float else kinds), key=_PROMOTED.index)
+    return wanted if wanted in allowed else None
+
+
+def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
+    """Give an input of a node another type: a constant is stored in it, any other value is cast."""
+    name, differs = node.input[index], f"a number that {kind} does not hold is rounded"
+    was, array = edit.type_of(name), edit.array(name)
+    if was == kind:
+        return
+    is_kept = "bool" in (was, kind) or holds(kind, was)
+    said = f"is cast from {was} to {kind}"
+    if array is None or "bool" in (was, kind):
+        node.input[index] = edit.cast(name, kind)
+    else:
+        is_kept, said = exactly_as(array, kind) is not None, f"a constant in {was}, is stored in {kind}"
+        with np.errstate(all="ignore"):
+            held = cast(array, dtype_named(kind))
+        lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+        if lost.any():
+            differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
+        node.input[index] = edit.constant(held, "constant")
+    exactly = ", exactly" * is_kept
+    edit.note(f"its input {index}{',' * (array is not None)} {said}{exactly}", None if is_kept else differs)
 
 
 def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> ModelError | None:
@@ -403,6 +526,11 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
     except (ModelError, UnsupportedError) as error:
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or file, error.message)]
+    return _refused(model, file)
+
+
+def _refused(model: ModelProto, file: str) -> list[Left]:
+    """Return the error that the onnx package's checker finds in a model."""
     found = refusal(model)
     # Runtimes load a model whose inputs or outputs have no shape.
     if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):
@@ -428,13 +556,13 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
         for name in {*node.input}:
             read_by[name].append(node)
     opset = default_opset(model.opset_import) or 1
-    for name, node, cast, wanted in suspects:
-        before = known.get(cast.input[0]) if cast.op_type == "Cast" and cast.input else None
-        if cast is not node:
+    for name, node, maker, wanted in suspects:
+        before = known.get(maker.input[0]) if maker.op_type == "Cast" and maker.input else None
+        if maker is not node:
             if before == wanted != known.get(node.input[0]):
                 said = f"X is not cast from {wanted}, the type that the result is declared in"
                 changes.append(Change(name, said))
-                node.input[0] = cast.input[0]
+                node.input[0] = maker.input[0]
             continue
         (kind,) = (a for a in node.attribute if a.name in _TYPE_ATTRIBUTES)
         read = _type_read(node.output[0], read_by[node.output[0]], known, opset)
@@ -481,52 +609,40 @@ def _type_read(
     return wanted.pop() if len(wanted) == 1 else None
 
 
-def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list[Change]:
-    """Declare values as their nodes give them: their types, or their shapes, too."""
-    powers = [] if shapes else _powers_of_constants(model)
-    for node in powers:
-        node.input[:] = reversed(node.input)
+def _correct_declarations(
+    model: ModelProto, file: str, before: dict[tuple[str, str], Value], *, shapes: bool = True
+) -> list[Change]:
+    """Declare values as their nodes give them: their types, or their shapes, too.
+
+    Args:
+        before: the declarations at the first call, by graph and name, with which later ones compare. It fills this.
+    """
     found = infer_types(model, file, declared_too=False)
-    for node in powers:
-        node.input[:] = reversed(node.input)
     changes = []
     for path, graph in graphs(model.graph):
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
-            was = declared(info, file)
-            type_differs = None not in (right.type, was.type) and right.type != was.type
+            was = before.setdefault((path, info.name), declared(info, file))
             shape_differs = shapes and not agree(was.shape, right.shape)
-            if not type_differs and not shape_differs:
-                continue
-            if type_differs:
-                tensor.elem_type = enum_of(str(right.type))
+            if right.type is not None and was.type is not None:
+                tensor.elem_type = enum_of(right.type)
             if shape_differs:
                 new = onnx.helper.make_tensor_type_proto(tensor.elem_type, right.shape)
                 tensor.shape.CopyFrom(new.tensor_type.shape)
-            named = f"{printable(info.name)!r}, declared as {describe(was.type, was.shape)}"
-            now = describe(right.type or was.type, right.shape if shape_differs else was.shape)
-            changes.append(Change(file, f"{named}, is {now} by its node, and is declared so"))
+            if shape_differs or right.type not in (None, was.type or right.type):
+                named = f"{printable(info.name)!r}, declared as {describe(was.type, was.shape)}"
+                now = describe(right.type or was.type, right.shape if shape_differs else was.shape)
+                changes.append(Change(file, f"{named}, is {now} by its node, and is declared so"))
     return changes
-
-
-def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
-    """Return the powers of constants that have the type of the exponent, where a version wants one type of both."""
-    if (default_opset(model.opset_import) or 1) >= 12:
-        return []
-    nodes = [*every_node(model.graph, *model.functions)]
-    constants = {tensor.name for _, graph in graphs(model.graph) for tensor in graph.initializer}
-    constants.update(name for node in nodes if node.op_type == "Constant" for name in node.output)
-    powers = (node for node in nodes if is_ours(node) and node.op_type == "Pow")
-    return [node for node in powers if [name in constants for name in node.input] == [True, False]]
 
 
 def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
     if find_spec("openvino") is not None and not _strangers(source):  # which it misreads, or crashes on
-        with suppress(ModelError, UnsupportedError):
+        with suppress(HalfulpError):
             compared = compare_network(subject, as_read(source, file, found.folder), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
                 return compared
@@ -535,7 +651,7 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     try:
         inputs, told = feed.made(subject.model, run)
         outputs = run(inputs)
-    except (ModelError, UnsupportedError) as error:
+    except HalfulpError as error:
         return Verification(0, 0, (), engine, failure=error.message)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"

@@ -50,6 +50,11 @@ Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]
 """The values of one graph by name."""
 
+TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx} | {
+    "tensor(bool)": "bool"
+}
+"""The element types by the names that schemas and ONNX Runtime give them."""
+
 _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
 # Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
@@ -152,7 +157,7 @@ class ValueInfo:
             if made:
                 todo += made
                 continue
-            last = self._as_cast(todo.pop())
+            last = self.as_cast(todo.pop())
             tensors = [self.tensor(name) for name in last.input]
             if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
                 tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
@@ -175,7 +180,7 @@ class ValueInfo:
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
-    def _as_cast(self, node: NodeProto) -> NodeProto:
+    def as_cast(self, node: NodeProto) -> NodeProto:
         """Return a CastLike as the Cast that it is, where the type of its second input is known."""
         kind = self.value(node.input[1]).type if node.op_type == "CastLike" and len(node.input) == 2 else None
         if kind is None:
@@ -328,10 +333,9 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
-    names_of = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
     found = []
     for output in session.get_outputs():
-        kind = names_of.get(output.type)
+        kind = TYPE_NAMES.get(output.type)
         # It says [] of a scalar and of a value whose rank it does not know.
         shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
         if kind is not None:
