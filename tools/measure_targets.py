@@ -247,14 +247,14 @@ def _worse_columns(
 
 
 def _entry(result: Result) -> list[Any]:
-    """Return the verdict, and the maximum difference and an example if there is one."""
+    """Return the verdict, and of a result that is not exact the maximum difference, an example and the grade."""
     found = result.judgement
     entry: list[Any] = [found.verdict]
     if found.verdict not in SILENT:
         example = one_line(found.message)
         if found.example is not None:
             example = example_of(result.entry["operator"], found.example)
-        entry += [found.max_ulp, example]
+        entry += [found.max_ulp, example, found.grade]
     return entry
 
 

@@ -1,4 +1,4 @@
-"""Try a wheel on a machine without a compiler: install it, and run the README's examples and quick tests with it.
+"""Try a wheel on a machine without a compiler: install it, run the pages' commands and examples, and quick tests.
 Checks that the wheel contains its bill of materials.
 
     python tools/try_wheel.py dist/halfulp-0.1.0-*.whl
@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 6_000_000  # bytes
+TESTS = ["tests/core", "tests/house/test_pages.py"]
 
 FIRST_EXAMPLE = """
 import numpy as np, halfulp as hu
@@ -38,7 +39,7 @@ def main() -> None:
     """Try it and print the sizes and times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("tests", nargs="*", default=["tests/core"], help="for pytest (default tests/core)")
+    parser.add_argument("tests", nargs="*", default=TESTS, help=f"for pytest (default {' '.join(TESTS)})")
     arguments = parser.parse_args()
     wheel = arguments.wheel.resolve()
     size = wheel.stat().st_size

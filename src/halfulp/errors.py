@@ -7,6 +7,7 @@ traceback does.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -54,6 +55,12 @@ def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
     """
     cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
+
+
+def in_shell(file: object) -> str:
+    """Return a file's name as a shell's command line takes it, also one that begins like an option."""
+    name = str(file)
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def count_of(number: int, noun: str) -> str:

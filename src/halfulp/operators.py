@@ -367,8 +367,7 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
     The result has x's type, also for integers: 2^-1 and 2^0.5 of an integer array are 0 and 1, and powers
     that are too large wrap. ``integers="raise"`` refuses these, and ``float_power`` computes them as float64.
 
-    It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack
-    (halfulp._interop).
+    It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack.
 
     Args:
         x: the base, an array-like of any type of the type table. A Python number gets y's type; a float
@@ -491,8 +490,7 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any: ...
 def prelu(x: ArrayLike, slope: ArrayLike, /, *, out: ArrayLike = None) -> ArrayLike:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 
-    It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack
-    (halfulp._interop).
+    It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack.
 
     Args:
         x: an array-like of any type of the type table.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -167,6 +169,11 @@ def test_safe_data_find_nothing() -> None:
     assert seen(norm("float32"), {"x": large("float32")["x"] / 40})[1] == []
 
 
+@pytest.mark.filterwarnings("error")
+def test_data_beyond_float16_give_no_warnings() -> None:
+    seen(norm("float32", inverse=True), {"x": large("float32")["x"] * 1000})
+
+
 def test_a_network_of_float32_is_warned_of_float16() -> None:
     data, findings = seen(norm("float32"), large("float32"))
     assert data.lost == 0
@@ -219,6 +226,13 @@ def test_a_run_looks_into_bodies() -> None:
         hu.run(in_a_branch(), inputs, engine="onnxruntime")
 
 
+def test_a_run_looks_into_functions() -> None:
+    pytest.importorskip("onnxruntime")
+    inputs = {"x": np.array([300, 2], np.float16), "b": np.array(False)}
+    with pytest.warns(RuntimeWarning, match=r"#2 \(Pow\): 1 of 2 results are infinite"):
+        hu.run(in_a_branch("own.F"), inputs, engine="onnxruntime")
+
+
 def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     inputs = {"x": np.array([1, 2], np.float16), "b": np.array(True)}
@@ -229,7 +243,7 @@ def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.
         return " ".join(CliRunner().invoke(app, arguments).output.split())
 
     assert told not in printed(in_a_branch())
-    assert told in printed(in_a_branch("own.F"))
+    assert told not in printed(in_a_branch("own.F"))
     monkeypatch.setattr("halfulp.auditing.data._SMALL", 0)
     assert told in printed(in_a_branch())
 
@@ -269,6 +283,62 @@ def test_what_does_not_shrink_again() -> None:
     assert "nothing of float16 holds such results" in finding.to_do
 
 
+@pytest.mark.parametrize(
+    ("kind", "square", "node", "text"),
+    [
+        ("float16", "q = Mul(x, x) m = ReduceMean<axes=[-1]>(q)", "#1 (Mul)", "1 of 4 results overflow"),
+        ("float", "q = Mul(x, x) m = ReduceMean<axes=[-1]>(q)", "#1 (Mul)", "1 of 4 results overflow"),
+        ("float16", "q = Pow(x, p) m = ReduceSum(q, a)", "#3 (ReduceSum)", "1 of 1 results overflow"),
+        ("float16", "m = ReduceSumSquare<axes=[-1]>(x)", "#1 (ReduceSumSquare)", "1 of 1 results overflow"),
+    ],
+)  # fmt: skip
+def test_other_nodes_of_norms(kind: str, square: str, node: str, text: str) -> None:
+    two = "t = Constant<value_float=2.>() p = CastLike(t, x)" if "Pow" in square else "p = Identity(x)"
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]>
+        g ({kind}[N, 4] x) => ({kind}[N, 4] z) <int64[1] a = {{-1}}> {{
+            {two} {square} s = Sqrt(m) z = Div(x, s) }}""")
+    x = np.full((1, 4), 250) if "Pow" in square else np.array([[300, 1, 2, 3]])
+    inputs = {"x": x.astype("float16" if kind == "float16" else "float32")}
+    report = hu.audit(model, targets=(), inputs=inputs)
+    (finding,) = report.findings
+    assert (finding.node, finding.kind) == (node, "range")
+    assert text in finding.text
+    assert finding.about in " ".join(str(report).split())
+    (data,) = report.json()["models"][0]["data"]["norms"]
+    assert data["types"]["float16"]["overflow"] == int(text[0])
+    if kind == "float16":
+        assert finding.to_do == 'hu.convert(model, float32="norms")'
+        changed = hu.convert(model, float32="norms").model
+        assert not hu.audit(changed, targets=(), inputs=inputs).findings
+    assert not hu.audit(model, targets=(), inputs={"x": inputs["x"] / 100}).findings
+
+
+@pytest.mark.parametrize(("kind", "epsilon"), [("float16", 1e-12), ("float32", 1e-12), ("float32", 1e-5)])
+def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_path: Path) -> None:
+    model = norm(kind)
+    next(each for each in model.graph.initializer if each.name == "epsilon").CopyFrom(
+        numpy_helper.from_array(np.array(epsilon).astype(kind), "epsilon")
+    )
+    x = np.ones((2, 64), kind)
+    x[0] = large()["x"][0] / 100
+    report = hu.audit(model, targets=(), inputs={"x": x})
+    if epsilon == 1e-5:
+        assert not report.findings
+        return
+    (finding,) = report.findings
+    assert finding.node == "'/norm/shifted' (Add)"
+    assert (
+        finding.text
+        == "1 of 2 mean squares are 0 in float16, with the norm's epsilon added: the norm divides by 0"
+    )
+    wanted = (
+        "set the norm's epsilon to that of the original network" if kind == "float16" else "--blocklist TOOL"
+    )
+    assert finding.to_do is not None
+    assert wanted in finding.to_do
+    assert "/norm/square" in report.blocklist("nncf")
+
+
 def test_prelu_beyond_its_type() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 16]>
         g (float16[N] x) => (float16[N] z) { s = Constant<value_float=1000.>() t = CastLike(s, x)
@@ -297,6 +367,32 @@ def test_made_up_samples() -> None:
     report = hu.audit(norm(), targets=(), samples=3)
     assert only(report).base.elements == 3 * 3 * 64
     assert not report.findings
+
+
+def test_a_broken_model_is_not_run(tmp_path: Path) -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 9]>
+        g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }""")
+    with pytest.raises(hu.ModelError, match="halfulp repair may mend it, and an audit without data says how"):
+        hu.audit(model, targets=(), samples=1)
+    for constant in ("<complex64 s = {2, 1}>", '<string s = {"2"}>'):  # which look like no square
+        model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
+            g (float[2] x) => (float[2] y) {constant} {{ y = Pow(x, s) }}""")
+        assert hu.audit(model, targets=()).models[0].nodes[0].breaks
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("string_data")
+    tensor.data_location = tensor.EXTERNAL
+    tensor.external_data.add(key="location", value="../w.bin")
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(hu.ModelError, match=r"net\.onnx: external data leaves the model's folder"):
+        hu.audit(tmp_path / "net.onnx", targets=(), samples=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_exponent_beyond_float16() -> None:
+    """It is infinite in float16, which is no matter for a warning of NumPy."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N] x) => (float[N] y) { e = Constant<value_float=1e30>() y = Pow(x, e) }""")
+    assert only(hu.audit(model, targets=(), samples=1)).base.elements
 
 
 def test_what_rounding_costs() -> None:
@@ -391,6 +487,49 @@ def test_the_list_in_converters(tmp_path: Path, tool: str, module: str) -> None:
     scope: dict[str, Any] = {"model": norm("float32")}
     exec(code, scope)
     got = np.asarray(hu.run(scope["model"], inputs)["z"])
+    assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
+
+
+def words(output: str) -> list[str]:
+    """Return the words of a printed command as a shell passes them, without the comment before it."""
+    return shlex.split(output, comments=True)
+
+
+def test_the_list_in_trtexec(tmp_path: Path) -> None:
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    output = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "trtexec"]).output
+    options = dict(word.split("=", 1) for word in words(output) if "=" in word)
+    pairs = [pair.rsplit(":", 1) for pair in options["--layerPrecisions"].split(",")]  # as trtexec splits it
+    assert {name for name, _ in pairs} < {node.name for node in norm().graph.node}
+    assert {type for _, type in pairs} == {"fp32"}
+    assert options["--layerOutputTypes"] == options["--layerPrecisions"]
+    with pytest.raises(hu.HalfulpError, match="trtexec takes no layer's name with a comma"):
+        TOOLS["trtexec"](["a,b"])
+
+
+def test_the_list_in_polygraphy(tmp_path: Path) -> None:
+    pytest.importorskip("polygraphy")  # which needs TensorRT to convert, and none to write its program
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    output = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "polygraphy"]).output
+    _, _, model, _, _, *options = words(output)
+    script = tmp_path / "script.py"
+    program = str(Path(sys.executable).with_name("polygraphy"))
+    command = [sys.executable, program, "run", model, "--trt", *options, "--gen-script", str(script)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert "'/norm/square': trt.float32" in script.read_text()
+
+
+def test_the_list_in_modelopt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("modelopt.onnx.autocast")
+    monkeypatch.chdir(tmp_path)
+    inputs, model = large("float32"), norm("float32", inverse=True)
+    output = (
+        CliRunner().invoke(app, ["audit", *files(tmp_path, model, inputs), "--blocklist", "modelopt"]).output
+    )
+    onnx.save(model, "model.onnx")
+    command = [sys.executable, *words(output)[1:]]
+    subprocess.run(command, check=True, capture_output=True)
+    right, got = (np.asarray(hu.run(each, inputs)["z"]) for each in (model, "model_float16.onnx"))
     assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
 
 

@@ -139,7 +139,7 @@ def test_nodes_are_counted_by_outcome() -> None:
             z = PRelu (x, s)  k = Pow (b, b)  q = Pow <axis = 0> (p, p) }""")
     (summary,) = hu.audit(model, ["onnxruntime==1.31.1"]).summaries
     assert summary.outcomes == {"right": 1, "refused": 1, "invalid": 1}
-    text = "1 of 3 nodes refused (bfloat16); 1 of 3 nodes invalid (it refuses the Pow)"
+    text = "1 of 3 nodes right; 1 of 3 nodes refused (bfloat16); 1 of 3 nodes invalid (it refuses the Pow)"
     assert str(summary) == f"onnxruntime 1.31.1: {text}"
     (unknown,) = hu.audit(model, "tensorrt").summaries
     assert "(not measured)" in str(unknown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,8 +61,8 @@ DOCUMENT: dict[str, Any] = {
     "constants": {
         "float32,float32": {
             "2": ["exact"],
-            "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf"],
-            "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", "position"],
+            "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf", "edges"],
+            "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", None, "position"],
         }
     },
 }
@@ -98,11 +99,14 @@ def test_equal_shapes_are_not_broadcast() -> None:
     assert len(said.reasons) == 1
 
 
+AT_EDGES = "to the power of 0.5, only zeros, infinities, numbers near overflow or underflow: "
+
+
 @pytest.mark.parametrize(
     ("exponent", "verdict", "max_ulp", "reasons"),
     [
         (2, "exact", None, ()),
-        (0.5, "wrong", None, ("to the power of 0.5: (-inf)^0.5 gives nan, not inf",)),
+        (0.5, "wrong", None, (AT_EDGES + "(-inf)^0.5 gives nan, not inf",)),
         (0.1, "within", 2.0, ()),
         (7, "within", 1.0, ()),  # as 2
         (70, "wrong", 1.0, ("special values, measured with another exponent",)),
@@ -115,6 +119,7 @@ def test_a_constant_exponent_that_was_measured(
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
         assert said.depends == (("position",) if exponent in (0.1, 7, 70) else ())
+        assert said.grade == {0.5: "edges", 0.1: "reproducibility", 7: "reproducibility"}.get(exponent)
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
 
@@ -229,6 +234,20 @@ def test_the_nearest_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_no_such_target(target: object) -> None:
     with pytest.raises(hu.HalfulpError, match="no such target"):
         asked(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "measured"),
+    [
+        ("my_backend", "my_backend"),
+        ("file.py:f", "file.py:f"),
+        ("./run {model}", "--command './run {model}'"),
+    ],
+)
+def test_a_target_of_check_alone_is_told_how_it_is_measured(target: str, measured: str) -> None:
+    with pytest.raises(hu.HalfulpError) as caught:
+        asked(target)
+    assert f"halfulp check {measured} --json FILE.json, then --target FILE.json" in str(caught.value)
 
 
 def test_other_schemas_are_refused() -> None:
@@ -433,11 +452,14 @@ def test_constants_narrow_a_verdict(target: str, node: Use, verdict: str) -> Non
 def test_of_slopes_the_wrong_ones_are_shown() -> None:
     slopes = np.array([0.25, 0], np.float16)
     said = statement(use(("float16", ("N", 2)), slopes, "onnx.PRelu-16"), asked("onnxruntime==1.31.1"), ())
-    assert said.reasons == ("with slopes of 0, 0.25: -6e-08 with slope 0 gives 0, not -0",)
+    assert said.reasons == (
+        "with slopes of 0, 0.25, only signs of zeros: -6e-08 with slope 0 gives 0, not -0",
+    )
     said = statement(
         use(FLOATS, np.array([0.3], np.float32), "onnx.PRelu-16"), asked("onnxruntime==1.20.1"), ()
     )
-    assert said.reasons == ("with slopes of 0.3, measured with another slope",)
+    only = "only zeros, infinities, numbers near overflow or underflow"
+    assert said.reasons == (f"with slopes of 0.3, {only}, measured with another slope",)
 
 
 @pytest.mark.parametrize(
@@ -497,7 +519,11 @@ def test_a_document_of_check_is_a_target(tmp_path: Path) -> None:
         arguments = ["audit", str(tmp_path / "a.onnx"), "--target", str(file), "--fail-on", grade]
         assert CliRunner().invoke(app, arguments).exit_code == status
     file.write_text("{}")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    os.mkfifo(tmp_path / "pipe.json")
     for path, says in (
+        (tmp_path / "deep.json", "expected the document of one runtime"),
+        (tmp_path / "pipe.json", "not a plain file"),
         (file, "expected the document of one runtime"),
         (tmp_path / "none.json", "can't be read"),
     ):

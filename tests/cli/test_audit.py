@@ -11,6 +11,7 @@ import pytest
 from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
+import halfulp as hu
 from halfulp.cli import app
 from halfulp.measured import available
 
@@ -40,8 +41,28 @@ def test_a_clean_model() -> None:
         "m.onnx: 1 node",
         f"  numpy {available()['numpy'][-1]}: its one node right",
         "",
+        "m.onnx: right: #1 (Pow)",
+        "  onnx.Pow-15 (15): int32[N], int64[] = 2 gives int32[N]",
+        "",
         "1 model, 1 with Pow or PRelu; 1 node, 0 findings",
     ]
+
+
+def test_nodes_without_findings_are_named_behind_the_others() -> None:
+    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]> g (float[N] x) => (float[N] d) {
+        two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()  u = own.Any(x)
+        a = Pow(x, two)  b = Pow(x, three)  c = Pow(x, two)  d = Pow(u, u) }"""
+    onnx.save(parsed(text), "m.onnx")
+    found = " ".join(invoked("m.onnx", "-t", "onnxruntime==1.31.1").split())
+    assert "2 of 4 nodes right; 1 of 4 nodes within 1 ulp; 1 of 4 nodes not known" in found
+    assert found.index("m.onnx: within: #4 (Pow)") < found.index("m.onnx: right: 2 nodes: #3 (Pow), #5 (Pow)")
+    assert "m.onnx: not known: #6 (Pow)" in found
+    Path("folder").mkdir()
+    for name in "pq":
+        onnx.save(parsed(text), f"folder/{name}.onnx")
+    assert ": right:" not in invoked("folder", "-t", "onnxruntime==1.31.1")
+    onnx.save(parsed(GOOD), "m.onnx")
+    assert hu.audit("m.onnx", targets=()).models[0].nodes[0].unfound == "valid"
 
 
 def test_what_is_left_open_is_said_where_asked() -> None:

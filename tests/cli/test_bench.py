@@ -89,6 +89,7 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
         (["net.onnx", "--device", "cuda"], "--device is for arrays"),
         (["net.onnx", "--dim", "K=3"], "no dim of the model's inputs is called 'K'"),
         (["net.onnx", "--dim", "N=3", "-i", "in.npz"], "--dim is for inputs that are made up"),
+        (["huge.onnx"], "huge.onnx: input 'x' would not fit into this computer's memory"),
         (["gone.onnx"], "gone.onnx: can't be read"),
         (["broken.onnx"], "broken.onnx: truncated, or not an ONNX model"),
         (["exp.onnx"], "exp.onnx: has no Pow and no PRelu"),
@@ -103,6 +104,10 @@ def test_refused_in_a_line(
     (folder / "broken.onnx").write_bytes(network.read_bytes()[:60])
     text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] y) { y = Exp(x) }"""
     onnx.save(parser.parse_model(text), folder / "exp.onnx")
+    onnx.save(
+        parser.parse_model(text.replace("[N]", f"[{1 << 62}]").replace("Exp(x)", "Pow(x, x)")),
+        folder / "huge.onnx",
+    )
     (folder / "prog.json").write_text('{"resources": {}, "dispatchables": {}, "commands": []}')
     monkeypatch.chdir(folder)
     monkeypatch.setattr(peers, "environment", lambda threads: {})  # which is for this process's libraries

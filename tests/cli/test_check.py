@@ -75,6 +75,20 @@ def test_the_closing_line_names_the_page_that_was_made(
     assert run("onnx-reference", *LITTLE, "--fail-on", "edges").exit_code == 1
 
 
+def test_a_program_shows_the_worst_finding(tmp_path: Path) -> None:
+    file = tmp_path / "bug.py"
+    only = ["--operator", "PRelu", "--types", "float16", "--group", "special"]
+    assert run("onnx-reference", "--version", "7", *only, "--reproducer", str(file)).exit_code == 1
+    program = file.read_text()
+    assert "# onnx.PRelu-7/float16,float16/special/" in program
+    assert "ReferenceEvaluator(model).run(" in program
+    assert "import halfulp" not in program
+    file.unlink()
+    result = run("halfulp.backend", *only, "--reproducer", str(file))
+    assert (result.exit_code, file.exists()) == (0, False)
+    assert f"{file}: not written, since nothing wrong was found" in result.stderr
+
+
 def test_the_targets_are_listed() -> None:
     result = run("--list")
     assert [line.split()[0] for line in result.stdout.splitlines() if "pip install" in line] == [
@@ -254,8 +268,8 @@ def test_export(tmp_path: Path) -> None:
         (["--library", "libnone.so:pow"], "the target libnone:pow does not load"),
         (["numpy", "json", "--full"], "the target json does not load"),
         (["json", "--operator", "PRelu"], "the target json does not load"),
-        (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),
-        (["numpy", "--json", "-", "--html", "-"], "-: --json and --html can't write the same file"),
+        (["numpy", "--json", "a", "--html", "./a"], "./a: two outputs can't be the same file"),
+        (["numpy", "--json", "-", "--html", "-"], "-: two outputs can't be the same file"),
     ],
 )
 def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +298,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.delattr("halfulp.conformance.report.page", raising=False)
     result = run("numpy", "--html", str(tmp_path / "a.html"))
     assert result.exit_code == 2
-    assert result.stderr == "HalfulpError: --html needs jinja2: pip install 'halfulp[check]'\n"
+    assert result.stderr == "HalfulpError: pages and programs need jinja2: pip install 'halfulp[check]'\n"
     monkeypatch.setattr("halfulp.conformance.targets.has_module", lambda name: False)
     monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
     result = run("halfulp")

@@ -56,6 +56,11 @@ def test_a_doubtful_slope_is_named_and_a_choice_taken() -> None:
     assert lines[0].startswith("doubtful: #0 (PRelu): the slope of shape [3]: it goes along dim 3 of X")
     assert lines[0].endswith("--slopes channel or --slopes last decides")
     assert lines[1:] == ["nothing to repair"]
+    onnx.save(onnx.load("doubtful.onnx"), "-f.onnx")
+    chosen = invoked("--slopes", "channel", "--", "-f.onnx").splitlines()[-1]
+    assert chosen == "1 repair; halfulp repair ./-f.onnx OUT --slopes channel writes it"
+    with_dim = invoked("broken.onnx", "out.onnx", "--verify", "--dim", "N=2", status=1)
+    assert "not verified: no dim of the model's inputs is called 'N'; none is symbolic" in with_dim
     assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "channel")
     assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "#0 (PRelu)=1")
     assert invoked("doubtful.onnx", "--slopes", "last") == "nothing to repair\n"

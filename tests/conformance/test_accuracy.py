@@ -115,3 +115,5 @@ def test_all_pairs_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "<td>0 %<td>" in page.read_text()
     file.write_text("[{}]")
     assert f"{file}: not a document" in CliRunner().invoke(app, [*arguments, "--resume"]).stderr
+    file.write_text("[" * 100_000)
+    assert f"{file}: not a document" in CliRunner().invoke(app, [*arguments, "--resume"]).stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.conformance.report.documents import document
 
 from halfulp.conformance.document import Allowed, Entry, load_allowed
 from halfulp.errors import HalfulpError
@@ -36,19 +38,52 @@ def loaded(tmp_path: Path, text: str, name: str = "known.txt") -> Allowed:
 def test_which_findings_are_allowed(text: str, name: str, tmp_path: Path) -> None:
     allowed = loaded(tmp_path, text, name)
     hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
-    assert allowed.allows("numpy", hard, "wrong")
-    assert allowed.allows("torch", hard, "crashed")
-    assert not allowed.allows("numpy", hard, "hung")
-    assert allowed.allows("onnxruntime", bfloat, "refused")
-    assert not allowed.allows("numpy", bfloat, "refused")
-    assert allowed.allows("openvino", "onnx.Pow-7/float32,float32/reproducibility/length-5", "differs")
+    assert allowed.reason("numpy", hard, "wrong") == "x^3 by multiplication"
+    assert allowed.reason("torch", hard, "crashed") is not None
+    assert allowed.reason("numpy", hard, "hung") is None
+    assert allowed.reason("onnxruntime", bfloat, "refused") == "no bfloat16 kernels"
+    assert allowed.reason("numpy", bfloat, "refused") is None
+    length = "onnx.Pow-7/float32,float32/reproducibility/length-5"
+    assert allowed.reason("openvino", length, "differs") is not None
+
+
+@pytest.mark.parametrize(
+    ("word", "differently", "is_allowed"),
+    [
+        ("wrong", {}, True),
+        ("wrong<=16", {}, True),
+        ("wrong<=15", {}, False),
+        ("wrong<=16", {"special": 1}, False),
+        ("wrong<=16", {"max_ulp": None}, False),  # an output of another type
+        ("wrong<=edges", {}, True),
+        ("wrong<=subnormals", {}, False),
+        ("wrong<=ordinary", {"grade": "ordinary", "special": 3}, True),
+        ("refused,wrong<=subnormals,wrong<=16", {}, True),
+        ("wrong<=16", {"verdict": "refused"}, False),
+    ],
+)
+def test_up_to_a_bound(word: str, differently: Any, is_allowed: bool, tmp_path: Path) -> None:
+    allowed = loaded(tmp_path, f"onnx.Pow-* {word} known")
+    case = document("torch")["cases"][0] | {"id": "onnx.Pow-7/float32,float32/hard/0", "verdict": "wrong"}
+    case |= {"grade": "edges", "special": 0, "max_ulp": 16} | differently  # type: ignore[assignment]
+    assert allowed.allows("numpy", case) == is_allowed
+    # An entry is stale where nothing is wrong, not where a bound is exceeded.
+    assert bool(allowed.stale("numpy", [case["id"]])) == (case["verdict"] != "wrong")
+
+
+def test_a_distance_of_an_older_document_has_no_bound(tmp_path: Path) -> None:
+    """It does not say how many special values are wrong."""
+    case = document("torch")["cases"][0] | {"id": "onnx.Pow-7/float32,float32/hard/0", "verdict": "wrong"}
+    for missing in ("special", "grade"):
+        case.pop(missing, None)  # type: ignore[misc]
+    assert not loaded(tmp_path, "* wrong<=16,wrong<=ordinary known").allows("numpy", case)
 
 
 def test_stale_entries(tmp_path: Path) -> None:
     allowed = loaded(tmp_path, TEXT)
     hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
     assert [entry.line for entry in allowed.stale("onnxruntime", [hard, bfloat])] == [3, 6]
-    allowed.allows("onnxruntime", hard, "wrong")
+    allowed.reason("onnxruntime", hard, "wrong")
     (stale,) = allowed.stale("onnxruntime", [hard, bfloat])
     assert str(stale) == "[onnxruntime] onnx.Pow-15/bfloat16,* refused no bfloat16 kernels"
     # Nothing is known about cases that were not run, and about other targets.
@@ -88,6 +123,9 @@ def test_an_entry_for_no_case_at_all_is_stale(pattern: str, is_stale: bool) -> N
         ("\nonnx.Pow-7/* wrong", "a.txt", "line 2: an entry is CASES VERDICTS REASON"),
         ("onnx.Pow-7/* wrnog because", "a.txt", "'wrnog' is not a finding that can be allowed"),
         ("onnx.Pow-7/* within because", "a.txt", "'within' is not a finding that can be allowed"),
+        ("onnx.Pow-7/* wrong<=lots because", "a.txt", "'wrong<=lots' is not a finding that can be allowed"),
+        ("onnx.Pow-7/* wrong<= because", "a.txt", "'wrong<=' is not a finding that can be allowed"),
+        ("onnx.Pow-7/* refused<=16 because", "a.txt", "'refused<=16' is not a finding that can be allowed"),
         ("{", "a.json", "not JSON"),
         ("{}", "a.json", "entries must be a list"),
         ("[1]", "a.json", "entries[0] must be an object"),

@@ -34,7 +34,7 @@ HOMES: dict[str, tuple[str, set[str]]] = {
     "when sizes are for made-up inputs": ("--dim is for inputs that are made up", {f"{SRC}cli/inputs.py"}),
     # The table, and the rows that name the key and the text of their own.
     "what a question of the documents concerns": (
-        '"(slope-of-rank-1|shapes-without-broadcast|differing-sizes)"',
+        r'\b(slope-of-rank-1|shapes-without-broadcast|differing-sizes)[":]',
         {f"{SRC}specs/{name}.py" for name in ("unspecified", "onnx", "directml")},
     ),
 }

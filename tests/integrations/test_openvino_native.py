@@ -1,4 +1,4 @@
-"""Power and PReLU of f32 in C++ in OpenVINO: the bits of the operators in Python, and of hu.op."""
+"""Power and PReLU of f32, f16 and bf16 in C++ in OpenVINO: the bits of the operators in Python, and of hu.op."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from tests.house.builds import FOLDER, locked, tool
 from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
+from halfulp.types import TYPES
 
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
 plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
 native: Any = pytest.importorskip("halfulp.integrations.openvino.native")
+operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
 engine: Any = pytest.importorskip("halfulp.integrations.openvino.engine")
 
 POWER, PRELU = hu.op("openvino.Power-1"), hu.op("openvino.PReLU-1")
@@ -36,7 +38,8 @@ def _built() -> Iterator[None]:
 
 
 def answer(make: Any, *feeds: np.ndarray, dynamic: bool = False) -> np.ndarray:
-    x, y = (o.parameter([-1] * feed.ndim if dynamic else list(feed.shape), np.float32) for feed in feeds)
+    kind = getattr(ov.Type, TYPES[feeds[0].dtype.name].openvino)
+    x, y = (o.parameter([-1] * feed.ndim if dynamic else list(feed.shape), kind) for feed in feeds)
     x.output(0).set_names({"0"})
     y.output(0).set_names({"1"})
     model = plugin.replace(ov.Model([make(x, y)], [x, y]), every_node=True)
@@ -48,14 +51,28 @@ def answer(make: Any, *feeds: np.ndarray, dynamic: bool = False) -> np.ndarray:
     return compiled.output(0)
 
 
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_powers_and_prelu(dynamic: bool) -> None:
+def test_powers_and_prelu(name: str, dynamic: bool) -> None:
     for grid, make, right in (
-        (pow_grid("float32", "float32", np.random.default_rng(6)), o.power, POWER),
-        (prelu_grid("float32", np.random.default_rng(7)), o.prelu, PRELU),
+        (pow_grid(name, name, np.random.default_rng(6)), o.power, POWER),
+        (prelu_grid(name, np.random.default_rng(7)), o.prelu, PRELU),
     ):
         x, y = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
         assert answer(make, x, y, dynamic=dynamic).tobytes() == right(x, y).tobytes()
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_halves_that_the_plugin_holds_in_f32(name: str) -> None:
+    """The sum keeps the plugin from leaving these tensors in their type."""
+    x = np.random.default_rng(6).uniform(0.1, 9, 1000).astype(TYPES[name].dtype)
+    half = x.dtype.type(0.7)
+
+    def make(x: Any, y: Any) -> Any:
+        return o.add(o.power(o.add(x, y), o.constant(operators.tensor_of(half))), y)
+
+    powers = POWER(x, half)
+    assert answer(make, x, np.zeros_like(x)).tobytes() == powers.tobytes()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -96,7 +113,7 @@ def test_files_are_those_of_the_operators_in_python(tmp_path: Path) -> None:
 
 
 def test_files_that_the_library_reads(tmp_path: Path) -> None:
-    """It knows f32 alone; the operators that were registered first read a file."""
+    """It knows no integers; the operators that were registered first read a file."""
     for kind in (np.float32, np.int32):
         x = o.parameter([2], kind)
         model = plugin.replace(ov.Model([o.power(x, o.constant(np.array(3, kind)))], [x]), every_node=True)
@@ -114,7 +131,7 @@ def test_files_that_the_library_reads(tmp_path: Path) -> None:
     assert cubes(np.float32, library) == [27, -125]
     for extensions in ([library], [library, *plugin.OPERATORS]):
         with pytest.raises(
-            RuntimeError, match=r"has operands of i32,i32, and .* f32 only; .*OPERATORS before"
+            RuntimeError, match=r"has operands of i32,i32, and .* bf16 only; .*OPERATORS before"
         ):
             cubes(np.int32, *extensions)
     assert cubes(np.int32, *plugin.OPERATORS, library) == [27, -125]

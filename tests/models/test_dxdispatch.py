@@ -255,6 +255,7 @@ def test_values_of_mixed_types() -> None:
         assert resource.make().tobytes() == np.uint32(6).tobytes() + np.float32(0.5).tobytes() + b"\xff"
         assert (resource.type, resource.size) == ("UINT8", 256)
         assert to_json(program(root))["resources"]["A"]["initialValues"][0] == mixed[0]
+        assert to_json(program(to_json(program(root)))) == to_json(program(root))
 
 
 def test_values_from_files(tmp_path: Path) -> None:

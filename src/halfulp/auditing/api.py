@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, ways
+from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, mixed_types, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
@@ -30,7 +30,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -159,8 +159,12 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 inline(*parsed)
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        if data.samples is not None:
+        mixed = mixed_types(found)
+        if data.samples is not None and not mixed:
+            _refuse_broken(report)
             report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+        else:
+            report.norms = norms_without_pow(*parsed)
         if report.nodes:
             report.ways = ways(
                 *parsed,
@@ -168,9 +172,17 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 is_open=any(node.only_if for node in report.nodes),
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
+                mixed=mixed,
             )
-    report.norms = norms_without_pow(*parsed)
     return report
+
+
+def _refuse_broken(report: ModelReport) -> None:
+    """Refuse to run a model with a node that breaks a clause, and say what helps."""
+    for node in report.nodes:
+        for breach in node.breaks:
+            message = f"{breach.message}; halfulp repair may mend it, and an audit without data says how"
+            raise ModelError(message, file=report.file, node=node.label, clause=breach.clause)
 
 
 _CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,6 +17,9 @@ names = {names}
 model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=names)
 # Between neighbours in the list the converter casts to float16 and back. This takes those casts away.
 model = halfulp.convert(model, float32=",".join(names)).model"""
+_TENSORRT = """\
+# TensorRT 10 and older. TensorRT 11 has no such options: it computes in the model's types, which modelopt sets.
+"""
 _OPENVINO = """\
 # OpenVINO takes no list of nodes. Have the device compute the whole network in float32:
 compiled = openvino.compile_model(model, "GPU", {{"INFERENCE_PRECISION_HINT": "f32"}})
@@ -47,14 +51,23 @@ def _python(template: str, **words: str) -> Callable[[Sequence[str]], str]:
 
 
 def _trtexec(names: Sequence[str]) -> str:
-    pairs = ",".join(f'"{name}":fp32' for name in names)
+    if odd := [name for name in names if set(",'") & set(name)]:
+        raise HalfulpError("trtexec takes no layer's name with a comma or a quotation mark", got=odd[0])
+    pairs = ",".join(f"{name}:fp32" for name in names)  # quotation marks would become part of the names
     given = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
-    return f"trtexec --fp16 --precisionConstraints=obey {' '.join(given)}"
+    return f"{_TENSORRT}trtexec --onnx=model.onnx --fp16 --precisionConstraints=obey {' '.join(given)}"
 
 
 def _polygraphy(names: Sequence[str]) -> str:
     pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
-    return f"polygraphy convert --fp16 --precision-constraints obey --layer-precisions {pairs}"
+    command = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
+    return f"{_TENSORRT}{command} --layer-precisions {pairs}"
+
+
+def _modelopt(names: Sequence[str]) -> str:
+    patterns = " ".join(shlex.quote(f"^{re.escape(name)}$") for name in names)
+    command = "python -m modelopt.onnx.autocast --onnx_path model.onnx --output_path model_float16.onnx"
+    return f"{command} --keep_io_types --nodes_to_exclude {patterns}"
 
 
 TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
@@ -62,6 +75,7 @@ TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
     "onnxconverter-common": _python(_CONVERTERS, imports="from onnxconverter_common import float16"),
     "trtexec": _trtexec,
     "polygraphy": _polygraphy,
+    "modelopt": _modelopt,
     "openvino": _python(_OPENVINO),
     "nncf": _python(_NNCF),
     "coremltools": _python(_COREML),

@@ -13,6 +13,7 @@ from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
+from halfulp.errors import in_shell
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 
@@ -22,7 +23,8 @@ class Finding:
     """One thing to act on.
 
     Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
-    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is;
+    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is,
+    or it reads several types where its operator takes one;
     ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
     result; ``depends``: the target's bits depend on more than the operands.
     """
@@ -58,6 +60,13 @@ class NodeReport(Use):
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
+    @property
+    def unfound(self) -> str:
+        """The outcome of a node without findings: valid where no runtime was judged."""
+        if not self.targets:
+            return "valid"
+        return "unknown" if any(said.verdict == "unknown" for said in self.targets) else "right"
+
 
 @dataclass
 class ModelReport:
@@ -77,13 +86,21 @@ class ModelReport:
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
         broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
-        return (*broken, *self.declarations, *chain.from_iterable(self.of_nodes))
+        return (*broken, *self.declarations, *self.within_norms, *chain.from_iterable(self.of_nodes))
 
     @property
     def declarations(self) -> Iterator[Finding]:
-        """The findings about values whose declared type or shape is not the one that their nodes give."""
+        """The findings about values whose type is not the one that their nodes give or take."""
+        to_do = "correct the model" if self.ways.error or self.ways.left else _repair(self.file)
         for node, text in self.ways.declared.items():
-            yield Finding(self.file, node, "declaration", None, None, text, _repair(self.file))
+            yield Finding(self.file, node, "declaration", None, None, text, to_do)
+
+    @property
+    def within_norms(self) -> Iterator[Finding]:
+        """The findings about nodes of norms that are not powers."""
+        for node in self.data.norms if self.data else ():
+            for type, text in node.told():
+                yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
 
     @cached_property
     def of_nodes(self) -> list[tuple[Finding, ...]]:
@@ -113,7 +130,7 @@ def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     seen = None if model.data is None else model.data.nodes.get(node.label)
     if seen is not None:
         for type, text in seen.told():
-            yield told("range", None, None, text, about_range(model, node, seen, type))
+            yield told("range", None, None, text, about_range(model, seen, type, node.output.name))
     if node.only_if is not None:
         text = f"the slope fits only if {node.only_if}"
         yield told("shape", None, None, text, about_clause(model, node))
@@ -163,17 +180,20 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
 
 
 def _repair(file: str) -> str:
-    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {shlex.quote(file)} repaired.onnx"
+    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {in_shell(file)} repaired.onnx"
 
 
-def about_range(model: ModelReport, node: NodeReport, found: NodeData, type: str) -> str:
-    """Return the remedy for a node whose data leaves a type."""
+def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
+    """Return the remedy for a node whose data leaves a type; ``output`` is a power's result."""
     if found.type != type:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
     command = in_float32(model.file, "norms" if found.is_in_norm else ",".join(found.region))
-    if node.output.name not in model.ways.fused:
+    if found.divisions_by_zero:
+        epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
+        return f"{command}: then {epsilon}, and float32 does"
+    if output not in model.ways.fused:
         return command
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
     return f"{command}: or {option} in its place, for one operator that runtimes compute in float32"
@@ -183,7 +203,7 @@ def in_float32(file: str, nodes: str) -> str:
     """Return the command that computes nodes in float32."""
     if file.startswith("<"):
         return f'hu.convert(model, float32="{nodes}")'
-    return f"halfulp convert {shlex.quote(file)} converted.onnx --float32 {shlex.quote(nodes)}"
+    return f"halfulp convert {in_shell(file)} converted.onnx --float32 {shlex.quote(nodes)}"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:
@@ -203,7 +223,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
             first = ", repair=True" if model.ways.is_valid else ""
             return f'hu.convert(model, target="{said.target}"{first}): {steps}'
         first = " --repair" if model.ways.is_valid else ""
-        return f"halfulp convert {shlex.quote(file)} converted.onnx --target {said.target}{first}: {steps}"
+        return f"halfulp convert {in_shell(file)} converted.onnx --target {said.target}{first}: {steps}"
     return _EXACT.get(said.target, _ELSE)
 
 
@@ -251,11 +271,7 @@ class Summary:
     def text(self) -> str:
         """The line, without the runtime's name."""
         parts = []
-        # If there are findings, the nodes that are right are not mentioned.
-        left_out = set() if self.outcomes.keys() <= {"right", "within"} else {"right"}
-        for outcome in OUTCOMES:
-            if outcome not in self.outcomes or outcome in left_out:
-                continue
+        for outcome in filter(self.outcomes.__contains__, OUTCOMES):
             number, causes = self.outcomes[outcome], self.causes.get(outcome)
             because = f" ({few(causes)})" if causes else ""
             if outcome == "within":

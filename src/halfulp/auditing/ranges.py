@@ -41,7 +41,8 @@ def limits(exponent: float, type: str) -> Limits:
     dtype = dtype_named(type)
     words = np.dtype(f"u{dtype.itemsize}")
     greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(words))  # type: ignore[no-untyped-call]
-    power = np.array(exponent).astype(dtype)
+    with np.errstate(over="ignore"):
+        power = np.array(exponent).astype(dtype)
 
     def last(holds: Callable[[Array], Array]) -> int:
         """Return the bits of the greatest number that meets a condition that all smaller ones meet, or 0."""

@@ -27,7 +27,7 @@ _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touch
 
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
-_WORDS = OUTCOMES | {"clause": "invalid", "declaration": "invalid", "range": "out of range"}
+_WORDS = OUTCOMES | {"valid": "valid", "clause": "invalid", "declaration": "invalid", "range": "out of range"}
 
 Told = tuple[str, str, str | None]
 """The kind of a finding, its text and its remedy."""
@@ -61,14 +61,15 @@ class AuditReport(Printed):
         """Return the option or code that makes a tool keep in float32 the nodes whose data leave float16.
 
         Args:
-            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``openvino``, ``nncf``,
-                ``coremltools`` or ``torch`` (these two know the modules of the exported network).
+            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``modelopt``, ``openvino``,
+                ``nncf``, ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
             HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
         """
-        seen = [data for model in self.models if model.data for data in model.data.nodes.values()]
-        each = [data for data in seen if data.overflows("float16")]
+        models = [model.data for model in self.models if model.data]
+        seen = [data for each in models for data in (*each.nodes.values(), *each.norms)]
+        each = [data for data in seen if data.overflows("float16") or data.divisions_by_zero]
         known = "modules" if tool in OF_MODULES else "region"
         return blocklist(tool, list(dict.fromkeys(name for data in each for name in getattr(data, known))))
 
@@ -115,7 +116,7 @@ _MEMBERS: Mapping[type, str] = {
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples fusions nodes=listed",
+    NetworkData: "samples fusions nodes=listed norms",
     NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
     Open: "question=question.question choice=question.choice rule=question.rule where",
@@ -165,7 +166,7 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
         yield from _answers(model)
     for model in report.models:
         if model.error is None:
-            yield from _findings(model)
+            yield from _nodes(model, with_right=len(report.models) == 1)
             yield from _notices(model)
     if left_open:
         yield from _open(report.models)
@@ -186,6 +187,8 @@ def _answers(model: ModelReport) -> Iterator[Part]:
     elif not model.nodes:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
+        if model.data is not None and model.data.norms:
+            yield "  ", _of_data(model.data, 0)
     else:
         yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
         if not model.targets and not LOADERS[model.format]:
@@ -207,6 +210,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     beyond = sum(each.overflows("float16") for each in seen)
     nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
     parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
+    if data.norms:
+        parts.append(f"{count_of(len(data.norms), 'other node')} of norms leave float16")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
@@ -218,12 +223,12 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     return "; ".join(parts)
 
 
-def _findings(model: ModelReport) -> Iterator[Part]:
-    """Give the nodes that are not right, with the gravest verdict first, the findings and the ways out.
+def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
+    """Give the nodes with the gravest verdict, the findings and the ways out; the nodes that are right last, if at all.
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for finding in model.declarations:
+    for finding in (*model.declarations, *model.within_norms):
         yield "", ""
         yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
@@ -231,12 +236,13 @@ def _findings(model: ModelReport) -> Iterator[Part]:
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
     for node, found in zip(model.nodes, model.of_nodes, strict=True):
         told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
-        if told:
+        if told or with_right:
             own = of_constant(node)
-            alike = node.is_prelu, *((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            texts = tuple((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            alike = node.is_prelu, texts or node.unfound
             together.setdefault(alike, (told, []))[1].append(node)
-    for told, nodes in together.values():
-        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index)
+    for told, nodes in sorted(together.values(), key=lambda each: not each[0]):
+        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].unfound)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
         yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,8 @@ from halfulp.auditing.node import Breach, Use, number_in, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
-from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
+from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
+from halfulp.models.files import read_text
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
@@ -33,6 +35,7 @@ _LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 
 BAD = ("wrong", "refused", "crashed", "hung")
 _LARGE = 8  # larger exponents are not grouped
+_LARGEST_DOCUMENT = 1 << 28
 _ORDER = ("exact", "rejected", "unspecified", "within", *BAD)
 
 
@@ -67,9 +70,9 @@ def asked(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     if isinstance(target, str | Path) and str(target).endswith(".json"):
         try:
-            (measured,) = load(Path(target))
-        except OSError as error:
-            raise HalfulpError(f"{target}: can't be read: {error.strerror}") from None
+            (measured,) = loads(read_text(Path(target), _LARGEST_DOCUMENT))
+        except HalfulpError:
+            raise
         except ValueError as error:
             wanted = "expected the document of one runtime, of halfulp check --json"
             raise HalfulpError(f"{target}: {wanted}: {error}") from None
@@ -77,8 +80,13 @@ def asked(target: object) -> Asked:
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
     if match is None or name is None:
-        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
-        raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
+        given = str(target)[:80]
+        of_command = "--command " if " " in given else ""
+        measuring = (
+            f"halfulp check {of_command}{shlex.quote(given)} --json FILE.json, then --target FILE.json"
+        )
+        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}; or of a runtime of your own: {measuring}"
+        raise HalfulpError("no such target", expected=spelled, got=given)
     return _known(name, match["version"])
 
 
@@ -429,7 +437,7 @@ _NOT_ORDINARY = {
     "nan": "NaN",
     "edges": "zeros, infinities, numbers near overflow or underflow",
 }
-"""The names of errors among ordinary values that only such operands show, by grade."""
+"""The names of errors among ordinary values, or with a constant, that only such operands show, by grade."""
 
 
 def _name(group: Group) -> str:
@@ -443,7 +451,8 @@ def _reason(use: Use, group: Group) -> str:
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":
-        text = of_constant(use)
+        operands = _NOT_ORDINARY.get(group.grade or "")
+        text = of_constant(use) + (f", only {operands}" if operands else "")
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"

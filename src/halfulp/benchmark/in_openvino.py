@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any
-
-import openvino as ov
-from openvino import opset1
 
 from halfulp.benchmark.network import (
     PROFILED_RUNS,
@@ -20,11 +18,11 @@ from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, sentence
-from halfulp.integrations.openvino.operators import ROWS, WIDE, core, tensor_of
+from halfulp.integrations.openvino.operators import ROWS, WIDE, core
 from halfulp.models.onnx.tensors import release
+from halfulp.models.openvino import write
 from halfulp.models.source import format_of
 
-_MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
 _KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})
 _WIDE = frozenset(ROWS[name].name for name in WIDE)
 
@@ -88,17 +86,5 @@ def _alone(samples: Samples, network: Network, *, exact: bool) -> dict[str, Any]
 def _model(samples: Samples) -> Any:
     if any(node.standard == "onnx" for node in samples.nodes.values()):
         return core().read_model(samples.proto().SerializeToString())
-    ends: dict[str, Any] = {}
-    for name, array in samples.values.items():
-        tensor = tensor_of(array)
-        if name in samples.constants:
-            ends[name] = ov.op.Constant(tensor)
-        else:
-            ends[name] = ov.op.Parameter(tensor.element_type, ov.PartialShape(list(array.shape)))
-            ends[name].output(0).set_names({name})
-    outputs = []
-    for result, node in samples.nodes.items():
-        made = _MAKERS[node.type](*(ends[name] for name in node.inputs), **node.attributes)
-        made.output(0).set_names({result})
-        outputs.append(made)
-    return ov.Model(outputs, [ends[name] for name in samples.fed])
+    weights = BytesIO()
+    return core().read_model(write(samples.graph(), weights), weights.getvalue())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +18,9 @@ from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import UnsupportedError
-from halfulp.models.graph import Array, Graph, Model, Node
+from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.tensors import mapped, release
+from halfulp.models.onnx.tensors import declaration, mapped, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
 from halfulp.models.source import format_of
 from halfulp.operators import op
@@ -123,16 +123,18 @@ class Samples:
         result: Array = op(node.operator)(*(self.values[name] for name in node.inputs), **node.attributes)
         return result
 
+    def graph(self) -> Graph:
+        """Return a graph of these nodes alone: its inputs are their operands, its outputs their results."""
+        inputs = tuple(Value(name, array.dtype.name, array.shape) for name, array in self.fed.items())
+        constants = {name: array for name, array in self.values.items() if name in self.constants}
+        nodes = tuple(replace(node, outputs=(name,)) for name, node in self.nodes.items())
+        return Graph("nodes", inputs, tuple(map(Value, self.nodes)), constants, nodes, {})
+
     def proto(self) -> ModelProto:
         """Return an ONNX model of these nodes alone: its inputs are their operands, its outputs their results."""
-        inputs, constants = [], []
-        for name, array in self.values.items():
-            if name in self.constants:
-                constants.append(numpy_helper.from_array(array, name))
-            else:
-                number = TYPES[array.dtype.name].onnx_enum
-                assert number is not None, f"{array.dtype} is not a type of ONNX"
-                inputs.append(helper.make_tensor_value_info(name, number, array.shape))
+        inputs = [declaration(name, array.dtype.name, array.shape) for name, array in self.fed.items()]
+        held = {name: array for name, array in self.values.items() if name in self.constants}
+        constants = [numpy_helper.from_array(array, name) for name, array in held.items()]
         nodes = []
         for name, node in self.nodes.items():
             nodes.append(NodeProto())

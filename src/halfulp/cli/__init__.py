@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from halfulp.cli.convert import convert, repair
 from halfulp.cli.demo import demo
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
-from halfulp.errors import HalfulpError, HalfulpWarning
+from halfulp.errors import HalfulpError, HalfulpWarning, in_shell
 from halfulp.installed import version_of
 from halfulp.linking import ANSWERS
 
@@ -83,7 +82,7 @@ class _Verbs(_Flags, TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and Path(args[0]).is_file():
-            ctx.fail(f"A verb is missing before the file, such as: halfulp audit {shlex.quote(args[0])}")
+            ctx.fail(f"A verb is missing before the file, such as: halfulp audit {in_shell(args[0])}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from halfulp._interop import Number
 from halfulp.cli.inputs import Names
-from halfulp.cli.output import FORCE, check_not_read, check_writable
+from halfulp.cli.output import FORCE, check_writable
 from halfulp.errors import HalfulpError
 from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
 from halfulp.models.graph import Array
@@ -67,9 +67,9 @@ def apply(
     if len(inputs) != len(op.inputs):
         wanted = ", ".join(port.name for port in op.inputs)
         raise HalfulpError(f"{op.id} takes {len(op.inputs)} inputs", expected=wanted, got=len(inputs))
-    check_writable(output, binary=True)
     operands = _operands(op, inputs, _types(op, types or []))
-    check_not_read(output, [each.path for each in operands if isinstance(each, NpyFile)], force=force)
+    read = [each.path for each in operands if isinstance(each, NpyFile)]
+    check_writable(output, binary=True, read=read, force=force)
     values = dict(_attribute(op, text) for text in attributes or [])
     if not values.keys() <= {attribute.name for attribute in op.attributes}:
         op.infer(*map(tensor_type, operands), **values)  # raises the error, with its clause

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, file_option, input_option
+from halfulp.cli.inputs import File, Names, file_option, files_of, input_option
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean
@@ -51,8 +51,8 @@ def audit(
         Option(
             metavar="TOOL",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
-            " them in float32: onnxruntime, onnxconverter-common, trtexec, polygraphy, openvino, nncf, coremltools"
-            " or torch.",
+            " them in float32: onnxruntime, onnxconverter-common, trtexec, polygraphy, modelopt, openvino, nncf,"
+            " coremltools or torch.",
         ),
     ] = None,
     left_open: Annotated[
@@ -85,11 +85,15 @@ def audit(
     from halfulp.measured import GRADES
     from halfulp.models import load
 
-    check_writable(output, html)
+    check_writable(output, html, read=[model, *files_of(inputs), *map(Path, targets or [])])
     if fail_on not in GRADES:
         raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
     if blocklist is not None and not (inputs or samples):
         raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
+    if blocklist is not None and (output or html):
+        raise HalfulpError("--blocklist prints a list instead of the report: leave out --json and --html")
+    if inputs and model.is_dir():
+        raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     given = samples_of(load(model, keep_unknown=True), inputs) if inputs else None
     with working() as progress:
         report = audit_model(

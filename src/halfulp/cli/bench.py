@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed, file_option, input_option, sizes
+from halfulp.cli.inputs import File, Names, dim_option, fed, file_option, files_of, input_option, sizes
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
-from halfulp.errors import HalfulpError, count_of
+from halfulp.errors import HalfulpError, count_of, in_shell
 from halfulp.installed import has_module
 from halfulp.operators import thread_count
 
@@ -181,13 +181,13 @@ def _network(
     from halfulp.models.onnx.tensors import release
     from halfulp.running import refuse_breaches
 
-    check_writable(output)
+    check_writable(output, read=[path, *files_of(inputs)])
     model = load(path, keep_unknown=True)
     runtimes = runtimes_of(path)
     if not isinstance(model, Model):
         raise HalfulpError(
             f"{path}: no runtime here runs DxDispatch files; convert it to ONNX first:"
-            f" halfulp convert {shlex.quote(str(path))} net.onnx"
+            f" halfulp convert {in_shell(path)} net.onnx"
         )
     if not runtimes:
         raise HalfulpError(
@@ -203,7 +203,7 @@ def _network(
     refuse_breaches(path)
     with light(path) as copy, working() as shown:
         progress = shown or (lambda line: None)
-        network, told = _runnable(copy, threads, inputs, dim_sizes, seed, progress)
+        network, told = _runnable(copy, path, threads, inputs, dim_sizes, seed, progress)
         rows = compare(network, runtimes, seconds, progress)
         nodes = len(list(nodes_of(network.model.graph)))
     write_json(output, lambda: {"model": str(path), "threads": threads, "runtimes": document(rows)})
@@ -225,6 +225,7 @@ def _network(
 
 def _runnable(
     path: Path,
+    original: Path,
     threads: int,
     inputs: list[str],
     dims: dict[str, int],
@@ -241,6 +242,7 @@ def _runnable(
     progress("running it once for the operands of its Pow and PRelu")
     model, told = load(path, keep_unknown=True), ""
     assert isinstance(model, Model)
+    model = replace(model, file=str(original))  # as errors are to name it
     run = watched(path, model)
     if inputs:
         values = fed(model, inputs)

@@ -100,6 +100,9 @@ def check(
         bool, Option("--resume", help="Run the rest of a check that Ctrl-C ended, and complete --json FILE.")
     ] = False,
     html: Annotated[File, file_option("Write one self-contained page. - is standard output.")] = None,
+    reproducer: Annotated[
+        File, file_option("Write a program that shows the worst finding, and needs no halfulp.")
+    ] = None,
     export: Annotated[
         File,
         Option(
@@ -165,27 +168,26 @@ def check(
         return
     specs = find_all(targets, command, library)
     chosen = selection(_listed(operator), _listed(version), types or [], _listed(group), case or [])
-    if not specs and (device or export is None or json is not None or html is not None or junit is not None):
+    written = (json, html, reproducer, junit)
+    if not specs and (device or export is None or any(written)):
         specs = _installed(chosen, device)
     if device is not None:
         specs = [on_device(spec, device) for spec in specs]
     allowed = None if allow is None else load_allowed(allow)
-    check_writable(json, html, junit)  # now, not after a long run
+    check_writable(*written, read=[allow])  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
-    if json is not None and html is not None and json.resolve() == html.resolve():
-        raise HalfulpError(f"{json}: --json and --html can't write the same file")
     if resume and (json is None or not json.is_file()):
         raise HalfulpError("--resume needs the document of an interrupted check: --json FILE")
     earlier = load(json) if resume and json is not None else []
-    page = None if html is None else _page()
+    page = None if html is None and reproducer is None else _page()
     mode: Mode = "full" if full else "quick"
     if export is not None:
         said = _export(export, format, mode, chosen, ulp)
-        typer.echo(said, err=is_stdout(json) or is_stdout(html))
+        typer.echo(said, err=any(map(is_stdout, written)))
     if not specs:
         return
     reports = _check_all(
@@ -203,12 +205,18 @@ def check(
         write_text(json, dumps(documents))
     if html is not None and page is not None:
         write_text(html, page.render(documents))
+    if reproducer is not None and page is not None:
+        program = page.worst_program(documents)
+        if program is None:
+            typer.echo(f"{reproducer}: not written, since nothing wrong was found", err=True)
+        else:
+            write_text(reproducer, program)
     if junit is not None:
         write_text(junit, terminal.junit(documents, fail_on, allowed))
     shown = "the page" if is_stdout(html) else html
-    terminal.show(documents, people(json, html, junit), page=shown, least=fail_on)
+    terminal.show(documents, people(*written), page=shown, least=fail_on)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(json, html, junit), *terminal.github(documents, fail_on))
+        say(people(*written), *terminal.github(documents, fail_on))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
@@ -309,7 +317,7 @@ def _page() -> ModuleType:
     try:
         from halfulp.conformance.report import page
     except ImportError:
-        raise HalfulpError("--html needs jinja2: pip install 'halfulp[check]'") from None
+        raise HalfulpError("pages and programs need jinja2: pip install 'halfulp[check]'") from None
     return page
 
 

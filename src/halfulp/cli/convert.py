@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed_file, file_option, input_option, sizes
-from halfulp.cli.output import FORCE, check_not_read, check_writable, people, say, working, write_json
-from halfulp.errors import HalfulpError, printable
+from halfulp.cli.inputs import File, Names, dim_option, fed_file, file_option, files_of, input_option, sizes
+from halfulp.cli.output import FORCE, check_writable, people, say, working, write_json
+from halfulp.errors import HalfulpError, in_shell, printable
 from halfulp.models.source import format_to_write
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def convert(
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.conversion import convert as convert_model
 
-    check_writable(output, binary=True)
-    check_not_read(output, [model], force=force)
+    check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
     if inputs and not verify:
         raise HalfulpError("--input is for --verify, which is not given")
     if dims and not verify and format_to_write(output) != "directml":
@@ -135,9 +134,8 @@ def convert(
             inputs=given,
             progress=progress,
         )
-    for change in conversion.changes:
-        typer.echo(printable(str(change), most=None))
-    typer.echo(f"{conversion.summary}; written to {output}")
+    for line in (*map(str, conversion.changes), f"{conversion.summary}; written to {output}"):
+        typer.echo(printable(line, most=None))
     found = conversion.verification
     if found is not None:
         typer.echo(str(found))
@@ -183,8 +181,9 @@ def repair(
     """
     from halfulp.conversion.repair import repair as repair_model
 
-    check_writable(output, binary=True)
-    check_writable(json_output)
+    check_writable(output, binary=True, read=files_of(inputs))
+    check_writable(output, json_output)
+    check_writable(json_output, read=[model, *files_of(inputs)])
     if (dims or inputs) and not verify:
         raise HalfulpError("--dim and --input are for --verify, which is not given")
     given = fed_file(model, inputs)
@@ -200,7 +199,7 @@ def repair(
             progress=progress,
         )
     write_json(json_output, lambda: _document(model, output, found))
-    say(people(json_output), *(printable(line, most=None) for line in _lines(model, output, found)))
+    say(people(json_output), *_lines(model, output, found, slopes or []))
     if not found.valid or (found.verification is not None and not found.verification.same):
         raise typer.Exit(1)
 
@@ -225,12 +224,13 @@ def _slopes(given: list[str]) -> Slopes | None:
     return of_node or None
 
 
-def _lines(model: Path, output: Path | None, found: Repair) -> list[str]:
+def _lines(model: Path, output: Path | None, found: Repair, slopes: list[str]) -> list[str]:
     if not found.changes:
         said = "nothing to repair" if found.valid else "no node could be repaired"
         last = said if output is None else f"{said}; written unchanged to {output}"
     elif output is None:
-        last = f"{found.summary}; halfulp repair {shlex.quote(str(model))} OUT writes it"
+        chosen = "".join(f" --slopes {shlex.quote(each)}" for each in slopes)
+        last = f"{found.summary}; halfulp repair {in_shell(model)} OUT{chosen} writes it"
     else:
         last = f"{found.summary}; written to {output}"
     checked = "" if found.verification is None else str(found.verification)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument
 
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, in_shell
 
 _TRY = (
     ("refused by ONNX Runtime", "repair {}/face.onnx repaired.onnx"),
@@ -34,4 +33,4 @@ def demo(
         typer.echo(f"{path} ({path.stat().st_size:,} bytes)")
     typer.echo("\nTry:")
     for what, command in _TRY:
-        typer.echo(f"  halfulp {command.format(shlex.quote(str(folder)))}    # {what}")
+        typer.echo(f"  halfulp {command.format(in_shell(folder))}    # {what}")

@@ -31,6 +31,11 @@ def input_option(help: str) -> Any:
     return Option("--input", "-i", metavar="NAME=FILE", help=help)
 
 
+def files_of(inputs: Names) -> list[Path]:
+    """Return the files that the values of ``--input`` name."""
+    return [Path(each.partition("=")[2] or each) for each in inputs or []]
+
+
 def dim_option(help: str) -> Any:
     """Return the option ``--dim``."""
     return Option("--dim", metavar="NAME=N", help=help)

@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from typer import Option
 
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 from halfulp.models.files import replacing
 
 _STDOUT = Path("-")
@@ -33,50 +33,51 @@ def is_stdout(path: Path | None) -> bool:
     return path == _STDOUT
 
 
-def check_writable(*paths: Path | None, binary: bool = False) -> None:
+def check_writable(
+    *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool | None = None
+) -> None:
     """Refuse outputs that cannot be written, before long work instead of after it.
 
     Args:
         paths: files, ``-``, or None if nothing is written.
         binary: whether the outputs are not text. Standard output takes text only.
+        read: the files that the verb reads, which no output may replace.
+        force: whether an output may replace one all the same; None where the verb has no ``--force``.
 
     Raises:
-        HalfulpError: one is a folder or a device, its folder is missing or not writable, or it is ``-`` and
-            binary.
+        HalfulpError: one is a folder or a device, its folder is missing or not writable, it is ``-`` and binary,
+            it is a file that is read, or two of them are the same.
     """
+    seen = set()
     for path in filter(None, paths):
-        folder = path.resolve().parent
+        real = Path(os.path.realpath(path))  # Path.resolve() fails on links that lead to each other
+        if (key := path if is_stdout(path) else real) in seen:
+            raise HalfulpError(f"{path}: two outputs can't be the same file")
+        seen.add(key)
         if is_stdout(path) and binary:
             raise HalfulpError(f"{path}: only text is written to standard output; name a file")
         if is_stdout(path):
             continue
         if path.exists() and not path.is_file():
             raise HalfulpError(f"{path}: can't be written: not a plain file")
-        if not folder.is_dir():
+        if not real.parent.is_dir():
             raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
-        if not os.access(folder, os.W_OK):
+        if not os.access(real.parent, os.W_OK):
             raise HalfulpError(f"{path}: can't be written: Permission denied")
-
-
-def check_not_read(output: Path, sources: Iterable[Path], *, force: bool) -> None:
-    """Refuse to replace a file that is read, unless --force is given.
-
-    Raises:
-        HalfulpError: the output is one of the sources.
-    """
-    if not force and output.exists() and any(path.exists() and path.samefile(output) for path in sources):
-        raise HalfulpError(
-            f"{output}: is an input, which would be replaced; name another file, or add --force"
-        )
+        sources = [] if force else [source for source in filter(None, read) if source.exists()]
+        if path.exists() and any(source.samefile(path) for source in sources):
+            way_out = "name another file" if force is None else "name another file, or add --force"
+            raise HalfulpError(f"{path}: is an input, which would be replaced; {way_out}")
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text to a file or to standard output, always in UTF-8."""
+    data = text.encode(errors="replace")  # the name of a file, in a text, may not be UTF-8
     if is_stdout(path):
-        typer.echo(text.encode(), nl=not text.endswith("\n"))
+        typer.echo(data, nl=not text.endswith("\n"))
         return
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(data)
 
 
 def write_json(path: Path | None, document: Callable[[], object]) -> None:
@@ -102,9 +103,9 @@ def people(*written: Path | None) -> Console:
 
 
 def say(to: Console, *lines: str) -> None:
-    """Print lines unchanged, without interpreting markup."""
-    for line in lines:
-        to.print(line, markup=False, highlight=False, soft_wrap=True)
+    """Print lines without interpreting markup; characters that control a terminal become question marks."""
+    for line in "\n".join(lines).split("\n") if lines else ():
+        to.print(printable(line, most=None), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_rows(

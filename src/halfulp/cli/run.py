@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed, input_option, sizes
+from halfulp.cli.inputs import File, Names, dim_option, fed, files_of, input_option, sizes
 from halfulp.cli.output import check_writable, console, print_rows, say, working
-from halfulp.errors import printable
+from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
 from halfulp.models.graph import Array, type_name
 from halfulp.models.run.report import NodeRun, RunReport, show
@@ -76,7 +76,7 @@ def run(
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
 
-    check_writable(output, binary=True)
+    check_writable(output, binary=True, read=[model, *files_of(inputs)])
     subject = opened(model, engine)
     made_up = not inputs and isinstance(subject.model, Model)
     dim_sizes = sizes(dims, made_up=made_up)
@@ -107,7 +107,7 @@ def run(
     say(to, *found.lost)
     if found.lost and isinstance(subject.model, Model):
         given = " ".join(f"-i {shlex.quote(each)}" for each in inputs or []) or "--samples 1"
-        command = f"halfulp audit {shlex.quote(str(model))} {given}"
+        command = f"halfulp audit {in_shell(model)} {given}"
         say(to, f"{command} says where the infinities go, and what helps")
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if output is not None:

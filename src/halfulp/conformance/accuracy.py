@@ -337,7 +337,7 @@ def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
         for each in found:
             [_read(entry) for entry in each["types"]]
             str(each["target"]["name"])
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise HalfulpError(f"{path}: not a document of {SCHEMA}") from None
     return found
 

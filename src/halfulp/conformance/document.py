@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast, final
 
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
 from halfulp.conformance.cases import cases, type_pairs
-from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
 from halfulp.conformance.targets import versions
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
@@ -87,6 +87,9 @@ class CaseEntry(TypedDict):
     confirmed: str | None
     allowed: bool
     grade: NotRequired[str | None]  # of a fault: one of GRADES; missing in older documents
+    special: NotRequired[
+        int
+    ]  # the wrong elements with a NaN, an infinity or a zero's sign; missing in older ones
 
 
 class RowEntry(TypedDict):
@@ -254,7 +257,9 @@ class Entry:
     """One allowed kind of finding."""
 
     pattern: str  # of the ids of cases, with * for any text and ? for any character
-    verdicts: frozenset[str]  # the findings that are allowed
+    verdicts: frozenset[
+        str
+    ]  # the findings that are allowed; of wrong also up to a bound: wrong<=16, wrong<=edges
     reason: str
     target: str | None = None  # the target's name; None for any
     line: int = 0  # its number in the file
@@ -267,29 +272,46 @@ class Entry:
         """Tell whether it is about this case of this target."""
         return self.target in (None, target) and fnmatchcase(case, self.pattern)
 
+    def bounds(self, finding: str) -> list[str]:
+        """Return the bounds up to which a finding is allowed, each empty for none; an empty list if it is not."""
+        words = (word.partition("<=") for word in self.verdicts)
+        return [bound for verdict, _, bound in words if verdict == finding]
+
+
+def _is_within(entry: CaseEntry | None, bound: str) -> bool:
+    """Tell whether a wrong case is of a grade, or a lesser one, or all its distances are at most a number."""
+    if not bound or entry is None:
+        return not bound
+    if bound in GRADES:
+        grade = entry.get("grade")
+        return grade is not None and at_least(bound, grade)
+    return entry.get("special") == 0 and entry["max_ulp"] is not None and entry["max_ulp"] <= float(bound)
+
 
 @dataclass
 class Allowed:
-    """The entries of a file, and those that have allowed a finding."""
+    """The entries of a file, and those that were about a finding."""
 
     entries: list[Entry] = field(default_factory=list)
     _used: set[Entry] = field(default_factory=set)
 
-    def allows(self, target: str, case: str, finding: str) -> bool:
-        """Tell whether a finding is allowed, and remember the entries that say so."""
-        found = self._entries(target, case, finding)
+    def reason(self, target: str, case: str, finding: str, entry: CaseEntry | None = None) -> str | None:
+        """Return the reason of the first entry that allows a finding, and remember those about it; else None.
+
+        ``entry`` is the case's, with which bounds are compared.
+        """
+        found = [e for e in self.entries if e.covers(target, case) and e.bounds(finding)]
         self._used.update(found)
-        return bool(found)
+        allowing = (e for e in found if any(_is_within(entry, bound) for bound in e.bounds(finding)))
+        return next((e.reason for e in allowing), None)
 
-    def reason(self, target: str, case: str, finding: str) -> str:
-        """Return the reason of the first entry that allows a finding; empty if there is none."""
-        return next((entry.reason for entry in self._entries(target, case, finding)), "")
-
-    def _entries(self, target: str, case: str, finding: str) -> list[Entry]:
-        return [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
+    def allows(self, target: str, entry: CaseEntry) -> bool:
+        """Tell whether the verdict on a case is a fault that is allowed."""
+        verdict = entry["verdict"]
+        return verdict in FAULTS and self.reason(target, entry["id"], verdict, entry) is not None
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries that allowed no finding, though they cover one of these cases that ran, or none at all."""
+        """Return the entries about no finding, though they cover one of these cases that ran, or none at all."""
         unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
         return [e for e in unused if any(e.covers(target, id) for id in cases) or not _covers_any(e.pattern)]
 
@@ -320,6 +342,7 @@ def load_allowed(path: Path | str) -> Allowed:
         [onnxruntime]
         onnx.Pow-*/bfloat16,*      refused   no bfloat16 kernels
         onnx.Pow-15/int64,*/edge/* wrong     computed in double
+        onnx.Pow-15/float32,*      wrong<=16 no more representable values than this
 
     As JSON, it is an object of a list, with ``case``, ``verdict``, ``reason`` and, if it is for one target, ``target``.
     """
@@ -329,9 +352,11 @@ def load_allowed(path: Path | str) -> Allowed:
     is_json = path.suffix == ".json" or (first.startswith("[") and not first.endswith("]"))
     entries = list(_from_json(text, path) if is_json else _from_text(text, path))
     for entry in entries:
-        for unknown in sorted(entry.verdicts - {*FINDINGS}):
-            message = f"{path}, {entry.line}: {unknown[:40]!r} is not a finding that can be allowed"
-            raise HalfulpError(message, expected=", ".join(FINDINGS))
+        for word in sorted(entry.verdicts - {*FINDINGS}):
+            verdict, _, bound = word.partition("<=")
+            if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
+                message = f"{path}, {entry.line}: {word[:40]!r} is not a finding that can be allowed"
+                raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
     return Allowed(entries)
 
 
@@ -382,6 +407,7 @@ class Result(NamedTuple):
 def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> CaseEntry:
     """Return the entry of a case that was judged."""
     found = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
+    found["special"] = judgement.histogram["special"]
     found |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
     found["attributes"] = dict(sorted(case.attributes.items()))
     return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
@@ -417,8 +443,7 @@ def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: 
     """Return the document of one target, in an order that depends on nothing but the cases."""
     ordered = sorted(results, key=_place)
     for entry, *_ in ordered:
-        verdict = entry["verdict"]
-        entry["allowed"] = verdict in FAULTS and allowed.allows(target["name"], entry["id"], verdict)
+        entry["allowed"] = allowed.allows(target["name"], entry)
     entries = [entry for entry, *_ in ordered if entry["verdict"] not in _UNLISTED]
     rows: list[RowEntry] = []
     specials: list[SpecialEntry] = []
@@ -467,7 +492,7 @@ def joined(first: Document, second: Document, allowed: Allowed) -> Document:
     """Return the document of a run in two parts, which have no operator version and types in common."""
     name, parts = first["target"]["name"], [cast(dict[str, Any], first), cast(dict[str, Any], second)]
     for case in first["cases"]:
-        case["allowed"] = case["verdict"] in FAULTS and allowed.allows(name, case["id"], case["verdict"])
+        case["allowed"] = allowed.allows(name, case)
     made = parts[1] | {
         key: sorted(
             [*parts[0][key], *parts[1][key]], key=lambda entry: order(entry["operator"], entry["types"])
@@ -517,7 +542,7 @@ def _reproducibility(
             (r.entry["id"], r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect
         ]
         differing = [(id, repetition.example) for id, repetition in tried if repetition.same is False]
-        permitted = [allowed.allows(target, id, "differs") for id, _ in differing]
+        permitted = [allowed.reason(target, id, "differs") is not None for id, _ in differing]
         same: Any = "same" if any(repetition.same for _, repetition in tried) else "not tested"
         if tried:
             yield {

@@ -20,7 +20,6 @@ from halfulp.conformance.floats import codes, float_type, integer_range, is_floa
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
-from halfulp.specs import unspecified as keys
 from halfulp.specs.unspecified import QUESTIONS, Node
 from halfulp.types import element_type, type_name
 
@@ -405,14 +404,12 @@ def _draft_special_values(case: Case, x: Array, y: Array) -> Any:
 Elements = Callable[[Case, Array, Array], Any]
 
 ELEMENTS: Mapping[str, Elements] = {
-    keys.ROUNDING.key: _beyond_the_range,
-    keys.INTEGER_OVERFLOW.key: lambda case, x, y: (
-        not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0)
-    ),
-    keys.INTEGER_BASE.key: lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
-    keys.PRELU_ZERO_AND_NAN.key: lambda case, x, y: is_nan(x),
-    keys.PRELU_ROUNDING.key: _beyond_the_range,
-    keys.PRELU_INTEGER.key: _prelu_overflow,
+    "rounding": _beyond_the_range,
+    "integer-overflow": lambda case, x, y: not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0),
+    "integer-base": lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
+    "prelu-zero-and-nan": lambda case, x, y: is_nan(x),
+    "prelu-rounding": _beyond_the_range,
+    "prelu-integer-overflow": _prelu_overflow,
     "negative-base": _negative_base,
     "prelu-nan": lambda case, x, y: is_nan(x),
     "draft-special-values": _draft_special_values,
@@ -420,5 +417,5 @@ ELEMENTS: Mapping[str, Elements] = {
 }
 """The functions that return which elements of an output are open, by the question's key."""
 
-ZERO_SIGNS: Mapping[str, Elements] = {keys.PRELU_ZERO_AND_NAN.key: lambda case, x, y: x == 0}
+ZERO_SIGNS: Mapping[str, Elements] = {"prelu-zero-and-nan": lambda case, x, y: x == 0}
 """The functions that return where the sign of a zero is open."""

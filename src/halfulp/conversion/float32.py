@@ -36,7 +36,20 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _REDUCE = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool"})
 _BETWEEN = _REDUCE | frozenset(
     (
-        *("Add", "Cast", "Clip", "Div", "Expand", "Identity", "Max", "Mul", "Pow", "Reciprocal", "Reshape"),
+        *(
+            "Add",
+            "Cast",
+            "Clip",
+            "Div",
+            "Expand",
+            "Identity",
+            "Max",
+            "Min",
+            "Mul",
+            "Pow",
+            "Reciprocal",
+            "Reshape",
+        ),
         *("Sqrt", "Sub", "Unsqueeze"),
     )
 )
@@ -122,10 +135,16 @@ def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
     """Return how many norms in float16 a model writes out with another square than a Pow."""
     if not has_halves(model):
         return 0
-    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
-    known.add_constants(model.graph)
+    known = values_of(model, file, folder)
     squares = [nodes[0] for nodes in norms(model.graph, known)]
     return sum(each.op_type != "Pow" and known.value(each.input[0]).type == "float16" for each in squares)
+
+
+def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
+    """Return the values of a model's main graph."""
+    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
+    known.add_constants(model.graph, model.ir_version)
+    return known
 
 
 def _is_square(node: NodeProto, known: ValueInfo) -> bool:
@@ -138,9 +157,11 @@ def _is_square(node: NodeProto, known: ValueInfo) -> bool:
 
 
 def scalar(name: str, known: ValueInfo) -> float | None:
-    """Return the number of a constant of one element; None for any other value."""
+    """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
     array = known.array(name)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+    if array is None or array.size != 1 or array.dtype.kind in "cO":
+        return None
+    return float(array.reshape(-1)[0])
 
 
 def _norm(square: NodeProto, readers: Mapping[str, list[NodeProto]], known: ValueInfo) -> list[NodeProto]:

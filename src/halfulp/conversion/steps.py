@@ -27,6 +27,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
+from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import format_shape
 
 Step = Callable[[NodeProto, Editor], None]
@@ -572,6 +573,35 @@ def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
     new = remade(node, None, {"training_mode"})
     del new.output[1:]
     _same(new, edit)
+
+
+@_step(14, 13, "Trilu")
+def _trilu_14_13(node: NodeProto, edit: Editor) -> None:
+    """Elements on one side of the diagonal j - i = k become 0."""
+    x = node.input[0]
+    fallback.check_types(helper.make_node("Where", ["", x, x], node.output), edit)
+    is_upper, k = _attribute(node, "upper", 1), edit.constant(np.array(0), "k")
+    if len(node.input) > 1 and node.input[1]:
+        k = node.input[1]
+    shape, least = edit.value(x).shape or (), edit.array(k)
+    if len(shape) > 1 and all(isinstance(dim, int) for dim in shape[-2:]) and least is not None:
+        part = np.triu if is_upper else np.tril
+        outside = edit.constant(
+            ~part(np.ones([int(str(dim)) for dim in shape[-2:]], bool), int(least)), "outside"
+        )
+    else:
+        numbers = Value("", "int64")
+        sizes = edit.add("Shape", [x], numbers)
+        zero, one = edit.constant(np.array(0), "zero"), edit.constant(np.array(1), "one")
+        lengths = (edit.constant(np.array(axis), "axis") for axis in (-2, -1))
+        ends = [edit.add("Gather", [sizes, axis], numbers) for axis in lengths]
+        rows, columns = (edit.add("Range", [zero, end, one], numbers) for end in ends)
+        column = edit.add("Reshape", [rows, edit.constant(np.array([-1, 1]), "column")], numbers)
+        distance = edit.add("Sub", [columns, column], numbers)
+        outside = edit.add("Less", [distance, k] if is_upper else [k, distance], Value("", "bool"))
+    none = edit.constant(np.zeros((), dtype_named(edit.type_of(x))), "none")
+    edit.note("becomes a Where, with the places on one side of the diagonal")
+    edit.add("Where", [outside, none, x], output=node.output[0], like=node)
 
 
 @_step(20, 19, "GridSample")

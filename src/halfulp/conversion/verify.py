@@ -23,7 +23,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 
 from halfulp.conversion.between import is_foreign
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
@@ -278,10 +278,8 @@ def compare(
         changes: those between the models. A difference that one announces is a note, if it is no larger.
 
     Returns:
-        The result. If the first model runs on no made-up inputs, its ``failure`` says so.
-
-    Raises:
-        HalfulpError: ``dims`` names no dim of the model.
+        The result. If the first model runs on no made-up inputs, or ``dims`` names no dim of it, its ``failure``
+        says so.
     """
     before, after = _silent(before), _silent(after)
     comparison = _Comparison(before, after, renamed or {}, changes)
@@ -291,7 +289,7 @@ def compare(
     source = _declared(before, {value.name for value in after.model.inputs})
     try:
         made = fit(source, comparison.first, seed=feed.seed, dims=feed.dims, progress=feed.progress)
-    except (ModelError, UnsupportedError) as error:
+    except HalfulpError as error:
         return Verification(0, 0, (), comparison.engine, failure=error.message)
     for seed in range(feed.seed, feed.seed + _ROUNDS):
         inputs = made.inputs(source, seed)

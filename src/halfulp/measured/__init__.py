@@ -127,15 +127,15 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
     return _read(files[older[-1] if older else next(iter(files))])
 
 
-def load(path: Path) -> list[Measured]:
-    """Return the measurements in a file of ``halfulp check --json``; raises ValueError if it is not one."""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    documents = found if isinstance(found, list) else [found]
+def loads(text: str) -> list[Measured]:
+    """Return the measurements in a document of ``halfulp check --json``; raises ValueError if it is not one."""
     try:
+        found = json.loads(text)
+        documents = found if isinstance(found, list) else [found]
         if any(document["schema"] != CHECK_SCHEMA for document in documents):
             raise ValueError(f"not {CHECK_SCHEMA}")
         return [from_json(measurement(document)) for document in documents]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not {CHECK_SCHEMA}: {error!r}"[:100]) from None
 
 
@@ -203,8 +203,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
 
 
 def _constant(found: list[Any]) -> Group:
-    verdict, max_ulp, example, differs = [*found, None, None, None][:4]
-    return Group("constant", verdict, max_ulp, example=example, differs=differs)
+    verdict, max_ulp, example, grade, differs = [*found, *[None] * 4][:5]
+    return Group("constant", verdict, max_ulp, example=example, grade=grade, differs=differs)
 
 
 def _group(name: str, group: Mapping[str, Any]) -> Group:

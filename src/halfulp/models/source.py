@@ -29,56 +29,46 @@ _ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf):/")  # a Path has one slash of two
 Kind = tuple[str, str]
 """The kind of a file of another format, and the file that is expected instead of it."""
 
-_EXPORT = "an .onnx file: export the model "
-_TF2ONNX = "an .onnx file: python -m tf2onnx.convert"
-_UNPACK = "the file that is packed in it: unpack it, such as by"
-_TORCH = "a file of PyTorch", 'an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)'
-_KERAS = "a model of Keras", 'an .onnx file: model.export("net.onnx", format="onnx") in Keras'
-_TENSORFLOW = "a graph of TensorFlow", f"{_TF2ONNX} --saved-model FOLDER --output net.onnx"
-_TFLITE = "a model of TensorFlow Lite", f"{_TF2ONNX} --tflite net.tflite --output net.onnx"
-_COREML = "a model of Core ML", f"{_EXPORT}that it was converted from"
-_ORT = "a file in ONNX Runtime's own format", "the .onnx file that it was made from"
-_TENSORRT = "an engine of TensorRT", "the .onnx file that it was built from"
-_CONVERTED = "a model of another runtime", "the .onnx file that it was converted from"
-_MXNET = "weights of MXNet", "an .onnx file: mxnet.onnx.export_model(symbol, params, shapes)"
-_SAFETENSORS = "weights without a graph (safetensors)", f"{_EXPORT}that they belong to"
-_GGUF = "weights without a graph (GGUF)", f"{_EXPORT}that they belong to"
-_ARCHIVE = "an archive", f"{_UNPACK} unzip or tar -xf"
-_PACKED = "a compressed file", f"{_UNPACK} gunzip"
-_PAGE = "a web page (HTML)", "the file itself: download it by its raw link, which is not the link of its page"
-_ARRAY = "an array of NumPy", "a model, of which it may be an input: --input NAME=FILE"
+_TABLE = """
+.bin | weights without a graph | the .xml file beside them, or an .onnx file
+.caffemodel | a model of Caffe | an .onnx file: export the model by a converter such as caffe2onnx
+.dlc .hef .kmodel .mnn .om .param .rknn | a model of another runtime | the .onnx file that it was converted from
+.engine .plan | an engine of TensorRT | the .onnx file that it was built from
+.gguf | weights without a graph (GGUF) | an .onnx file: export the model that they belong to
+.h5 .hdf5 .keras | a model of Keras | an .onnx file: model.export("net.onnx", format="onnx") in Keras
+.mlmodel .mlpackage | a model of Core ML | an .onnx file: export the model that it was converted from
+.ort | a file in ONNX Runtime's own format | the .onnx file that it was made from
+.params | weights of MXNet | an .onnx file: mxnet.onnx.export_model(symbol, params, shapes)
+.pb | a graph of TensorFlow | an .onnx file: python -m tf2onnx.convert --saved-model FOLDER --output net.onnx
+.pdiparams .pdmodel | a model of Paddle | an .onnx file: export the model by paddle2onnx
+.pt .pt2 .pth | a file of PyTorch | an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)
+.safetensors | weights without a graph (safetensors) | an .onnx file: export the model that they belong to
+.tflite | a model of TensorFlow Lite | an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx
+archive | an archive | the file that is packed in it: unpack it, such as by unzip or tar -xf
+array | an array of NumPy | a model, of which it may be an input: --input NAME=FILE
+empty | an empty file | a model: download or export it again
+packed | a compressed file | the file that is packed in it: unpack it, such as by gunzip
+page | a web page (HTML) | the file itself: download it by its raw link, which is not the link of its page
+pointer | a pointer of Git LFS | the file itself: git lfs pull
+text | an ONNX model as text | the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")
+"""
+_KINDS: Mapping[str, Kind] = {
+    name: (kind, expected)
+    for names, kind, expected in (line.split(" | ") for line in _TABLE.strip().splitlines())
+    for name in names.split()
+}
+"""The kinds by the suffixes of files, or by a word."""
 
-_MAGIC: Mapping[bytes, Kind] = {
-    b"version https://git-lfs": ("a pointer of Git LFS", "the file itself: git lfs pull"),
-    b"\x89HDF\r\n\x1a\n": _KERAS,
-    b"GGUF": _GGUF,
-    b"ftrt": _TENSORRT,
-    b"\x93NUMPY": _ARRAY,
-    **dict.fromkeys((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), _PACKED),
-    **{b"\x80" + bytes([protocol]): _TORCH for protocol in range(2, 6)},  # a pickle
+_MAGIC: Mapping[bytes, str] = {
+    b"version https://git-lfs": "pointer",
+    b"\x89HDF\r\n\x1a\n": ".h5",
+    b"GGUF": ".gguf",
+    b"ftrt": ".engine",
+    b"\x93NUMPY": "array",
+    **dict.fromkeys((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "packed"),
+    **{b"\x80" + bytes([protocol]): ".pt" for protocol in range(2, 6)},  # a pickle
 }
 """Files that begin like this are not ONNX: each would be an unknown field of ONNX, or not a field at all."""
-
-_BY_SUFFIX: Mapping[str, Kind] = {
-    suffix: kind
-    for suffixes, kind in {
-        ".bin": ("weights without a graph", "the .xml file beside them, or an .onnx file"),
-        ".caffemodel": ("a model of Caffe", f"{_EXPORT}by a converter such as caffe2onnx"),
-        ".dlc .hef .kmodel .mnn .om .param .rknn": _CONVERTED,
-        ".engine .plan": _TENSORRT,
-        ".gguf": _GGUF,
-        ".h5 .hdf5 .keras": _KERAS,
-        ".mlmodel .mlpackage": _COREML,
-        ".ort": _ORT,
-        ".params": _MXNET,
-        ".pb": _TENSORFLOW,
-        ".pdiparams .pdmodel": ("a model of Paddle", f"{_EXPORT}by paddle2onnx"),
-        ".pt .pt2 .pth": _TORCH,
-        ".safetensors": _SAFETENSORS,
-        ".tflite": _TFLITE,
-    }.items()
-    for suffix in suffixes.split()
-}
 
 
 def format_of(source: Source) -> Format:
@@ -130,15 +120,15 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
         wanted = "a path, the bytes of a file or an onnx.ModelProto"
         raise HalfulpError(f"a model must be {wanted}", got=type(source).__name__)
     if (kind := _by_content(data)) is not None:
-        raise _error(_BY_SUFFIX.get(Path(name).suffix.lower(), kind) if kind is _ARCHIVE else kind, name)
+        suffix = Path(name).suffix.lower()
+        raise _error(suffix if kind == "archive" and suffix in _KINDS else kind, name)
     return data, name, path
 
 
 def misnamed(data: bytes, file: str) -> ModelError | None:
     """Return the error for a file that is not ONNX, if its name or its first character tells its kind."""
-    kind = _BY_SUFFIX.get(Path(file).suffix.lower())
-    if kind is not None:
-        return _error(kind, file)
+    if (suffix := Path(file).suffix.lower()) in _KINDS:
+        return _error(suffix, file)
     for suffix, format in _SUFFIXES.items():
         if format == format_of(data):
             return ModelError(f"not an ONNX model: it begins like a *{suffix} file", file=file)
@@ -148,42 +138,43 @@ def misnamed(data: bytes, file: str) -> ModelError | None:
 def folder_error(folder: Path, file: str) -> ModelError | None:
     """Return the error for a folder that is another library's model, if it is one."""
     if folder.suffix.lower() == ".mlpackage" and folder.is_dir():
-        return _error(_COREML, file)
-    return _error(_TENSORFLOW, file) if (folder / "saved_model.pb").is_file() else None
+        return _error(".mlpackage", file)
+    return _error(".pb", file) if (folder / "saved_model.pb").is_file() else None
 
 
-def _error(kind: Kind, file: str) -> ModelError:
-    return ModelError(f"{kind[0]}, not a model that halfulp reads", file=file, expected=kind[1])
+def _error(kind: str, file: str) -> ModelError:
+    found, expected = _KINDS[kind]
+    return ModelError(f"{found}, not a model that halfulp reads", file=file, expected=expected)
 
 
-def _by_content(data: bytes) -> Kind | None:
+def _by_content(data: bytes) -> str | None:
     if not data:
-        return "an empty file", "a model: download or export it again"
+        return "empty"
     start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
-        return _PAGE
+        return "page"
     if start.lstrip(b"<\r\n\t ").startswith(b"ir_version"):
-        return "an ONNX model as text", 'the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")'
+        return "text"
     if data[1:4] == bytes(3):  # FlatBuffers: the root's offset in little endian, then the kind of the file
-        return {b"ORTM": _ORT, b"TFL3": _TFLITE}.get(data[4:8]) or _safetensors(data)
+        return {b"ORTM": ".ort", b"TFL3": ".tflite"}.get(data[4:8]) or _safetensors(data)
     if data.startswith(b"PK\x03\x04"):
         return _zip(data)
     return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), _safetensors(data))
 
 
-def _safetensors(data: bytes) -> Kind | None:
+def _safetensors(data: bytes) -> str | None:
     length = int.from_bytes(data[:8], "little")
-    return _SAFETENSORS if data[8:9] == b"{" and length <= len(data) - 8 else None
+    return ".safetensors" if data[8:9] == b"{" and length <= len(data) - 8 else None
 
 
-def _zip(data: bytes) -> Kind:
+def _zip(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [Path(name).name for name in archive.namelist()]
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
-        return _ARCHIVE
+        return "archive"
     if "data.pkl" in names:
-        return _TORCH
+        return ".pt"
     if "model.weights.h5" in names:
-        return _KERAS
-    return _ARRAY if names and all(name.endswith(".npy") for name in names) else _ARCHIVE
+        return ".keras"
+    return "array" if names and all(name.endswith(".npy") for name in names) else "archive"

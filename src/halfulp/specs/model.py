@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import cleandoc
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from onnx import FunctionProto
 
 Kernel = Literal["pow", "pow_directml", "prelu"]
+
+# The beginnings of versions in the documents.
+_SINCE = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,8 @@ class OpVersion:
         broadcasting: the broadcasting rule.
         clauses: the document's rules, numbered C1, C2, ...
         unspecified: the questions that the document leaves open, with halfulp's choices.
-        since_version, support_level, function, shape_inference: as in the document; None if the standard lacks it.
+        since_version: the version as the document names it.
+        support_level, function, shape_inference: as in the document; None if the standard lacks it.
         source: the public address of the document.
         kernel: the arithmetic that computes it.
         limits: bounds on ranks and sizes, if any.
@@ -132,6 +137,7 @@ class OpVersion:
     standard: str = field(init=False)
     name: str = field(init=False)
     version: str = field(init=False)
+    since_version: str = field(init=False)
     summary: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -140,7 +146,6 @@ class OpVersion:
     broadcasting: Rule
     clauses: tuple[Clause, ...]
     unspecified: tuple[Unspecified, ...]
-    since_version: str
     source: str
     kernel: Kernel
     support_level: str | None = None
@@ -154,6 +159,7 @@ class OpVersion:
         parts = re.split("[.-]", self.id)
         for name, value in zip(("standard", "name", "version"), parts, strict=True):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "since_version", _SINCE.get(self.standard, "") + self.version)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     # --- the face -------------------------------------------------------------------------------
@@ -310,9 +316,47 @@ class OpVersion:
         return f"<{self.id}>"
 
 
-def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
-    """Return a later version of an operator: the previous one with the changes of its document."""
+def later(before: OpVersion, version: str, amended: str = "", **changes: Any) -> OpVersion:
+    """Return a later version of an operator: the previous one with the changes of its document.
+
+    ``amended`` is the text of the clauses that are new or have changed.
+    """
+    if amended:
+        changes["clauses"] = clauses(amended, before.clauses)
     return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
+
+
+# --- the notation of rows ------------------------------------------------------------------------
+#
+# A text has a paragraph for each item. An indented line continues the one above.
+
+
+def ports(text: str) -> tuple[Port, ...]:
+    """Read ports, each as ``name (type variable): text``."""
+    return tuple(Port(*item) for item in _items(r"(\w+) \((\w+)\): (.+)", text))
+
+
+def clauses(text: str, before: tuple[Clause, ...] = ()) -> tuple[Clause, ...]:
+    """Read clauses, each as ``id text [checks]``. A clause replaces the one with its id in ``before``."""
+    found = {clause.id: clause for clause in before}
+    for id, rule, checks in _items(r"(C\d+) (.+?)(?: \[(.+)\])?", text):
+        found[id] = Clause(id, rule, tuple(checks.split(", ")) if checks else ())
+    return tuple(found.values())
+
+
+def questions(text: str) -> tuple[Unspecified, ...]:
+    """Read open questions, each as ``key (rule): question Choice: choice``, where the rule may be absent."""
+    items = _items(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", text)
+    return tuple(Unspecified(key, question, choice, rule) for key, rule, question, choice in items)
+
+
+def _items(pattern: str, text: str) -> Iterator[tuple[str, ...]]:
+    """Yield the groups of a pattern in each paragraph of a text."""
+    for paragraph in re.split(r"\n(?! )", cleandoc(text)):
+        match = re.fullmatch(pattern, " ".join(paragraph.split()))
+        if match is None:
+            raise ValueError(f"no item of a row: {paragraph}")
+        yield match.groups()
 
 
 def _static(operand: TensorType) -> tuple[int, ...]:

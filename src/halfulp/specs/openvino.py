@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified
+from halfulp.specs.model import Attribute, Example, OpVersion, clauses, ports, questions
 from halfulp.specs.tensor import TensorType
 from halfulp.types import FLOATS, TYPES
 
@@ -17,23 +17,18 @@ def _f32(*shape: int) -> TensorType:
 ROWS = (
     OpVersion(
         id="openvino.Power-1",
-        since_version="opset1",
         summary=(
             "Power performs element-wise power operation with two given tensors applying broadcasting"
             " rule specified in the auto_broadcast attribute."
         ),
-        inputs=(
-            Port("a", "T", "A tensor of type T and arbitrary shape. Required."),
-            Port("b", "T", "A tensor of type T and arbitrary shape. Required."),
-        ),
-        outputs=(
-            Port(
-                "o",
-                "T",
-                "The result of element-wise power operation. A tensor of type T with shape equal to"
-                " broadcasted shape of two inputs.",
-            ),
-        ),
+        inputs=ports("""
+            a (T): A tensor of type T and arbitrary shape. Required.
+            b (T): A tensor of type T and arbitrary shape. Required.
+        """),
+        outputs=ports("""
+            o (T): The result of element-wise power operation. A tensor of type T with shape equal to
+                broadcasted shape of two inputs.
+        """),
         attributes=(
             Attribute(
                 "auto_broadcast",
@@ -45,31 +40,24 @@ ROWS = (
         ),
         type_variables={"T": tuple(TYPES)},
         broadcasting=broadcast.AUTO,
-        clauses=(
-            Clause("C1", "o_i = a_i^b_i, element by element."),
-            Clause("C2", "With auto_broadcast=numpy, NumPy's broadcasting rules apply.", ("shape",)),
-            Clause("C3", "With auto_broadcast=none, all input shapes match.", ("equal shapes",)),
-            Clause("C4", "a, b and o have the same type T, any numeric type.", ("type T",)),
-            Clause("C5", "The inputs are a and b, both required, in this order.", ("inputs",)),
-            Clause(
-                "C6",
-                "The only attribute is auto_broadcast, a string, none or numpy; the default is numpy.",
-                ("unknown attribute", "attribute auto_broadcast"),
-            ),
-            Clause("C7", "o has type T and the broadcast shape of the two inputs.", ("output",)),
-        ),
+        clauses=clauses("""
+            C1 o_i = a_i^b_i, element by element.
+            C2 With auto_broadcast=numpy, NumPy's broadcasting rules apply. [shape]
+            C3 With auto_broadcast=none, all input shapes match. [equal shapes]
+            C4 a, b and o have the same type T, any numeric type. [type T]
+            C5 The inputs are a and b, both required, in this order. [inputs]
+            C6 The only attribute is auto_broadcast, a string, none or numpy; the default is numpy.
+                [unknown attribute, attribute auto_broadcast]
+            C7 o has type T and the broadcast shape of the two inputs. [output]
+        """),
         unspecified=(
-            Unspecified(
-                "other-auto-broadcast",
-                "Other values of auto_broadcast that OpenVINO knows.",
-                "explicit is an older word for none; pdpd is refused.",
-            ),
-            Unspecified(
-                "supported-types",
-                "Which types are numeric.",
-                "Every type of the type table: floating types of 4 to 64 bits, and signed and unsigned"
-                " integers of 4 to 64 bits.",
-            ),
+            *questions("""
+                other-auto-broadcast: Other values of auto_broadcast that OpenVINO knows.
+                    Choice: explicit is an older word for none; pdpd is refused.
+                supported-types: Which types are numeric.
+                    Choice: Every type of the type table: floating types of 4 to 64 bits, and signed and
+                    unsigned integers of 4 to 64 bits.
+            """),
             *unspecified.POW_ANY,
         ),
         examples=(
@@ -88,54 +76,37 @@ ROWS = (
     ),
     OpVersion(
         id="openvino.PReLU-1",
-        since_version="opset1",
         summary="Parametric rectified linear unit element-wise activation function.",
-        inputs=(
-            Port("data", "T", "A tensor of type T and arbitrary shape. Required."),
-            Port(
-                "slope",
-                "T",
-                "A tensor of type T and rank greater or equal to 1. Tensor with negative slope values."
-                " Required.",
-            ),
-        ),
-        outputs=(
-            Port(
-                "output",
-                "T",
-                "The result of element-wise PReLU operation. A tensor of type T and the same shape as"
-                " data input tensor.",
-            ),
-        ),
+        inputs=ports("""
+            data (T): A tensor of type T and arbitrary shape. Required.
+            slope (T): A tensor of type T and rank greater or equal to 1. Tensor with negative slope values.
+                Required.
+        """),
+        outputs=ports("""
+            output (T): The result of element-wise PReLU operation. A tensor of type T and the same shape as
+                data input tensor.
+        """),
         attributes=(),
         type_variables={"T": FLOATS},
         broadcasting=broadcast.CHANNEL_OR_NUMPY,
-        clauses=(
-            Clause("C1", "The output is data where data >= 0, and slope * data where data < 0."),
-            Clause(
-                "C2",
-                "A slope of rank 1 whose dim equals the second dim of data, the channels, is applied per"
-                " channel; any other slope is broadcast by NumPy's rules, and the output keeps data's"
-                " shape.",
-                ("shape",),
-            ),
-            Clause("C3", "data, slope and the output have the same floating type T.", ("type T",)),
-            Clause("C4", "The inputs are data and slope, both required, in this order.", ("inputs",)),
-            Clause("C5", "There are no attributes.", ("unknown attribute",)),
-            Clause("C6", "The output has data's type and shape.", ("output",)),
-            Clause("C7", "slope has rank 1 or more.", ("rank",)),
-        ),
+        clauses=clauses("""
+            C1 The output is data where data >= 0, and slope * data where data < 0.
+            C2 A slope of rank 1 whose dim equals the second dim of data, the channels, is applied per
+                channel; any other slope is broadcast by NumPy's rules, and the output keeps data's shape.
+                [shape]
+            C3 data, slope and the output have the same floating type T. [type T]
+            C4 The inputs are data and slope, both required, in this order. [inputs]
+            C5 There are no attributes. [unknown attribute]
+            C6 The output has data's type and shape. [output]
+            C7 slope has rank 1 or more. [rank]
+        """),
         unspecified=(
-            Unspecified(
-                "slope-of-higher-rank",
-                "A slope of higher rank than data whose extra dims are 1.",
-                "An error: the output would not have data's shape.",
-            ),
-            Unspecified(
-                "supported-types",
-                "Which floating types are supported.",
-                "Every floating type of the type table, 4 to 64 bits.",
-            ),
+            *questions("""
+                slope-of-higher-rank: A slope of higher rank than data whose extra dims are 1.
+                    Choice: An error: the output would not have data's shape.
+                supported-types: Which floating types are supported.
+                    Choice: Every floating type of the type table, 4 to 64 bits.
+            """),
             *unspecified.PRELU_FLOAT,
         ),
         examples=(

@@ -14,77 +14,53 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halfulp.specs.model import Unspecified
+from halfulp.specs.model import Unspecified, questions
 from halfulp.specs.tensor import Dim, Shape
 from halfulp.types import TYPES
 
 Array = NDArray[Any]
 
-ROUNDING = Unspecified(
-    "rounding",
-    "How exact a floating result is.",
-    "The exact real x^y of the operands as stored, rounded once to the output's type, to nearest, ties"
-    " to even; subnormals are kept and overflow gives an infinity (in a type without one, what ml_dtypes"
-    " converts an overflow to).",
-    "N1",
-)
-SPECIAL_VALUES = Unspecified(
-    "special-values",
-    "Results for zeros, infinities, NaN and a negative base.",
-    "As pow of IEEE 754-2019 9.2.1: x^0 = 1 and 1^y = 1 even for a NaN; a negative finite base with a"
-    " finite exponent that is not an integer gives NaN.",
-    "N1",
-)
-NAN = Unspecified(
-    "nan",
-    "Sign and payload of a NaN result.",
-    "The canonical quiet NaN of the type, with the sign bit clear.",
-    "N2",
-)
-INTEGER_OVERFLOW = Unspecified(
-    "integer-overflow",
-    "An integer result that the type does not hold.",
-    "The exact integer modulo 2^n (it wraps); 0^0 = 1.",
-    "N3",
-)
-INTEGER_BASE = Unspecified(
-    "integer-base",
-    "An integer base with a negative or a floating exponent.",
-    "The exact real value truncated toward zero and saturated to the type; NaN gives 0, and 0 to a"
-    " negative power gives the type's maximum.",
-    "N4",
-)
-ENVIRONMENT = Unspecified(
-    "environment",
-    "Whether a result may depend on anything but its operands.",
-    "It does not: not on the floating-point environment, shapes, position, alignment, strides, aliasing"
-    " of the output, thread count or instruction set.",
-    "N7",
-)
-PRELU_ZERO_AND_NAN = Unspecified(
-    "prelu-zero-and-nan",
-    "A NaN in the input, and the sign of a zero.",
-    "x < 0 decides: NaN, +0 and -0 pass through bit for bit, even where the slope is NaN or infinite; a"
-    " product that is NaN is the canonical quiet NaN.",
-    "N5",
-)
-PRELU_ROUNDING = Unspecified(
-    "prelu-rounding",
-    "How exact a floating product is.",
-    "The exact product rounded once to the type, to nearest, ties to even.",
-    "N5",
-)
-PRELU_INTEGER = Unspecified(
-    "prelu-integer-overflow",
-    "An integer product that the type does not hold.",
-    "The product modulo 2^n (it wraps); an unsigned input is never below 0 and is copied.",
-    "N5",
-)
+SHARED: Mapping[str, Unspecified] = {
+    question.key: question
+    for question in questions("""
+        rounding (N1): How exact a floating result is.
+            Choice: The exact real x^y of the operands as stored, rounded once to the output's type, to
+            nearest, ties to even; subnormals are kept and overflow gives an infinity (in a type without one,
+            what ml_dtypes converts an overflow to).
+        special-values (N1): Results for zeros, infinities, NaN and a negative base.
+            Choice: As pow of IEEE 754-2019 9.2.1: x^0 = 1 and 1^y = 1 even for a NaN; a negative finite base
+            with a finite exponent that is not an integer gives NaN.
+        nan (N2): Sign and payload of a NaN result.
+            Choice: The canonical quiet NaN of the type, with the sign bit clear.
+        integer-overflow (N3): An integer result that the type does not hold.
+            Choice: The exact integer modulo 2^n (it wraps); 0^0 = 1.
+        integer-base (N4): An integer base with a negative or a floating exponent.
+            Choice: The exact real value truncated toward zero and saturated to the type; NaN gives 0, and 0
+            to a negative power gives the type's maximum.
+        environment (N7): Whether a result may depend on anything but its operands.
+            Choice: It does not: not on the floating-point environment, shapes, position, alignment, strides,
+            aliasing of the output, thread count or instruction set.
+        prelu-zero-and-nan (N5): A NaN in the input, and the sign of a zero.
+            Choice: x < 0 decides: NaN, +0 and -0 pass through bit for bit, even where the slope is NaN or
+            infinite; a product that is NaN is the canonical quiet NaN.
+        prelu-rounding (N5): How exact a floating product is.
+            Choice: The exact product rounded once to the type, to nearest, ties to even.
+        prelu-integer-overflow (N5): An integer product that the type does not hold.
+            Choice: The product modulo 2^n (it wraps); an unsigned input is never below 0 and is copied.
+    """)
+}
+"""The questions that rows of several standards share, by key, with halfulp's choices."""
 
-POW_FLOAT = (ROUNDING, SPECIAL_VALUES, NAN, ENVIRONMENT)
-POW_ANY = (ROUNDING, SPECIAL_VALUES, NAN, INTEGER_OVERFLOW, INTEGER_BASE, ENVIRONMENT)
-PRELU_FLOAT = (PRELU_ZERO_AND_NAN, PRELU_ROUNDING, ENVIRONMENT)
-PRELU_ANY = (PRELU_ZERO_AND_NAN, PRELU_ROUNDING, PRELU_INTEGER, ENVIRONMENT)
+
+def shared(*keys: str) -> tuple[Unspecified, ...]:
+    """Return some of the shared questions."""
+    return tuple(SHARED[key] for key in keys)
+
+
+POW_FLOAT = shared("rounding", "special-values", "nan", "environment")
+POW_ANY = (*POW_FLOAT[:-1], *shared("integer-overflow", "integer-base", "environment"))
+PRELU_FLOAT = shared("prelu-zero-and-nan", "prelu-rounding", "environment")
+PRELU_ANY = (*PRELU_FLOAT[:-1], *shared("prelu-integer-overflow", "environment"))
 
 
 class Tensor(Protocol):
@@ -176,7 +152,8 @@ Where = Callable[[Node], str | None]
 
 
 def _rounding(results: str, by: str, *exact: int) -> Where:
-    """Describe the rounded results, unless the second operand makes all exact: if no scale and bias come before."""
+    """Describe the rounded results, unless the second operand makes all exact: if no scale and bias come
+    before."""
 
     def where(node: Node) -> str | None:
         if not node.is_kind("float") or (node.holds_only(*exact) and not node.scales):
@@ -316,8 +293,8 @@ class Question(NamedTuple):
 
     Attributes:
         where: describes how the question concerns a node; None if it does not.
-        of_case: the part of a case that ``hu.check`` then does not judge. ``all``: nothing is judged. ``refusal``:
-            only an output is judged. Empty: at most some elements are not judged.
+        of_case: the part of a case that ``hu.check`` then does not judge. ``all``: nothing is judged.
+            ``refusal``: only an output is judged. Empty: at most some elements are not judged.
         judged: whether a case is judged anyway, because every reading of the document gives the same result.
     """
 
@@ -346,15 +323,15 @@ def _added(node: Node) -> tuple[Dim, ...]:
 
 
 QUESTIONS: Mapping[str, Question] = {
-    ROUNDING.key: Question(_rounding("powers", "to the power of", 0, 1)),
-    SPECIAL_VALUES.key: Question(_special_values),
-    NAN.key: Question(lambda n: "every NaN" if n.is_kind("float") and not n.holds_only(0) else None),
-    INTEGER_OVERFLOW.key: Question(_integer_overflow),
-    INTEGER_BASE.key: Question(_integer_base),
-    ENVIRONMENT.key: Question(lambda n: "every result"),
-    PRELU_ZERO_AND_NAN.key: Question(_prelu_zero_and_nan),
-    PRELU_ROUNDING.key: Question(_rounding("products", "times", 0, 1, -1)),
-    PRELU_INTEGER.key: Question(_prelu_integer),
+    "rounding": Question(_rounding("powers", "to the power of", 0, 1)),
+    "special-values": Question(_special_values),
+    "nan": Question(lambda n: "every NaN" if n.is_kind("float") and not n.holds_only(0) else None),
+    "integer-overflow": Question(_integer_overflow),
+    "integer-base": Question(_integer_base),
+    "environment": Question(lambda n: "every result"),
+    "prelu-zero-and-nan": Question(_prelu_zero_and_nan),
+    "prelu-rounding": Question(_rounding("products", "times", 0, 1, -1)),
+    "prelu-integer-overflow": Question(_prelu_integer),
     # Without broadcast=1 an axis belongs to the next question.
     "negative-axis": Question(_negative_axis, "all", lambda n: n.attributes.get("broadcast") != 1),
     "axis-without-broadcast": Question(_axis_alone, "all", lambda node: not _is_integer(node, "axis")),

@@ -220,7 +220,6 @@ def new_row(monkeypatch):
     row = dataclasses.replace(
         old,
         id="onnx.Pow-99",
-        since_version="99",
         type_variables={"T": ("float32", "int8"), "T1": ("float8_e4m3fn", "float32")},
         attributes=prelu.attributes,
         broadcasting=prelu.broadcasting,

@@ -32,7 +32,7 @@ from halfulp.conformance.report import (
     targets,
     types_text,
 )
-from halfulp.conformance.report.reproducer import Program, repetition, reproducers
+from halfulp.conformance.report.reproducer import Program, repetition, reproducer, reproducers
 
 # Each script uses names that earlier ones define.
 STYLES = ("colours.css", "page.css")
@@ -89,6 +89,12 @@ def render(results: Sequence[Document]) -> str:
         static=[(*pair, "".join(made)) for pair, made in islice(zip(cases, programs, strict=True), _STATIC)],
         left_out=max(0, len(cases) - _STATIC),
     )
+
+
+def worst_program(results: Sequence[Document]) -> str | None:
+    """Return the program for the worst finding that is not allowed; None if there is none."""
+    counted = (pair for pair in findings(targets(results)) if pair[1]["verdict"] in FAULTS)
+    return next(("".join(reproducer(*pair)) for pair in counted if not pair[1]["allowed"]), None)
 
 
 def _policy(style: str, code: str) -> str:

@@ -261,14 +261,16 @@ def _with_reasons(
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
     """Yield each finding's operator version and types, its text, and why it does not count; empty if it does."""
     for entry, case, finding, grade in all_faults(document):
-        why = "" if at_least(grade, least) else f"{grade} is less grave than {least}"
-        if entry["allowed"]:
-            why = f"allowed: {allowed.reason(document['target']['name'], case, finding)}"
         if "aspect" in entry:
             example = entry["example"]
             text = f"the bits depend on {entry['aspect']}: {repetition_gist(example) if example else ''}"
+            reason = allowed.reason(document["target"]["name"], case, finding)
         else:
             text = _finding(entry)
+            reason = allowed.reason(document["target"]["name"], case, finding, entry)
+        why = "" if at_least(grade, least) else f"{grade} is less grave than {least}"
+        if entry["allowed"]:
+            why = f"allowed: {reason or ''}"
         yield (entry["operator"], ",".join(entry["types"])), text, why
 
 

@@ -26,7 +26,7 @@ from halfulp.models.directml import (
     validate,
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
-from halfulp.models.directml.dxdispatch.program import Constant, Values
+from halfulp.models.directml.dxdispatch.program import listed, repeated
 from halfulp.models.graph import Array, Node, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast
@@ -145,7 +145,7 @@ class ProgramReader:
             binding.elementOffset
             or resource.initialValuesOffsetInBytes
             or resource.type != tensor.DataType
-            or resource.initialValues.count() != prod(sizes)
+            or resource.initialValues.count != prod(sizes)
         ):
             raise NoExactForm(f"a tensor is not the whole of its resource {binding.name!r}")
 
@@ -277,9 +277,9 @@ class ProgramWriter:
             raise UnsupportedError(
                 f"{self._draft.file}: DirectML has no type {kind}, which {printable(name)!r} is of"
             )
-        count = prod(self._sizes(name))
-        initial = Constant(count, 0) if array is None else Values(tuple(array.reshape(-1).tolist()))
-        self._resources[resource] = Resource(resource, initial, _NAMES[kind])
+        dtype, count = dtype_named(kind), prod(self._sizes(name))
+        initial = repeated(count, 0, dtype) if array is None else listed(array.reshape(-1).tolist(), dtype)
+        self._resources[resource] = Resource(resource, _NAMES[kind], initial)
 
     def _sizes(self, name: str) -> tuple[int, ...]:
         shape = self._draft.types[name].shape

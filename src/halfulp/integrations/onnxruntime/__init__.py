@@ -85,21 +85,37 @@ def session(
     """
     ort = installed()
     options = ort.SessionOptions() if sess_options is None else sess_options
-    proto, file, folder = parse(model)
-    if not keep_fusions and _takes_provider(ort, options, providers, proto):
-        if sess_options is None:
-            options.log_severity_level = 3  # not the warning that other nodes stay with the CPU's provider
-        provider(options)
-        disabled = {_FUSION, *(kwargs.get("disabled_optimizers") or ())}
-        if has_constant_power(proto):
-            disabled.add(_FOLDING)
-        data = proto.SerializeToString() if isinstance(model, ModelProto) else model
-        asked = {**kwargs, "disabled_optimizers": disabled, "enable_fallback": 0}
+    if not keep_fusions and _takes_provider(ort, options, providers):
         # If this fails, patched() below names the clause that a node breaks, if that is the reason.
         with contextlib.suppress(Exception):
-            return ort.InferenceSession(data, options, **asked)
+            if sess_options is None:
+                options.log_severity_level = 3  # no warning that other nodes stay with the CPU's provider
+            return _session_by_provider(ort, options, model, kwargs)
+    proto, file, folder = parse(model)
     data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
+
+
+def _session_by_provider(ort: Any, options: Any, model: Source, given: dict[str, Any]) -> Any:
+    """Return a session that runs a model as it is; raises an error if the model has custom operators or is refused.
+
+    The model is only looked through here, because reading it takes as long as a good part of the session's creation.
+    """
+    if isinstance(model, ModelProto):
+        proto, model = model, model.SerializeToString()
+    elif isinstance(model, bytes):
+        proto = ModelProto.FromString(model)
+    else:
+        with open(model, "rb", 0) as file:
+            proto = ModelProto.FromString(file.read())
+    if any(entry.domain == DOMAIN for entry in proto.opset_import):
+        raise UnsupportedError("patched already")
+    provider(options)
+    disabled = {_FUSION, *(given.get("disabled_optimizers") or ())}
+    if has_constant_power(proto):
+        disabled.add(_FOLDING)
+    asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
+    return ort.InferenceSession(model, options, **asked)
 
 
 def provider(
@@ -150,7 +166,8 @@ def provider(
     if not _devices(ort):
         ort.register_execution_provider_library("halfulp", library())
     if session_options is not None:
-        before, wanted = _entry(session_options, _OPERATORS), ",".join(operators)
+        wanted = ",".join(operators)
+        before = session_options.has_providers() and _entry(session_options, _OPERATORS)
         if not before:
             session_options.add_provider_for_devices(_devices(ort), {"operators": wanted})
         elif before != wanted:
@@ -303,12 +320,10 @@ def _devices(ort: Any) -> list[Any]:
     return [device for device in ort.get_ep_devices() if device.ep_name == PROVIDER]
 
 
-def _takes_provider(ort: Any, options: Any, providers: Sequence[Any] | None, model: ModelProto) -> bool:
+def _takes_provider(ort: Any, options: Any, providers: Sequence[Any] | None) -> bool:
     if _version(ort) < (1, 24) or (providers is not None and [*providers] != ["CPUExecutionProvider"]):
         return False
-    if options.has_providers() and not _entry(options, _OPERATORS):
-        return False
-    return all(entry.domain != DOMAIN for entry in model.opset_import)  # not patched
+    return not options.has_providers() or bool(_entry(options, _OPERATORS))
 
 
 def _entry(session_options: Any, key: str) -> str:

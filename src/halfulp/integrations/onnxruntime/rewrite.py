@@ -8,7 +8,7 @@ ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Container, Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,26 +128,29 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
 
 
 def has_constant_power(model: ModelProto) -> bool:
-    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants."""
-    if _has_constant_power(model.graph, set()):
-        return True
+    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants.
+
+    Also True if nodes that are not in order hide that an operand varies.
+    """
+    inputs = {value.name for value in model.graph.input}
+    inputs.difference_update(tensor.name for tensor in model.graph.initializer)
+    functions = reached(model)
+    if not any(map(is_ours, every_node(model.graph, *functions))):
+        return False
     # A function's arguments may be constants.
-    return any(_has_constant_power(function, set(function.input)) for function in reached(model))
+    return _has_constant_power(model.graph, inputs) or any(_has_constant_power(f, set()) for f in functions)
 
 
-def _has_constant_power(owner: Owner, outer: Set[str]) -> bool:
-    known = {*outer}
-    if isinstance(owner, GraphProto):
-        known.update(tensor.name for tensor in owner.initializer)
-        known.update(tensor.values.name for tensor in owner.sparse_initializer)
+def _has_constant_power(owner: Owner, varying: set[str]) -> bool:
     for node in owner.node:
-        is_constant = known.issuperset(filter(None, node.input)) or node.op_type in ("Shape", "Size")
-        if is_constant and is_ours(node):
+        varies = not varying.isdisjoint(node.input) and node.op_type not in ("Shape", "Size")
+        if varies:
+            varying.update(node.output)
+        elif is_ours(node):
             return True
-        if node.attribute and any(_has_constant_power(graph, known) for _, graph in subgraphs(node)):
-            return True
-        if is_constant:
-            known.update(node.output)
+        for _, graph in subgraphs(node) if node.attribute else ():
+            if _has_constant_power(graph, varying.union(value.name for value in graph.input)):
+                return True
     return False
 
 

@@ -1,4 +1,4 @@
-"""Power and PReLU of f32 for OpenVINO in C++: nodes that do not call into Python.
+"""Power and PReLU of f32, f16 and bf16 for OpenVINO in C++: nodes that do not call into Python.
 
 They are compiled on the user's machine, because OpenVINO's C++ interface changes with each release.
 """
@@ -23,11 +23,12 @@ from halfulp.linking import get_include, get_library
 
 _SOURCE = Path(__file__).with_name("extension.cpp")
 _FOLDER = Path(ov.__file__).parent
+_TYPES = frozenset({"f32", "f16", "bf16"})
 _FLAGS = "-std=c++17 -O2 -shared -fPIC -fvisibility=hidden"
 
 
 def build() -> str:
-    """Compile halfulp's operators of f32 for the installed OpenVINO, and return the path of the library.
+    """Compile halfulp's operators of f32, f16 and bf16 for the installed OpenVINO, and return the path of the library.
 
     From then on ``replace`` uses them, in this and later processes. The library is kept in the user's cache folder, and
     is compiled once for each version of OpenVINO and halfulp, by the compiler that the environment variable CXX names,
@@ -78,8 +79,8 @@ def path() -> Path:
 
 
 def node(kind: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any:
-    """Return an operator in C++; None if its operands are not of f32, or the operators are not built."""
-    factory = _factory() if attributes["operands"] == "f32,f32" else None
+    """Return an operator in C++; None if an operand has another type, or the operators are not built."""
+    factory = _factory() if _TYPES.issuperset(attributes["operands"].split(",")) else None
     return None if factory is None else factory.create(kind, list(inputs), {**attributes, "carried": ""})
 
 

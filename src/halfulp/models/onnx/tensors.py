@@ -24,7 +24,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, within
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
@@ -286,7 +286,9 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
     with TemporaryDirectory(prefix="halfulp-") as made:
         place = Path(made)
         for location in set(external_data(proto)) if folder is not None else ():
-            link(inside(folder, location, "external data").resolve(), place / location)
+            with within(file):
+                source = inside(folder, location, "external data")
+            link(source.resolve(), place / location)
         light = ModelProto()
         if _is_mapped():
             copy_fields(proto, light, without={"graph"})

@@ -23,7 +23,6 @@ from halfulp.models.directml import (
     tensors,
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
-from halfulp.models.directml.dxdispatch.program import FromFile
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory
@@ -164,8 +163,7 @@ class _Machine:
     def write_file(self, command: WriteFile) -> None:
         resource = self._program.resources[command.resource]
         path = inside(self._folder, command.targetPath, "targetPath", exists=False)
-        values = (resource.initialValues for resource in self._program.resources.values())
-        if any(isinstance(source, FromFile) and source.path == path for source in values):
+        if any(other.initialValues.path == path for other in self._program.resources.values()):
             raise HalfulpError("targetPath is a file that the model reads", got=repr(command.targetPath))
         array = self._elements(resource, resource.size)
         if path.suffix.lower() == ".npy" and command.dimensions:

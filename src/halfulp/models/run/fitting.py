@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, did_you_mean, within
 from halfulp.models.graph import Array, Graph, Model, Value
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.cast import can_cast, cast
@@ -108,8 +108,8 @@ class Fit:
         wanted = needed(model)
         names = {name for value in wanted for name in dim_names(value) if name is not None}
         for name in self.dims.keys() - names:
-            known = ", ".join(sorted(names)) or "no symbolic dims"
-            raise HalfulpError(f"no dim of the model's inputs is called {name!r}", expected=known)
+            known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
+            raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
         rng = np.random.default_rng(seed)
         made = {}
         with within(model.file):

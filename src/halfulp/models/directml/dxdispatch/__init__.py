@@ -13,7 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -33,20 +33,20 @@ from halfulp.models.directml import (
 from halfulp.models.directml.dxdispatch.program import (
     Binding,
     Command,
-    Constant,
     Dispatch,
     Dispatchable,
-    FromFile,
     Initial,
-    Mixed,
     Print,
     Program,
     Resource,
-    Sequence,
-    Values,
     WriteFile,
+    accumulated,
     array_of,
+    from_file,
+    jsonable,
+    listed,
     number,
+    repeated,
     shown,
 )
 from halfulp.models.directml.dxdispatch.serialized import SerializedNode, parse
@@ -115,7 +115,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.suffix.lower() != ".json":
         raise HalfulpError(f"{target}: the name of a DxDispatch file must end in .json")
-    reads = [r.name for r in program.resources.values() if isinstance(r.initialValues, FromFile)]
+    reads = [r.name for r in program.resources.values() if r.initialValues.path is not None]
     if reads and (program.folder is None or program.folder.resolve() != target.parent.resolve()):
         raise HalfulpError(f"resource {reads[0]!r} reads a file that is not in {target.parent}")
     text = json.dumps(to_json(program), indent=2, ensure_ascii=False, allow_nan=False)
@@ -130,7 +130,8 @@ def to_json(program: Program) -> dict[str, Any]:
         >>> to_json(Program("m.json", None, {}, {}, ()))
         {'resources': {}, 'dispatchables': {}, 'commands': []}
     """
-    return program.json()
+    parts = {name: jsonable(getattr(program, name)) for name in ("resources", "dispatchables", "commands")}
+    return {**program.other, **parts}
 
 
 _Node: TypeAlias = tuple[Dispatchable, dict[str, str]]
@@ -187,7 +188,7 @@ class _Reader:
         initial, data_type = _initial(values, data_type, self._folder)
         size = given.take("sizeInBytes", uint) if "sizeInBytes" in given else None
         offset = given.take("initialValuesOffsetInBytes", uint, 0)
-        resource = Resource(name, initial, data_type, size, offset, given.rest())
+        resource = Resource(name, data_type, initial, size, offset, given.rest())
         if resource.size > _MOST_BYTES:
             raise HalfulpError("sizeInBytes is too large", expected="at most 4 GiB", got=resource.size)
         if resource.bytes_of_values + offset > resource.size:
@@ -218,9 +219,9 @@ class _Reader:
         bindings = given.take("bindings", self._bindings, {})
         if field is None:  # the dispatchable has the description's fields itself
             other = {}
-            desc = _operator(given, kind)
+            desc = _desc(OPERATORS[kind], given)
         else:
-            desc = _operator(_Fields(given.take(field, anything), field), kind)
+            desc = _desc(OPERATORS[kind], _Fields(given.take(field, anything), field))
             other = given.rest()
         check(desc)
         self._check_bindings(desc, bindings, "the initialization", "OWNED_BY_DML")
@@ -240,7 +241,7 @@ class _Reader:
             with within(self._file, f"dispatchable '{printable(label)}'", kind=""):
                 kind, desc = node.type.removeprefix("DML_OPERATOR_"), None
                 if kind in OPERATORS:
-                    desc = _operator(_Fields(_described(node, graph.constants), "a node"), kind)
+                    desc = _desc(OPERATORS[kind], _Fields(_described(node, graph.constants), "a node"))
                     check(desc)
                 if desc is None:
                     found = Dispatchable(label, node.type)
@@ -307,11 +308,9 @@ class _Reader:
                     )
                 if node.desc is not None and edge not in inner and edge not in bound:
                     tensor = tensors(node.desc)[point]
-                    itemsize = tensor.element_type.dtype.itemsize
-                    count = min(math.prod(tensor.Sizes), tensor.TotalTensorSizeInBytes // itemsize)
-                    inner[edge] = self._internal(
-                        f"{name}/{edge}", Constant(count, 0), tensor, tensor.TotalTensorSizeInBytes
-                    )
+                    dtype, size = tensor.element_type.dtype, tensor.TotalTensorSizeInBytes
+                    zeros = repeated(min(math.prod(tensor.Sizes), size // dtype.itemsize), 0, dtype)
+                    inner[edge] = self._internal(f"{name}/{edge}", zeros, tensor, size)
         return _Graph(tuple(nodes), bound, inner)
 
     def _internal(
@@ -319,7 +318,7 @@ class _Reader:
     ) -> Binding:
         """Add a resource that no command names, and return its binding."""
         name = _unused(name, self._resources)
-        self._resources[name] = Resource(name, initial, tensor.DataType, size, internal=True)
+        self._resources[name] = Resource(name, tensor.DataType, initial, size, internal=True)
         return Binding(name)
 
     def _dispatch_graph(self, graph: _Graph, bindings: Mapping[str, Binding]) -> list[Command]:
@@ -432,15 +431,10 @@ def _initial(value: Any, data_type: str | None, folder: Path | None) -> tuple[In
 
     ``data_type`` is None if the field is UNKNOWN or missing; a .npy file then has the type.
     """
-    initial: Initial
     if value == "deferred":
         raise UnsupportedError("initialValues is deferred: only ONNX dispatchables can fill it")
     if isinstance(value, list):
-        if data_type is None:
-            initial = Mixed(tuple(_element(item) for item in value))
-        else:
-            initial = Values(tuple(value))
-            initial.make(DATA_TYPES[data_type].dtype)  # a value that does not fit is found now
+        initial = _mixed(value) if data_type is None else listed(value, _dtype(data_type))
     else:
         given = _Fields(value, "initialValues")
         kinds = [name for name in ("value", "valueStart", "sourcePath") if name in given]
@@ -449,13 +443,18 @@ def _initial(value: Any, data_type: str | None, folder: Path | None) -> tuple[In
         if kinds == ["sourcePath"]:
             initial, data_type = _file(given.take("sourcePath", text), data_type, folder)
         else:
-            initial = _generated(given, _dtype(data_type))
+            dtype, count = _dtype(data_type), given.take("valueCount", uint32)
+            first = given.take(kinds[0], anything)
+            if kinds == ["value"]:
+                initial = repeated(count, first, dtype)
+            else:
+                initial = accumulated(count, first, given.take("valueDelta", anything), dtype)
         given.end()
-    itemsize = _dtype(data_type if not isinstance(initial, Mixed) else "UINT8").itemsize
-    if not initial.count():
+    itemsize = DATA_TYPES[data_type or "UINT8"].dtype.itemsize
+    if not initial.count:
         raise HalfulpError("initialValues must not be empty")
-    if initial.count() * itemsize > _MOST_BYTES:
-        got = f"{initial.count()} values of {itemsize} bytes"
+    if initial.count * itemsize > _MOST_BYTES:
+        got = f"{initial.count} values of {itemsize} bytes"
         raise HalfulpError("initialValues is too large", expected="at most 4 GiB", got=got)
     return initial, data_type
 
@@ -470,23 +469,17 @@ def _data_type(value: Any, name: str) -> str | None:
     return short
 
 
-def _generated(given: _Fields, dtype: np.dtype[Any]) -> Initial:
-    count = given.take("valueCount", uint32)
-    names = ("value",) if "value" in given else ("valueStart", "valueDelta")
-    values = [given.take(name, anything) for name in names]
-    array_of(values, dtype)
-    return Constant(count, *values) if len(values) == 1 else Sequence(count, *values)
-
-
-def _element(item: Any) -> tuple[str, Any, str]:
-    given = _Fields(item, "each of initialValues without initialValuesDataType")
-    kind = given.take("type", _data_type)
-    value = given.take("value", anything)
-    name = given.take("name", text, "")
-    given.end()
-    array_of([value], _dtype(kind))
-    assert kind is not None
-    return kind, value, name
+def _mixed(items: list[Any]) -> Initial:
+    """Return values, each of its own type and perhaps with a name, as bytes."""
+    found, data = [], bytearray()
+    for item in items:
+        given = _Fields(item, "each of initialValues without initialValuesDataType")
+        kind, value = given.take("type", _data_type), given.take("value", anything)
+        name = given.take("name", text, "")
+        given.end()
+        data += array_of([value], _dtype(kind)).tobytes()
+        found.append(({"name": name} if name else {}) | {"type": kind, "value": value})
+    return Initial(found, len(data), lambda: np.frombuffer(data, np.uint8).copy())
 
 
 def _dtype(data_type: str | None) -> np.dtype[Any]:
@@ -495,7 +488,7 @@ def _dtype(data_type: str | None) -> np.dtype[Any]:
     return DATA_TYPES[data_type].dtype
 
 
-def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[FromFile, str | None]:
+def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[Initial, str | None]:
     suffix = Path(location.replace("\\", "/")).suffix.lower()
     if suffix in (".png", ".jpg"):
         raise UnsupportedError("sourcePath is an image: unsupported", got=shown(location))
@@ -506,7 +499,7 @@ def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[Fr
         if not size or size % dtype.itemsize:
             got = f"{size} bytes of {dtype.name}"
             raise HalfulpError("sourcePath has a size that is not one or more elements", got=got)
-        return FromFile(location, path, dtype.newbyteorder("<"), size // dtype.itemsize), data_type
+        return from_file(location, path, dtype.newbyteorder("<"), size // dtype.itemsize), data_type
     file = open_npy(path)
     if file.fortran and len(file.shape) > 1:
         raise HalfulpError("DxDispatch reads no sourcePath in Fortran order", got=shown(location))
@@ -514,20 +507,21 @@ def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[Fr
     if held is None or held != (data_type or held):
         got = f"{file.dtype.name} in {shown(location)}"
         raise HalfulpError("the type of sourcePath is not the resource's", expected=data_type or "", got=got)
-    return FromFile(location, path, file.dtype, math.prod(file.shape), file.offset), held
+    return from_file(location, path, file.dtype, math.prod(file.shape), file.offset), held
 
 
 # --- descriptions -----------------------------------------------------------------------------------
 
 
-def _operator(given: _Fields, kind: str) -> AnyDesc:
-    readers: dict[str, Callable[[Any, str], Any]] = {"Exponent": number, "ScaleBias": _scale_bias}
-    values: dict[str, Any] = {}
-    for field in fields(OPERATORS[kind]):
-        absent = (None,) if field.name == "ScaleBias" else ()
-        values[field.name] = given.take(field.name, readers.get(field.name, _tensor), *absent)
+def _desc(kind: type[T], given: _Fields) -> T:
+    """Return the description that an object holds, and refuse other fields."""
+    values = {
+        field.name: given.take(field.name, _READERS.get(field.name, _tensor))
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.name in given or field.default is MISSING
+    }
     given.end()
-    return OPERATORS[kind](**values)
+    return kind(**values)
 
 
 def _described(node: SerializedNode, constants: Mapping[str, object]) -> dict[str, Any]:
@@ -552,7 +546,7 @@ def _of_constant(
     dtype = tensor.element_type.dtype
     if len(held) % dtype.itemsize:
         raise HalfulpError("a constant has half an element", got=f"{len(held)} bytes of {dtype.name}")
-    return Values(tuple(np.frombuffer(held, dtype).tolist()))
+    return listed(np.frombuffer(held, dtype).tolist(), dtype)
 
 
 def _below(count: int) -> Callable[[Any, str], int]:
@@ -564,31 +558,13 @@ def _below(count: int) -> Callable[[Any, str], int]:
     return read
 
 
-def _scale_bias(value: Any, name: str) -> DML_SCALE_BIAS:
-    given = _Fields(value, name)
-    found = DML_SCALE_BIAS(given.take("Scale", number), given.take("Bias", number))
-    given.end()
-    return found
-
-
 def _tensor(value: Any, name: str) -> DML_BUFFER_TENSOR_DESC:
     given = _Fields(value, name)
     given.take("Type", _one_of("BUFFER", "DML_TENSOR_TYPE_BUFFER"), "BUFFER")
     if "Desc" in given:
         outer, given = given, _Fields(given.take("Desc", anything), f"{name}.Desc")
         outer.end()
-    sizes = given.take("Sizes", uint32s)
-    tensor = DML_BUFFER_TENSOR_DESC(
-        DataType=given.take("DataType", text),
-        Flags=given.take("Flags", _tensor_flags, "NONE"),
-        DimensionCount=given.take("DimensionCount", uint32, len(sizes)),
-        Sizes=sizes,
-        Strides=given.take("Strides", uint32s, None) or None,  # a packed tensor has none
-        TotalTensorSizeInBytes=given.take("TotalTensorSizeInBytes", uint, 0),
-        GuaranteedBaseOffsetAlignment=given.take("GuaranteedBaseOffsetAlignment", uint32, 0),
-    )
-    given.end()
-    return tensor
+    return _desc(DML_BUFFER_TENSOR_DESC, given)
 
 
 def _tensor_flags(value: Any, name: str) -> str:
@@ -745,3 +721,19 @@ def uint32(value: Any, name: str) -> int:
 def uint32s(value: Any, name: str) -> tuple[int, ...]:
     """Return a list of unsigned integers of 32 bits."""
     return tuple(uint32(item, f"each of {name}") for item in array(value, name))
+
+
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "DataType": text,
+    "Flags": _tensor_flags,
+    "DimensionCount": uint32,
+    "Sizes": uint32s,
+    "Strides": lambda value, name: uint32s(value, name) or None,  # a packed tensor has none
+    "TotalTensorSizeInBytes": uint,
+    "GuaranteedBaseOffsetAlignment": uint32,
+    "Exponent": number,
+    "ScaleBias": lambda value, name: _desc(DML_SCALE_BIAS, _Fields(value, name)),
+    "Scale": number,
+    "Bias": number,
+}
+"""The functions that read the fields of descriptions, other than tensors, by name."""

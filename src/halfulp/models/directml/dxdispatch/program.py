@@ -1,16 +1,14 @@
-"""The program of a DxDispatch file: resources, dispatchables and commands, spelled as in the file.
-
-A resource's initial values have five forms. Their size is known before the values are made.
-"""
+"""The program of a DxDispatch file: resources, dispatchables and commands, spelled as in the file."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,116 +19,74 @@ from halfulp.models.graph import Array, Value
 Other = Mapping[str, Any]
 """Fields that DxDispatch does not read."""
 
-
-@dataclass(frozen=True)
-class Values:
-    """A list of values of the resource's type."""
-
-    values: tuple[Any, ...]
-
-    def count(self) -> int:
-        return len(self.values)
-
-    def make(self, dtype: np.dtype[Any]) -> Array:
-        return array_of(self.values, dtype)
-
-    def json(self) -> Any:
-        return [jsonable(value) for value in self.values]
+_UNWRITTEN = {"is_written": False}
 
 
 @dataclass(frozen=True)
-class _Generated:
-    """Values that are computed from a few."""
+class Initial:
+    """A resource's initial values. Their number is known before they are made.
 
-    valueCount: int
+    Attributes:
+        json: the values as the file has them.
+        count: the number of elements.
+        make: returns the elements.
+        path: the file of the elements, if they are in one.
+    """
 
-    def count(self) -> int:
-        return self.valueCount
-
-    def json(self) -> Any:
-        return {name: jsonable(value) for name, value in asdict(self).items()}
-
-
-@dataclass(frozen=True)
-class Constant(_Generated):
-    """``valueCount`` times one value."""
-
-    value: Any
-
-    def make(self, dtype: np.dtype[Any]) -> Array:
-        (value,) = array_of([self.value], dtype)
-        if not value and not np.signbit(value):
-            return np.zeros(self.valueCount, dtype)  # the system provides this memory when it is written
-        return np.full(self.valueCount, value, dtype)
+    json: Any
+    count: int
+    make: Callable[[], Array] = field(compare=False)
+    path: Path | None = None
 
 
-@dataclass(frozen=True)
-class Sequence(_Generated):
-    """A value, and ``valueCount - 1`` more, each the previous one plus a delta in the resource's own arithmetic."""
+def listed(values: Sequence[Any], dtype: np.dtype[Any]) -> Initial:
+    """Return a list of values."""
+    array_of(values, dtype)  # a value that does not fit is found now
+    return Initial(values, len(values), partial(array_of, values, dtype))
 
-    valueStart: Any
-    valueDelta: Any
 
-    def make(self, dtype: np.dtype[Any]) -> Array:
-        start, delta = array_of([self.valueStart, self.valueDelta], dtype)
-        steps = np.full(self.valueCount, delta, dtype)
-        steps[:1] = start
+def repeated(count: int, value: Any, dtype: np.dtype[Any]) -> Initial:
+    """Return ``count`` times one value."""
+    (element,) = array_of([value], dtype)
+
+    def make() -> Array:
+        if not element and not np.signbit(element):
+            return np.zeros(count, dtype)  # the system provides this memory when it is written
+        return np.full(count, element, dtype)
+
+    return Initial({"valueCount": count, "value": value}, count, make)
+
+
+def accumulated(count: int, start: Any, delta: Any, dtype: np.dtype[Any]) -> Initial:
+    """Return a value, and ``count - 1`` more, each the previous one plus a delta in the type's own arithmetic."""
+    first, step = array_of([start, delta], dtype)
+
+    def make() -> Array:
+        steps = np.full(count, step, dtype)
+        steps[:1] = first
         # Not start + i * delta: DxDispatch rounds or wraps at every step.
         with np.errstate(all="ignore"):
             return np.add.accumulate(steps, dtype=dtype, out=steps)
 
+    return Initial({"valueCount": count, "valueStart": start, "valueDelta": delta}, count, make)
 
-@dataclass(frozen=True)
-class FromFile:
-    """``elements`` elements of a file, raw or .npy, in the file's byte order, from the byte ``offset`` on."""
 
-    sourcePath: str
-    path: Path
-    dtype: np.dtype[Any]
-    elements: int
-    offset: int = 0
+def from_file(location: str, path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> Initial:
+    """Return ``count`` elements of a file, raw or .npy, in the file's byte order, from the byte ``offset`` on."""
 
-    def count(self) -> int:
-        return self.elements
-
-    def make(self, dtype: np.dtype[Any]) -> Array:
+    def make() -> Array:
         try:
-            array = np.fromfile(self.path, self.dtype, self.elements, offset=self.offset)
+            array = np.fromfile(path, dtype, count, offset=offset)
         except OSError as error:
-            raise HalfulpError(f"{self.path}: can't be read: {error.strerror}") from None
-        if array.size < self.elements:
-            raise HalfulpError(f"{self.path}: has become shorter")
-        return array.astype(dtype)
+            raise HalfulpError(f"{path}: can't be read: {error.strerror}") from None
+        if array.size < count:
+            raise HalfulpError(f"{path}: has become shorter")
+        return array.astype(dtype.newbyteorder("="))
 
-    def json(self) -> Any:
-        return {"sourcePath": self.sourcePath}
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A list of values, each of its own type, as bytes: their types, values and optional names."""
-
-    elements: tuple[tuple[str, Any, str], ...]
-    type: ClassVar[str] = "UINT8"
-
-    def count(self) -> int:
-        return sum(DATA_TYPES[kind].dtype.itemsize for kind, _, _ in self.elements)
-
-    def make(self, dtype: np.dtype[Any]) -> Array:
-        parts = [array_of([value], DATA_TYPES[kind].dtype).tobytes() for kind, value, _ in self.elements]
-        return np.frombuffer(b"".join(parts), np.uint8).copy()
-
-    def json(self) -> Any:
-        return [
-            ({"name": name} if name else {}) | {"type": kind, "value": jsonable(value)}
-            for kind, value, name in self.elements
-        ]
+    return Initial({"sourcePath": location}, count, make, path)
 
 
-Initial = Values | Constant | Sequence | FromFile | Mixed
-
-
-def array_of(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array:
+def array_of(values: Sequence[Any], dtype: np.dtype[Any]) -> Array:
     """Return JSON values as an array: numbers that fit the type, or words for numbers that are not finite."""
     if dtype.kind == "f":
         exact = np.array([number(value, "a value") for value in values], np.float64)
@@ -162,32 +118,51 @@ def shown(value: object) -> str:
     return kinds.get(type(value)) or printable(json.dumps(value, ensure_ascii=False))
 
 
-def jsonable(value: Any) -> Any:
-    """Return a value of JSON, with words for floats that are not finite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
+def jsonable(part: Any) -> Any:
+    """Return a part of a program as a value of JSON, without the fields that have their defaults."""
+    if isinstance(part, float) and not math.isfinite(part):
+        return "nan" if math.isnan(part) else "inf" if part > 0 else "-inf"
+    if isinstance(part, Initial):
+        return jsonable(part.json)
+    if isinstance(part, tuple | list):
+        return [jsonable(item) for item in part]
+    if isinstance(part, dict):
+        return {name: jsonable(value) for name, value in part.items()}
+    if not is_dataclass(part):
+        return part
+    implied = {item.name: item.default if item.init else None for item in fields(part)}
+    if isinstance(part, DML_BUFFER_TENSOR_DESC):  # which fills in these two
+        plain = DML_BUFFER_TENSOR_DESC(DataType=part.DataType, Sizes=part.Sizes, Strides=part.Strides)
+        implied |= {name: getattr(plain, name) for name in ("DimensionCount", "TotalTensorSizeInBytes")}
+    given = {item.name: getattr(part, item.name) for item in fields(part) if not item.metadata}
+    other = given.pop("other", {})
+    kept = {name: value for name, value in given.items() if value not in (implied[name], None, {})}
+    found = {name: jsonable(value) for name, value in kept.items()} | other
+    if isinstance(part, Dispatchable) and part.desc is not None:
+        found["type"] = f"DML_OPERATOR_{part.type}"
+    return part.name if isinstance(part, Binding) and len(found) == 1 else found
 
 
 @dataclass(frozen=True)
 class Resource:
     """A buffer and its initial values. Without ``sizeInBytes`` its size is the values' size, rounded up to 4 bytes.
 
-    An internal one holds a value within a graph: it is neither an input nor an output of the program.
+    Values without a data type are bytes. An internal resource holds a value within a graph: it is neither an input nor
+    an output of the program.
     """
 
-    name: str
+    name: str = field(metadata=_UNWRITTEN)
+    initialValuesDataType: str | None
     initialValues: Initial
-    initialValuesDataType: str | None = None
     sizeInBytes: int | None = None
     initialValuesOffsetInBytes: int = 0
     other: Other = field(default_factory=dict)
-    internal: bool = False
+    internal: bool = field(default=False, metadata=_UNWRITTEN)
 
     @property
     def type(self) -> str:
-        """The short name of the elements' type; UINT8 for values of mixed types."""
-        return Mixed.type if isinstance(self.initialValues, Mixed) else str(self.initialValuesDataType)
+        """The short name of the elements' type."""
+        return self.initialValuesDataType or "UINT8"
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -197,7 +172,7 @@ class Resource:
     @property
     def bytes_of_values(self) -> int:
         """The size of the initial values."""
-        return self.initialValues.count() * self.dtype.itemsize
+        return self.initialValues.count * self.dtype.itemsize
 
     @property
     def size(self) -> int:
@@ -206,16 +181,7 @@ class Resource:
 
     def make(self) -> Array:
         """Return the initial values."""
-        return self.initialValues.make(self.dtype)
-
-    def json(self) -> Any:
-        given = _said(
-            initialValuesDataType=self.initialValuesDataType,
-            initialValues=self.initialValues.json(),
-            sizeInBytes=self.sizeInBytes,
-            initialValuesOffsetInBytes=self.initialValuesOffsetInBytes,
-        )
-        return {**given, **self.other}
+        return self.initialValues.make()
 
 
 @dataclass(frozen=True)
@@ -232,11 +198,6 @@ class Binding:
         """Return the offset in bytes within the resource."""
         return self.elementOffset * (self.elementSizeInBytes or resource.dtype.itemsize)
 
-    def json(self) -> Any:
-        found = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "other"}
-        given = {**_said(**found), **self.other}
-        return self.name if list(given) == ["name"] else given
-
 
 @dataclass(frozen=True)
 class Dispatchable:
@@ -245,17 +206,11 @@ class Dispatchable:
     ``bindings`` are those of tensors that DirectML owns: it copies them before the first command.
     """
 
-    name: str
+    name: str = field(metadata=_UNWRITTEN)
     type: str
     desc: AnyDesc | None = None
     bindings: Mapping[str, Binding] = field(default_factory=dict)
     other: Other = field(default_factory=dict)
-
-    def json(self) -> Any:
-        if self.desc is None:
-            return {"type": self.type, **self.other}
-        given = _said(bindings=_bindings(self.bindings))
-        return {"type": f"DML_OPERATOR_{self.type}", "desc": _desc(self.desc), **given, **self.other}
 
 
 @dataclass(frozen=True)
@@ -265,39 +220,31 @@ class Dispatch:
     The bindings of an unsupported dispatchable are in ``other``.
     """
 
+    type: str = field(default="dispatch", init=False)
     dispatchable: str
     bindings: Mapping[str, Binding]
     other: Other = field(default_factory=dict)
-
-    def json(self) -> Any:
-        given = _said(bindings=_bindings(self.bindings))
-        return {"type": "dispatch", "dispatchable": self.dispatchable, **given, **self.other}
 
 
 @dataclass(frozen=True)
 class Print:
     """Prints a resource's elements."""
 
+    type: str = field(default="print", init=False)
     resource: str
     verbose: bool = False
     other: Other = field(default_factory=dict)
-
-    def json(self) -> Any:
-        return {"type": "print", "resource": self.resource, **_said(verbose=self.verbose), **self.other}
 
 
 @dataclass(frozen=True)
 class WriteFile:
     """Writes a resource to a file: as .npy with the given dimensions, or raw."""
 
+    type: str = field(default="writeFile", init=False)
     resource: str
     targetPath: str
     dimensions: tuple[int, ...] = ()
     other: Other = field(default_factory=dict)
-
-    def json(self) -> Any:
-        given = _said(targetPath=self.targetPath, dimensions=list(self.dimensions))
-        return {"type": "writeFile", "resource": self.resource, **given, **self.other}
 
 
 Command = Dispatch | Print | WriteFile
@@ -318,42 +265,7 @@ class Program:
     def inputs(self) -> tuple[Value, ...]:
         """The resources as inputs, whose defaults are their initial values."""
         return tuple(
-            Value(resource.name, resource.dtype.name, (resource.initialValues.count(),))
+            Value(resource.name, resource.dtype.name, (resource.initialValues.count,))
             for resource in self.resources.values()
             if not resource.internal
         )
-
-    def json(self) -> dict[str, Any]:
-        parts = {
-            "resources": {resource.name: resource.json() for resource in self.resources.values()},
-            "dispatchables": {each.name: each.json() for each in self.dispatchables.values()},
-            "commands": [command.json() for command in self.commands],
-        }
-        return {**self.other, **parts}
-
-
-def _desc(desc: Any) -> dict[str, Any]:
-    """Return a description as JSON, without the fields that a reader would add."""
-    found: dict[str, Any] = {}
-    for item in fields(desc):
-        value = getattr(desc, item.name)
-        if is_dataclass(value):
-            found[item.name] = _desc(value)
-        elif isinstance(value, tuple):
-            found[item.name] = list(value)
-        elif value is not None:
-            found[item.name] = jsonable(value)
-    if isinstance(desc, DML_BUFFER_TENSOR_DESC):
-        kept = ("DataType", "Sizes", "Strides")
-        implied = DML_BUFFER_TENSOR_DESC(DataType=desc.DataType, Sizes=desc.Sizes, Strides=desc.Strides)
-        found = {name: v for name, v in found.items() if name in kept or v != getattr(implied, name)}
-    return found
-
-
-def _bindings(bindings: Mapping[str, Binding]) -> dict[str, Any]:
-    return {name: binding.json() for name, binding in bindings.items()}
-
-
-def _said(**given: Any) -> dict[str, Any]:
-    """Return the fields whose values differ from their defaults."""
-    return {name: value for name, value in given.items() if value}
