@@ -13,12 +13,13 @@ from onnx import ModelProto
 from halfulp.auditing.node import Operand, Use
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.output import refusal
-from halfulp.conversion.repair import contradicted, repaired
+from halfulp.conversion.repair import contradicted, is_wrong, of_one_type, repaired
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
+from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import enum_of, type_of
-from halfulp.models.onnx.walk import every_node
+from halfulp.models.onnx.walk import every_node, is_ours
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -130,7 +131,7 @@ def ways(
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
         fused: as :func:`fused` returned them.
-        mixed: as :func:`~halfulp.conversion.repair.disagreeing` yields them.
+        mixed: as :func:`mixed_types` returned them.
     """
     found = Ways(declared={**dict(_declared(proto)), **mixed}, fused=fused)
     is_broken = is_broken or bool(found.declared)
@@ -178,3 +179,23 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
             text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
             yield name, text
+
+
+def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
+    """Return the nodes of the main graph whose inputs have types that their operator does not take, and which types."""
+    found: dict[str, str] = {}
+    use = next((use for use in uses if use.site is not None and not use.where), None)
+    if use is None or use.site is None:
+        return found
+    for index, node in enumerate(use.site.owner.node):
+        for indices, allowed, gives_result in () if is_ours(node) else of_one_type(node, int(use.asked)):
+            kinds = dict.fromkeys(use.site.values.value(node.input[each]).type for each in indices)
+            told = " and ".join(kind for kind in kinds if kind is not None)
+            if None not in kinds and len(kinds) > 1:
+                text = f"its inputs are {told}, and {node.op_type} takes one type"
+            elif is_wrong({*kinds}, allowed, gives_result):
+                text = f"its input {indices[0]} is {told}, which {node.op_type} does not take there"
+            else:
+                continue
+            found[label(node, index, "")] = f"{text}: runtimes refuse to load the model"
+    return found

@@ -414,7 +414,7 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.value_info, remade(node)
-        for indices, allowed, gives_result in _of_one_type(node, edit.opset):
+        for indices, allowed, gives_result in of_one_type(node, edit.opset):
             output = node.output[0] if gives_result else ""
             names = {node.input[index] for index in indices}
             computed = {known.value(name).type for name in names if known.tensor(name) is None}
@@ -433,24 +433,7 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
         walk.rewrite(owner, opset, lambda _: True, agree)
 
 
-def disagreeing(model: ModelProto, file: str) -> Iterator[tuple[str, str]]:
-    """Yield the nodes whose operands have types that their operator does not take: their names, and how."""
-    opset = default_opset(model.opset_import) or 1
-    types = infer_types(model, file, declared_too=False)
-    known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
-    for _, graph in graphs(model.graph):
-        for index, node in enumerate(graph.node):
-            for indices, allowed, gives_result in () if is_ours(node) else _of_one_type(node, opset):
-                kinds = {known.get(node.input[each]) for each in indices}
-                if kinds <= {*TYPES, "bool"} and (len(kinds) > 1 or _is_wrong(kinds, allowed, gives_result)):
-                    told = " and ".join(sorted(map(str, kinds)))
-                    yield (
-                        label(node, index, ""),
-                        f"its operator does not take {told} here: runtimes refuse the model",
-                    )
-
-
-def _of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds, bool]]:
+def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds, bool]]:
     """Yield the inputs of a node that share a type, the types that they can have, and whether the result shares it."""
     variables, allowed, result = _type_variables("" if plain_domain(node.domain) else node.op_type, opset)
     places = defaultdict[str, list[int]](list)
@@ -461,9 +444,9 @@ def _of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kind
         yield indices, allowed[variable], variable == result
 
 
-def _is_wrong(kinds: _Kinds, allowed: _Kinds, gives_result: bool) -> bool:
+def is_wrong(kinds: _Kinds, allowed: _Kinds, gives_result: bool) -> bool:
     """Tell whether operands of one type should have the single other one that is allowed."""
-    return not gives_result and len(allowed) == 1 and allowed != kinds and None not in allowed
+    return not gives_result and len(allowed) == 1 and allowed != kinds and None not in allowed | kinds
 
 
 @lru_cache(maxsize=4096)  # because reading a schema is slow
@@ -491,7 +474,7 @@ def _type_meant(
     if not kinds <= {*TYPES, "bool"}:
         return None
     if len(kinds) == 1:
-        return min(allowed if _is_wrong(kinds, allowed, gives_result) else kinds, key=str)
+        return min(allowed if is_wrong(kinds, allowed, gives_result) else kinds, key=str)
     if not kinds <= {*_PROMOTED}:
         return None
     if declared_as in computed & allowed:
