@@ -89,8 +89,8 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
         reason = "its graphs nest too deep" if "Depth" in str(error) else "truncated, or not an ONNX model"
         raise misnamed(data, name) or ModelError(reason, file=name) from None
     # Protobuf files of other libraries may parse without an error, as an empty message.
-    if not proto.HasField("graph") and (error := misnamed(data, name)) is not None:
-        raise error
+    if not proto.HasField("graph") and (other := misnamed(data, name)) is not None:
+        raise other
     # The file may be a link. Its external data is in the folder that the caller names.
     return proto, name, None if path is None else path.parent
 
