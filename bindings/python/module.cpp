@@ -1,6 +1,5 @@
 // The extension module halfulp._core: the core for Python.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <numpy/arrayobject.h>
@@ -338,11 +337,13 @@ NB_MODULE(_core, m) {
         add("halfulp_prelu", &xla::prelu);
         return handlers;
     });
-    m.def("has_constant_power", [](nb::handle model) {
+    m.def("powers_of", [](nb::handle model) -> nb::object {
         Py_buffer bytes;
         if (PyObject_GetBuffer(model.ptr(), &bytes, PyBUF_SIMPLE) != 0) throw nb::python_error();
         const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> held(&bytes, PyBuffer_Release);
-        return has_constant_power({static_cast<const char*>(bytes.buf), static_cast<size_t>(bytes.len)});
+        const auto powers = powers_of({static_cast<const char*>(bytes.buf), static_cast<size_t>(bytes.len)});
+        if (!powers) return nb::none();
+        return nb::make_tuple(powers->may_be_folded, powers->may_be_fused);
     });
     m.def("torch_kernels", [](const nb::callable& find, const nb::dict& dtypes) {
         std::vector<std::pair<int, int>> types;

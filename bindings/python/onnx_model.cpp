@@ -77,7 +77,7 @@ Parts parts(std::string_view bytes, int number) {
 // Looks for a Pow or PRelu of values that are all known. `varying` has those that are known only at run time.
 class Search {
 public:
-    bool in_graph(std::string_view graph, Names varying, int depth = 0) {
+    void in_graph(std::string_view graph, Names varying, int depth = 0) {
         if (depth > deepest) throw std::invalid_argument("graphs within graphs are too deep");
         Names constants;
         for (std::string_view initializer : parts(graph, 5)) constants.insert(field(initializer, 8));
@@ -85,10 +85,10 @@ public:
             const std::string_view name = field(input, 1);
             if (constants.count(name) == 0) varying.insert(name);
         }
-        return in_nodes(parts(graph, 1), varying, depth);
+        in_nodes(parts(graph, 1), varying, depth);
     }
 
-    bool in_nodes(const Parts& nodes, Names& varying, int depth) {
+    void in_nodes(const Parts& nodes, Names& varying, int depth) {
         for (std::string_view node : nodes) {
             Parts outputs, graphs;
             std::string_view type, domain;
@@ -109,33 +109,33 @@ public:
             if (type == "Shape" || type == "Size") varies = false;
             if (varies) varying.insert(outputs.begin(), outputs.end());
             const bool is_ours = (type == "Pow" || type == "PRelu") && (domain.empty() || domain == "ai.onnx");
-            if (is_ours && !varies) return true;
-            for (std::string_view graph : graphs)
-                if (in_graph(graph, varying, depth + 1)) return true;
+            found = found || (is_ours && !varies);
+            for (std::string_view graph : graphs) in_graph(graph, varying, depth + 1);
         }
-        return false;
     }
 
+    bool found = false;
     Names types;  // of all nodes that were met
 };
 
 }  // namespace
 
-std::optional<bool> has_constant_power(std::string_view model) {
+std::optional<Powers> powers_of(std::string_view model) {
     for (std::string_view opset : parts(model, 8))
         if (field(opset, 1) == "halfulp") return std::nullopt;
     Search search;
-    for (std::string_view graph : parts(model, 7))
-        if (search.in_graph(graph, {})) return true;
+    for (std::string_view graph : parts(model, 7)) search.in_graph(graph, {});
     Parts functions = parts(model, 25);
     const auto is_called = [&search](std::string_view function) { return search.types.count(field(function, 1)) > 0; };
     for (;;) {
         const auto called = std::find_if(functions.begin(), functions.end(), is_called);
-        if (called == functions.end()) return false;
+        if (called == functions.end()) break;
         Names varying;  // a function's arguments may be constants
-        if (search.in_nodes(parts(*called, 7), varying, 0)) return true;
+        search.in_nodes(parts(*called, 7), varying, 0);
         functions.erase(called);
     }
+    const auto has = [&search](std::string_view type) { return search.types.count(type) > 0; };
+    return Powers{search.found, has("Pow") && (has("Sqrt") || has("Tanh"))};
 }
 
 }  // namespace halfulp

@@ -6,9 +6,13 @@
 
 namespace halfulp {
 
-// Returns whether ONNX Runtime may compute a Pow or PRelu itself, because it knows all operands: also if nodes that are
-// not in order hide that an operand varies. Empty for a model with halfulp's custom operators. Reads no tensor's values.
-// Throws std::invalid_argument if the bytes are no model.
-std::optional<bool> has_constant_power(std::string_view model);
+struct Powers {
+    bool may_be_folded;  // all operands of a Pow or PRelu are known: also if nodes out of order hide that one varies
+    bool may_be_fused;   // there are a Pow and an operator of a norm or of GELU
+};
+
+// Returns what ONNX Runtime may do to a model's powers; empty for a model with halfulp's custom operators. Reads no
+// tensor's values. Throws std::invalid_argument if the bytes are no model.
+std::optional<Powers> powers_of(std::string_view model);
 
 }  // namespace halfulp

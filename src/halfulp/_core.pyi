@@ -62,11 +62,12 @@ def undecided() -> int:
 def xla_handlers() -> dict[str, Any]:
     """Return the handlers for XLA's foreign function interface by their names, as capsules."""
 
-def has_constant_power(model: bytes | mmap) -> bool | None:
-    """Return whether ONNX Runtime may compute a Pow or PRelu of a serialized model itself.
+def powers_of(model: bytes | mmap) -> tuple[bool, bool] | None:
+    """Return whether ONNX Runtime may fold powers of a serialized model, and whether it may fuse some.
 
-    It may if it knows all operands. The values of tensors are not read. None for a model with halfulp's custom
-    operators. Raises ValueError if the bytes are no model.
+    It may fold a Pow or PRelu if it knows all operands. It may fuse a Pow where there are operators of a norm or GELU.
+    None for a model with halfulp's custom operators. The values of tensors are not read. Raises ValueError if the
+    bytes are no model.
     """
 
 def torch_kernels(find: Callable[[str], int | None], dtypes: dict[int, int]) -> dict[str, int]:

@@ -29,7 +29,7 @@ from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
-from halfulp.operators import has_constant_power
+from halfulp.operators import powers_of
 from halfulp.types import TYPES, ElementType, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
@@ -143,13 +143,13 @@ def _session_by_provider(
         if not isinstance(model, bytes):
             file = stack.enter_context(opened(Path(model)))
             data = stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))
-        folds_power = has_constant_power(data)
-        may_fuse = any(data.find(name) >= 0 for name in (b"Sqrt", b"Tanh")) and data.find(b"Pow") >= 0
-        proto = ModelProto.FromString(data[:]) if may_fuse else None
-    if folds_power is None:
-        raise UnsupportedError("the model has custom operators")
+        powers = powers_of(data)
+        if powers is None:
+            raise UnsupportedError("the model has custom operators")
+        may_be_folded, may_be_fused = powers
+        proto = ModelProto.FromString(data[:]) if may_be_fused else None
     provider(options)
-    disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if folds_power else ())}
+    disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
     return ort.InferenceSession(model, options, **asked), proto
 
