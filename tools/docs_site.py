@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[1]
 FINDINGS = ROOT / "docs" / "findings" / "README.md"
@@ -201,12 +202,12 @@ def _on_site(markdown: str, folder: str) -> str:
 
 
 SHIM = re.compile(r'<script src="?https://unpkg\.com/iframe-worker/shim"?></script>')
-"""The theme's search on local files, in browsers other than Chromium, loads a script from another server."""
+"""The theme's search on local files loads a script from another server. docs/search.js does the same."""
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Remove the script from a page."""
-    return SHIM.sub("", output)
+    """Replace the script in a page."""
+    return SHIM.sub(f'<script src="{get_relative_url("search.js", page.url)}"></script>', output)
 
 
 def on_post_template(output: str, template_name: str, config: Any) -> str:
