@@ -1,9 +1,9 @@
 """Make two of the README's pictures: docs/audit.svg, an audit in a terminal, and docs/check.png, the page of a check.
 
-    python tools/make_pictures.py
+    python tools/make_pictures.py [audit] [check]
 
-The commands are run on the networks of ``halfulp demo``. The check needs ONNX Runtime, OpenVINO and a minute, and its
-picture needs Chromium.
+The audit is of a network of ``halfulp demo``. The check needs ONNX Runtime, OpenVINO and a minute, its picture
+Chromium.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ FONT = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 def main() -> None:
     """Run the commands and write the pictures."""
+    names = sys.argv[1:] or ["audit", "check"]
     with tempfile.TemporaryDirectory() as folder:
-        run("halfulp demo", folder)
-        (DOCS / "audit.svg").write_text(terminal(AUDIT, run(AUDIT, folder)), "utf-8")
-        run(CHECK, folder)
-        options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={SIZE}"]
-        picture = f"--screenshot={DOCS / 'check.png'}"
-        subprocess.run(["chromium", *options, picture, Path(folder, "report.html").as_uri()], check=True)
+        if "audit" in names:
+            run("halfulp demo", folder)
+            (DOCS / "audit.svg").write_text(terminal(AUDIT, run(AUDIT, folder)), "utf-8")
+        if "check" in names:
+            run(CHECK, folder)
+            options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={SIZE}"]
+            picture = f"--screenshot={DOCS / 'check.png'}"
+            subprocess.run(["chromium", *options, picture, Path(folder, "report.html").as_uri()], check=True)
 
 
 def run(command: str, folder: str) -> str:

@@ -339,6 +339,14 @@ def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_pa
     assert "/norm/square" in report.blocklist("nncf")
 
 
+def test_a_maximum_before_the_epsilon_may_be_0() -> None:
+    """As tf2onnx writes the variance."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N, 4] x) => (float[N, 4] z) <float no = {0}, float e = {0.001}> {
+            q = Mul(x, x) m = ReduceMean<axes=[-1]>(q) v = Max(m, no) s = Add(v, e) r = Sqrt(s) z = Div(x, r) }""")
+    assert not hu.audit(model, targets=(), inputs={"x": np.zeros((2, 4), np.float32)}).findings
+
+
 def test_prelu_beyond_its_type() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 16]>
         g (float16[N] x) => (float16[N] z) { s = Constant<value_float=1000.>() t = CastLike(s, x)
@@ -452,6 +460,23 @@ def test_the_command_that_is_printed(tmp_path: Path, inverse: bool, named: bool)
     assert np.abs(got - right).max() <= 4 * unit.max()
     again = hu.audit(out, targets=(), inputs=inputs)
     assert not again.findings
+
+
+def test_operators_of_a_runtime_stay(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = parsed("""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (float16[N, 64] x) => (float16[N, 64] z) { h = Neg(x) [gelu] y = com.microsoft.FastGelu(h) z = Add(y, y) }""")
+    arguments = files(tmp_path, model, large())
+    out = str(tmp_path / "out.onnx")
+    command = ["convert", arguments[0], out, "--float32", "all", "--verify", *arguments[1:]]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    assert (
+        "'gelu' (FastGelu): stays as it is, an operator of com.microsoft; ONNX Runtime computes"
+        in printed.output
+    )
+    assert "compared with float32 everywhere" in printed.output
+    assert [node.op_type for node in onnx.load(out).graph.node].count("FastGelu") == 1
 
 
 def test_every_tool_names_the_nodes(tmp_path: Path) -> None:

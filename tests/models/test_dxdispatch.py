@@ -511,7 +511,7 @@ def programs(draw: st.DrawFn) -> dict[str, Any]:
     return {"resources": resources, "dispatchables": dispatchables, "commands": commands}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(programs())
 def test_round_trips_change_nothing(root: dict[str, Any]) -> None:
     read = program(root)
@@ -784,14 +784,14 @@ def attempt_changed(data: st.DataObject) -> None:
     attempt(json.dumps(root).encode())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_mutated_structure_gives_our_errors_or_a_program(data: st.DataObject) -> None:
     attempt_changed(data)
 
 
 @MANY
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=20_000)
 @given(st.data())
 def test_many_mutated_structures(data: st.DataObject) -> None:
     attempt_changed(data)

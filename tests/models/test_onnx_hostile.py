@@ -402,6 +402,51 @@ def test_functions_nested_too_deep() -> None:
     refused(functions(*texts, "f3000 (x) => (y) { y = Pow (x, x) }"), "nest too deep")
 
 
+def test_functions_that_double_are_counted_before_they_are_written_out() -> None:
+    texts = [f"f{i} (x) => (y) {{ t = own.f{i + 1} (x)  y = own.f{i + 1} (t) }}" for i in range(40)]
+    model = functions(*texts, "f40 (x) => (y) { y = Pow (x, x) }")
+    with pytest.raises(ModelError, match="its functions expand to too many nodes"):
+        hu.audit(model, targets=(), samples=1)
+
+
+def nested(levels: int) -> bytes:
+    """Return a model with Ifs in one another. Python's protobuf would refuse to build the deepest."""
+
+    def field(number: int, data: bytes) -> bytes:
+        size = len(data)
+        return bytes([number << 3 | 2, size & 127 | 128, size >> 7 & 127 | 128, size >> 14]) + data
+
+    text = (
+        """<ir_version: 8, opset_import: ["": 15]> g (bool c, float[2] x) => (float[2] y) { y = Pow(x, x) }"""
+    )
+    model = onnx.parser.parse_model(text)
+    inputs = b"".join(field(11, info.SerializeToString()) for info in model.graph.input)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    output = field(12, model.graph.output[0].SerializeToString())
+    del model.graph.input[:]
+    leaf = graph = model.graph.SerializeToString()
+    for _ in range(levels):
+        branches = {b"then_branch": graph, b"else_branch": leaf}
+        # an attribute's name, graph and type; the node's, and its input, output and operator; the graph's
+        attributes = (field(1, name) + field(6, body) + b"\xa0\x01\x05" for name, body in branches.items())
+        node = (
+            field(1, b"c")
+            + field(2, b"y")
+            + field(4, b"If")
+            + b"".join(field(5, each) for each in attributes)
+        )
+        graph = field(1, node) + field(2, b"g") + output
+    model.ClearField("graph")
+    return model.SerializeToString() + field(7, graph + inputs)
+
+
+def test_bodies_at_the_limit_of_protobuf() -> None:
+    """Messages nest 100 deep at most. The types that inference adds are messages in a body, too."""
+    feeds = {"c": np.array(True), "x": np.float32([2, 3])}
+    assert hu.run(nested(32), feeds)["y"].tolist() == [4, 27]
+    refused(nested(40), "its graphs nest too deep")
+
+
 def test_functions_nested_too_deep_by_bodies_that_are_read_already() -> None:
     """Each call that the graph makes is of a body whose every level but its own was read before."""
     proto = functions(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, mixed_types, ways
+from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
@@ -30,6 +30,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
+from halfulp.conversion.repair import disagreeing
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
@@ -155,11 +156,13 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
             release()
             if has_halves(parsed[0]):
                 fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
+            if parsed[0].functions:  # how often they are called is counted before they are written out
+                onnx.build(*parsed, keep_unknown=True, check_ours=False)
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        mixed = mixed_types(found)
+        mixed = dict(disagreeing(*parsed[:2])) if found else {}
         if data.samples is not None and not mixed:
             _refuse_broken(report)
             report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)

@@ -17,9 +17,8 @@ from halfulp.conversion.repair import contradicted, repaired
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.tensors import enum_of, type_of
-from halfulp.models.onnx.walk import every_node, is_ours, plain_domain
+from halfulp.models.onnx.walk import every_node
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -131,7 +130,7 @@ def ways(
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
         fused: as :func:`fused` returned them.
-        mixed: as :func:`mixed_types` returned them.
+        mixed: as :func:`~halfulp.conversion.repair.disagreeing` yields them.
     """
     found = Ways(declared={**dict(_declared(proto)), **mixed}, fused=fused)
     is_broken = is_broken or bool(found.declared)
@@ -179,30 +178,3 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
             text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
             yield name, text
-
-
-def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
-    """Return the nodes of the main graph that read several types though their operator takes one, and which types."""
-    found: dict[str, str] = {}
-    use = next((use for use in uses if use.site is not None and not use.where), None)
-    if use is None or use.site is None:
-        return found
-    for index, node in enumerate(use.site.owner.node):
-        domain = plain_domain(node.domain)
-        schema = (
-            schema_in_force(domain, node.op_type, int(use.asked))
-            if not domain and not is_ours(node)
-            else None
-        )
-        types: dict[str, dict[str, None]] = {}
-        for place, name in enumerate(node.input if schema is not None else ()):
-            assert schema is not None
-            formal = schema.inputs[min(place, len(schema.inputs) - 1)]
-            kind = use.site.values.value(name).type if name and formal.is_homogeneous else None
-            if kind is not None:
-                types.setdefault(formal.type_str, {})[kind] = None
-        for kinds in types.values():
-            if len(kinds) > 1:
-                text = f"its inputs are {' and '.join(kinds)}, and {node.op_type} takes one type"
-                found[label(node, index, "")] = f"{text}: runtimes refuse to load the model"
-    return found

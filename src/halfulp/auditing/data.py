@@ -66,7 +66,10 @@ class NodeData:
         """Return the data of a node of a norm that is not a power, before any run."""
         assert use.site is not None
         type = use.site.values.value(norm[0][1].input[0]).type or ""
-        made = cls(use.label, use.operator, type, is_in_norm=True, adds_epsilon=use.operator in _EPSILON)
+        shifts = [node.output[0] for _, node in norm if node.op_type in _EPSILON]
+        made = cls(
+            use.label, use.operator, type, is_in_norm=True, adds_epsilon=[use.output.name] == shifts[-1:]
+        )
         made.keep(norm)
         return made
 
@@ -158,15 +161,10 @@ class NodeData:
                 if margin is not None:
                     parts.append(f"the data has to be {1 / margin:.3g} times {change}")
             else:
-                base = (
-                    f"|x| is at most {self.base.greatest:.4g}, the result"
-                    if self.base.elements
-                    else "the greatest is"
-                )
-                parts = [
-                    f"in {type} {found.overflow} of {found.elements} results overflow",
-                    f"{base} {self.result.greatest:.4g}",
-                ]
+                parts = [f"in {type} {found.overflow} of {found.elements} results overflow"]
+                if self.base.elements:
+                    parts.append(f"|x| is at most {self.base.greatest:.4g}")
+                parts.append(f"the result is at most {self.result.greatest:.4g}")
             if type == self.type and self.lost and self.reaches_outputs:
                 parts.append("the infinities reach the outputs")
             elif type == self.type and self.lost and self.absorbed:
@@ -317,13 +315,13 @@ def _main(proto: ModelProto, file: str, folder: Path | None) -> Use:
 
 
 def _norms(uses: Iterable[Use]) -> dict[str, tuple[Use, list[Numbered]]]:
-    """Return each node of the norms in the graphs of nodes, and the norm that it is part of, by its label."""
+    """Return each node of the norms in the graphs of nodes but the last, and its norm, by its label."""
     found: dict[str, tuple[Use, list[Numbered]]] = {}
     for owner, _, where, values in {id(use.site.owner): use.site for use in uses if use.site}.values():
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
         for nodes in norms(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]
-            for index, node in norm:
+            for index, node in norm[:-1]:
                 name, site = label(node, index, where), Site(owner, index, where, values)
                 found[name] = Use(name, node.op_type, "", (), Operand(node.output[0]), site=site), norm
     return found

@@ -20,10 +20,11 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.verify import Feed, Run, Subject, Verification, distance, runs
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, all_nodes, distance, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Model, Value
+from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
@@ -79,6 +80,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     before = len(walk.changes)
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
+        walk.changes += _strangers(owner, region)
         _put(walk, owner, opset, region)
     if names - found:
         raise HalfulpError(
@@ -113,6 +115,20 @@ def _outputs(
                 made.update(node.output)
                 wanted.append(node)
         yield from (node.output[0] for node in wanted)
+
+
+def _strangers(owner: Owner, region: set[str]) -> Iterator[Change]:
+    """Take away the outputs of nodes whose operators are a runtime's own, and give notices about these."""
+    for index, node in enumerate(owner.node):
+        if plain_domain(node.domain) and not region.isdisjoint(node.output):
+            region.difference_update(node.output)
+            inside = ""
+            if node.domain == "com.microsoft":
+                strict = "SkipLayerNorm" in node.op_type or "SkipSimplified" in node.op_type
+                cuda = ", with CUDA if enable_skip_layer_norm_strict_mode is set" if strict else ""
+                inside = f"; ONNX Runtime computes it in float32 inside{cuda}"
+            what = f"stays as it is, an operator of {printable(node.domain)}{inside}"
+            yield Change(label(node, index, ""), what, is_notice=True)
 
 
 def readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
@@ -339,7 +355,9 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fuse
     twin = Subject.of(widened(before.proto, file, before.folder), file, before.folder)
     assert isinstance(twin.model, Model)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
-    is_small = before.proto.ByteSize() < _SMALL and not is_fused
+    # Only that has the operators of other domains.
+    has_strangers = any(node.domain and node.function is None for node in all_nodes(before.nodes))
+    is_small = before.proto.ByteSize() < _SMALL and not is_fused and not has_strangers
 
     def opened(subject: Subject) -> tuple[str, list[Run]]:
         return ("halfulp", [partial(evaluate, subject.model)]) if is_small else runs(subject)

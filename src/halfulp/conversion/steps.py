@@ -319,6 +319,8 @@ def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float 
         raise _before(
             edit, f"{node.op_type} says {node.input[index]!r} in an attribute, and it is not a constant"
         )
+    if array.ndim > 1:
+        raise NoExactForm(f"its input {index} has {array.ndim} dims, not one")
     return array
 
 
@@ -327,7 +329,10 @@ def _before(edit: Editor, lacks: str) -> NoExactForm:
 
 
 def _number(node: NodeProto, index: int, edit: Editor, default: float | None = None) -> float:
-    return float(_constant(node, index, edit, default).reshape(-1)[0])
+    array = _constant(node, index, edit, default)
+    if array.size != 1:
+        raise NoExactForm(f"its input {index} has {array.size} elements, not one")
+    return float(array.reshape(-1)[0])
 
 
 def _in_float32(number: float) -> bool:
@@ -339,6 +344,8 @@ def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
     axes, shape = [int(axis) for axis in axes], edit.value(name).shape
     if shape is None and min(axes, default=0) < 0:
         raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
+    if shape is not None and not all(-len(shape) <= axis < len(shape) for axis in axes):
+        raise NoExactForm(f"{name!r} has {len(shape)} dims, and no axes {axes}")
     return [axis if axis >= 0 else axis % len(shape or ()) for axis in axes]
 
 
@@ -390,11 +397,13 @@ def _pad_18_17(node: NodeProto, edit: Editor) -> None:
     """Pads along some axes become pads along all; those of the other axes are 0."""
     if len(node.input) < 4 or not node.input[3]:
         return edit.keep(remade(node, node.input[:3]))
-    axes = _axes(_constant(node, 3, edit), node.input[0], edit)
+    axes = _axes(_constant(node, 3, edit).reshape(-1), node.input[0], edit)
     shape = edit.value(node.input[0]).shape
     if shape is None:
         raise NoExactForm(f"pads for all dims take the rank of {node.input[0]!r}, which is not known")
     given = _constant(node, 1, edit)
+    if given.size != 2 * len(axes):
+        raise NoExactForm(f"{len(axes)} axes have {2 * len(axes)} pads, not {given.size}")
     pads = np.zeros((2, len(shape)), np.int64)
     pads[:, axes] = given.reshape(2, -1)
     edit.note("pads along some axes become pads along all")

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
@@ -270,8 +271,14 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return found
 
 
-REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError)
-"""The errors of the onnx package's inference and checker."""
+REFUSALS = (
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+    ValueError,
+    RuntimeError,
+    DecodeError,
+)
+"""The errors of the onnx package's inference and checker, and of protobuf, whose messages nest 100 deep at most."""
 
 
 def inferred(model: ModelProto) -> ModelProto:
