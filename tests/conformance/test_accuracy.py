@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.conformance.accuracy import TypeAccuracy, load, measure, table
+from halfulp.conformance.accuracy import Range, TypeAccuracy, _all_pairs, load, measure, table
 from halfulp.conformance.cases.operands import Pairs
 from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.targets import find
@@ -117,3 +117,20 @@ def test_all_pairs_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert f"{file}: not a document" in CliRunner().invoke(app, [*arguments, "--resume"]).stderr
     file.write_text("[" * 100_000)
     assert f"{file}: not a document" in CliRunner().invoke(app, [*arguments, "--resume"]).stderr
+
+
+@pytest.mark.parametrize(("name", "quiet"), [("float16", 0x200), ("bfloat16", 0x40)])
+def test_all_pairs_have_no_signalling_nan(name: str, quiet: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """IEEE 754 lets such a NaN give a NaN as the power of 0, too."""
+    tried: list[Pairs] = []
+
+    def some(examiner: Examiner, name: str, pairs: Pairs) -> np.ndarray:
+        tried.append(pairs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("halfulp.conformance.accuracy._run", some)
+    _all_pairs(Examiner(find("numpy"), Options()), name, Range(), lambda line: None)
+    exponents = tried[0].y[: 1 << 16]
+    bits = exponents.view(np.uint16)[np.isnan(exponents)]
+    assert bits.size > 100
+    assert (bits & quiet == quiet).all()

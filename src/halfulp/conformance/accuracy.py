@@ -36,7 +36,7 @@ from halfulp.conformance.cases.operands import (
 )
 from halfulp.conformance.cases.values import hard_pairs
 from halfulp.conformance.examine import Examiner
-from halfulp.conformance.floats import codes, float_type, from_codes
+from halfulp.conformance.floats import codes, float_type, from_codes, is_nan
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
@@ -232,7 +232,9 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
 
 def _all_pairs(examiner: Examiner, name: str, total: Range, tell: Callable[[str], None]) -> Range:
     """Add the remaining pairs of a 16-bit type to ``total``, until the last pair or Ctrl-C."""
-    values = from_codes(np.arange(_EVERY), name)
+    values = from_codes(np.arange(_EVERY), name).copy()
+    # Quiet ones alone: a signalling NaN may give a NaN as a power of 0, too (IEEE 754-2019 6.2).
+    values[is_nan(values)] = from_codes(float_type(name).nan, name)
     try:
         while total.elements < _EVERY**2:
             tell(f"{examiner.spec.name}: {name}, {total.elements / _EVERY**2:.1%} of all pairs")
