@@ -556,6 +556,14 @@ def test_options_that_do_not_fit(tmp_path: Path, arguments: list[str], message: 
     assert message in str(refused.exception) + refused.output
 
 
+def test_arguments_of_other_types() -> None:
+    for given in ({"samples": -1}, {"samples": 1.5}, {"samples": "2"}, {"seed": "x", "samples": 1}):
+        with pytest.raises(hu.HalfulpError, match="must be an integer >= 0"):
+            hu.audit(norm(), targets=(), **given)
+    with pytest.raises(hu.HalfulpError, match="names of nodes in one text"):
+        hu.convert(norm(), float32=["root"])  # type: ignore[arg-type]
+
+
 def test_a_folder_of_samples(tmp_path: Path) -> None:
     onnx.save(norm(), tmp_path / "m.onnx")
     (tmp_path / "samples").mkdir()
