@@ -642,6 +642,31 @@ def test_options_that_do_not_fit(tmp_path: Path, arguments: list[str], message: 
     assert message in str(refused.exception) + refused.output
 
 
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [
+        (6, "z = Pow<axis = 1, broadcast = 1>(x, y)"),
+        (6, "z = PRelu(x, y)"),
+        (5, "z = PRelu<consumed_inputs = [0, 0]>(x, y)"),
+    ],
+)
+def test_versions_that_broadcast_otherwise_than_numpy(opset: int, node: str) -> None:
+    """They take no bfloat16, in which the results are judged as well."""
+    model = parsed(f"""<ir_version: 3, opset_import: ["": {opset}]>
+        g (float[2, 3, 4] x, float[3] y) => (float[2, 3, 4] z) {{ {node} }}""")
+    inputs = {"x": np.full((2, 3, 4), -3e38, np.float32), "y": np.array([2, 0.5, 3], np.float32)}
+    found = only(hu.audit(model, targets=(), inputs=inputs))
+    assert found.in_types["float16"].overflow == np.isfinite(hu.run(model, inputs)["z"]).sum()
+
+
+def test_arguments_of_other_types() -> None:
+    for given in ({"samples": -1}, {"samples": 1.5}, {"samples": "2"}, {"seed": "x", "samples": 1}):
+        with pytest.raises(hu.HalfulpError, match="must be an integer >= 0"):
+            hu.audit(norm(), targets=(), **given)
+    with pytest.raises(hu.HalfulpError, match="names of nodes in one text"):
+        hu.convert(norm(), float32=["root"])  # type: ignore[arg-type]
+
+
 def test_a_folder_of_samples(tmp_path: Path) -> None:
     onnx.save(norm(), tmp_path / "m.onnx")
     (tmp_path / "samples").mkdir()

@@ -16,6 +16,7 @@ from tests.models.onnx_models import external, parsed, single, with_initializer
 import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.onnx import load
+from halfulp.models.onnx.infer import inferred
 from halfulp.models.run.api import run
 
 POW = {"x": ("float32", [2]), "y": ("float32", [2])}
@@ -445,6 +446,25 @@ def test_bodies_at_the_limit_of_protobuf() -> None:
     feeds = {"c": np.array(True), "x": np.float32([2, 3])}
     assert hu.run(nested(32), feeds)["y"].tolist() == [4, 27]
     refused(nested(40), "its graphs nest too deep")
+
+
+@pytest.mark.parametrize("made", ["Identity(x)", "Expand(y, n)", "Reshape(x, n)"])
+def test_types_of_long_vectors_take_no_memory(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The onnx package would keep 150 bytes for each element of a vector that a sum reads, by what a file claims."""
+    infer, propagated = onnx.shape_inference.infer_shapes, []
+
+    def watched(model: onnx.ModelProto, data_prop: bool = False) -> onnx.ModelProto:
+        propagated.append(data_prop)
+        return infer(model, data_prop=data_prop)
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", watched)
+    for length, wanted in ((64, [False, True]), (1 << 19, [False])):
+        model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
+            g (float[{length}] x, float[1] y) => (float[M] z)
+            {{ n = Constant<value = int64[1] {{{length}}}>()  v = {made}  z = Sub(v, y) }}""")
+        propagated.clear()
+        assert inferred(model).graph.output[0].type.tensor_type.HasField("shape")
+        assert propagated == wanted
 
 
 def test_functions_nested_too_deep_by_bodies_that_are_read_already() -> None:

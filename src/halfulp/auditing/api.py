@@ -30,7 +30,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -88,6 +88,8 @@ def audit(
         <ModelProto>, node #0 (Pow): breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape;
             X: float32[2, 3], Y: float32[2]
     """
+    check_integer("samples", samples, 0)
+    check_integer("seed", seed, 0)
     if targets is None:
         known = default()
     else:

@@ -24,6 +24,7 @@ from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name, dtype_named
 from halfulp.operators import op, pow, prelu
+from halfulp.specs.tensor import tensor_type
 from halfulp.types import FLOATS
 
 Sample = Mapping[str, Any]
@@ -250,14 +251,15 @@ class Network:
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
     """Return a node's exact results, or those of the operands cast to a type, as a conversion of the network does.
 
-    Versions that broadcast as NumPy does take every type.
+    The node's version says how its operands broadcast. It need not take the type.
     """
-    compute: Callable[..., Any] = op(use.operator) if use.attributes else prelu if use.is_prelu else pow
+    compute: Callable[..., Any] = prelu if use.is_prelu else pow
+    y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), use.attributes).y_shape)
     with np.errstate(all="ignore"):
         if type is not None:
             dtype = dtype_named(type)
             x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
-        return np.asarray(compute(x, y, **use.attributes))
+        return np.asarray(compute(x, y))
 
 
 def _is_float(value: Any) -> bool:

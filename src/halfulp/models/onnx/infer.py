@@ -284,8 +284,26 @@ REFUSALS = (
 def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     with contextlib.suppress(*REFUSALS):
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    return model  # with its declared types only
+        model = onnx.shape_inference.infer_shapes(model)
+        if _longest(model) <= _MOST_PROPAGATED:
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    return model  # with its declared types only, where the package refuses it
+
+
+# The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.
+_MOST_PROPAGATED = 1 << 18
+
+
+def _longest(model: ModelProto) -> int:
+    """Return the length of the longest vector of a model, by its types and weights."""
+    longest = 0
+    for _, graph in graphs(model.graph):
+        assert isinstance(graph, GraphProto)
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            dims = info.type.tensor_type.shape.dim
+            longest = max(longest, dims[0].dim_value if len(dims) == 1 else 0)
+        longest = max([longest, *(tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)])
+    return longest
 
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
