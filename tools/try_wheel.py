@@ -1,4 +1,4 @@
-"""Try a wheel on a machine without a compiler: install it alone, and run the pages' examples and commands, and quick tests.
+"""Try a wheel on a machine without a compiler: install it, run the pages' commands and examples, and quick tests.
 Checks that the wheel contains its bill of materials.
 
     python tools/try_wheel.py dist/halfulp-0.1.0-*.whl

@@ -65,11 +65,14 @@ def parts(facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Lin
 
 def first_screen(facts: Sequence[str], lines: Sequence[Line]) -> dict[str, str]:
     """Return README.md's part: a row for each library."""
-    own = [line for line in lines if line.row == FIRST_SCREEN and line.ns is not None]
+    own = {line.library: line for line in lines if line.row == FIRST_SCREEN and line.library in LIBRARIES}
+    times = {name: line.ns for name, line in own.items() if line.ns is not None}
     rows = [
-        (line.library, f"{line.ns:.2f} ns", _misrounded(line)) for line in own if line.library in LIBRARIES
+        (name, f"{ns:.2f} ns", _misrounded(own[name]), f"{ns / times['halfulp']:.2g}x")
+        for name, ns in times.items()
     ]
-    table = _markdown(("float32 \\*\\* float32, in cache, one thread", "an element", "misrounded"), rows)
+    columns = ("an element", "misrounded", "halfulp's speed-up")
+    table = _markdown(("float32 \\*\\* float32, in cache, one thread", *columns), rows)
     return {"speed": "\n".join([table, "", facts[0]])}
 
 

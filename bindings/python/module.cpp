@@ -1,5 +1,6 @@
 // The extension module halfulp._core: the core for Python.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <numpy/arrayobject.h>
@@ -8,6 +9,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +21,7 @@
 #include "halfulp.h"
 #include "interpreter.h"
 #include "jax/handlers.h"
+#include "onnx_model.h"
 #include "torch/kernels.h"
 
 namespace nb = nanobind;
@@ -334,6 +337,12 @@ NB_MODULE(_core, m) {
         add("halfulp_pow_of_number", &xla::pow_of_number);
         add("halfulp_prelu", &xla::prelu);
         return handlers;
+    });
+    m.def("has_constant_power", [](nb::handle model) {
+        Py_buffer bytes;
+        if (PyObject_GetBuffer(model.ptr(), &bytes, PyBUF_SIMPLE) != 0) throw nb::python_error();
+        const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> held(&bytes, PyBuffer_Release);
+        return has_constant_power({static_cast<const char*>(bytes.buf), static_cast<size_t>(bytes.len)});
     });
     m.def("torch_kernels", [](const nb::callable& find, const nb::dict& dtypes) {
         std::vector<std::pair<int, int>> types;

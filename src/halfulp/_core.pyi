@@ -1,6 +1,7 @@
 """The core: arithmetic on arrays, with no knowledge of any standard. Only halfulp.operators imports it."""
 
 from collections.abc import Callable
+from mmap import mmap
 from typing import Any
 
 from numpy.typing import NDArray
@@ -60,6 +61,13 @@ def undecided() -> int:
 
 def xla_handlers() -> dict[str, Any]:
     """Return the handlers for XLA's foreign function interface by their names, as capsules."""
+
+def has_constant_power(model: bytes | mmap) -> bool | None:
+    """Return whether ONNX Runtime may compute a Pow or PRelu of a serialized model itself.
+
+    It may if it knows all operands. The values of tensors are not read. None for a model with halfulp's custom
+    operators. Raises ValueError if the bytes are no model.
+    """
 
 def torch_kernels(find: Callable[[str], int | None], dtypes: dict[int, int]) -> dict[str, int]:
     """Return the addresses of kernels for torch's stable ABI, by their operators.

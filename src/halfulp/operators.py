@@ -215,6 +215,7 @@ instruction_set = _core.instruction_set
 thread_count = _core.thread_count
 share_threads_of = _core.share_threads_of
 xla_handlers = _core.xla_handlers
+has_constant_power = _core.has_constant_power
 torch_kernels = _core.torch_kernels
 
 

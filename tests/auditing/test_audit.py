@@ -336,6 +336,16 @@ def test_a_body_with_elements_deep_within() -> None:
     assert report.nodes == ()
 
 
+def test_inputs_of_several_types_are_found() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N] x) => (float[N] z) <float16[1] h = {15360}, float t = {2}> { p = Pow(x, t) z = Add(p, h) }""")
+    for inputs in (None, {"x": np.ones(3, np.float32)}):
+        (finding,) = hu.audit(model, targets=(), inputs=inputs).findings
+        assert (finding.node, finding.kind, finding.to_do) == ("#1 (Add)", "declaration", "hu.repair(model)")
+        assert finding.text.startswith("its operator does not take float16 and float32 here")
+    assert not hu.audit(hu.repair(model).model, targets=()).findings
+
+
 def test_a_cast_that_is_declared_otherwise_is_found() -> None:
     text = '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float16[4] y)'
     model = parsed(f"{text} <float16 e = {{16384}}, float[4] c> {{ c = Cast<to = 10>(x)  y = Pow(c, e) }}")

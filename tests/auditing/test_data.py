@@ -169,6 +169,11 @@ def test_safe_data_find_nothing() -> None:
     assert seen(norm("float32"), {"x": large("float32")["x"] / 40})[1] == []
 
 
+@pytest.mark.filterwarnings("error")
+def test_data_beyond_float16_give_no_warnings() -> None:
+    seen(norm("float32", inverse=True), {"x": large("float32")["x"] * 1000})
+
+
 def test_a_network_of_float32_is_warned_of_float16() -> None:
     data, findings = seen(norm("float32"), large("float32"))
     assert data.lost == 0
@@ -276,6 +281,70 @@ def test_what_does_not_shrink_again() -> None:
     assert "the infinities reach the outputs" in finding.text
     assert finding.to_do is not None
     assert "nothing of float16 holds such results" in finding.to_do
+
+
+@pytest.mark.parametrize(
+    ("kind", "square", "node", "text"),
+    [
+        ("float16", "q = Mul(x, x) m = ReduceMean<axes=[-1]>(q)", "#1 (Mul)", "1 of 4 results overflow"),
+        ("float", "q = Mul(x, x) m = ReduceMean<axes=[-1]>(q)", "#1 (Mul)", "1 of 4 results overflow"),
+        ("float16", "q = Pow(x, p) m = ReduceSum(q, a)", "#3 (ReduceSum)", "1 of 1 results overflow"),
+        ("float16", "m = ReduceSumSquare<axes=[-1]>(x)", "#1 (ReduceSumSquare)", "1 of 1 results overflow"),
+    ],
+)  # fmt: skip
+def test_other_nodes_of_norms(kind: str, square: str, node: str, text: str) -> None:
+    two = "t = Constant<value_float=2.>() p = CastLike(t, x)" if "Pow" in square else "p = Identity(x)"
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]>
+        g ({kind}[N, 4] x) => ({kind}[N, 4] z) <int64[1] a = {{-1}}> {{
+            {two} {square} s = Sqrt(m) z = Div(x, s) }}""")
+    x = np.full((1, 4), 250) if "Pow" in square else np.array([[300, 1, 2, 3]])
+    inputs = {"x": x.astype("float16" if kind == "float16" else "float32")}
+    report = hu.audit(model, targets=(), inputs=inputs)
+    (finding,) = report.findings
+    assert (finding.node, finding.kind) == (node, "range")
+    assert text in finding.text
+    assert finding.about in " ".join(str(report).split())
+    (data,) = report.json()["models"][0]["data"]["norms"]
+    assert data["types"]["float16"]["overflow"] == int(text[0])
+    if kind == "float16":
+        assert finding.to_do == 'hu.convert(model, float32="norms")'
+        changed = hu.convert(model, float32="norms").model
+        assert not hu.audit(changed, targets=(), inputs=inputs).findings
+    assert not hu.audit(model, targets=(), inputs={"x": inputs["x"] / 100}).findings
+
+
+@pytest.mark.parametrize(("kind", "epsilon"), [("float16", 1e-12), ("float32", 1e-12), ("float32", 1e-5)])
+def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_path: Path) -> None:
+    model = norm(kind)
+    next(each for each in model.graph.initializer if each.name == "epsilon").CopyFrom(
+        numpy_helper.from_array(np.array(epsilon).astype(kind), "epsilon")
+    )
+    x = np.ones((2, 64), kind)
+    x[0] = large()["x"][0] / 100
+    report = hu.audit(model, targets=(), inputs={"x": x})
+    if epsilon == 1e-5:
+        assert not report.findings
+        return
+    (finding,) = report.findings
+    assert finding.node == "'/norm/shifted' (Add)"
+    assert (
+        finding.text
+        == "1 of 2 mean squares are 0 in float16, with the norm's epsilon added: the norm divides by 0"
+    )
+    wanted = (
+        "set the norm's epsilon to that of the original network" if kind == "float16" else "--blocklist TOOL"
+    )
+    assert finding.to_do is not None
+    assert wanted in finding.to_do
+    assert "/norm/square" in report.blocklist("nncf")
+
+
+def test_a_maximum_before_the_epsilon_may_be_0() -> None:
+    """As tf2onnx writes the variance."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N, 4] x) => (float[N, 4] z) <float no = {0}, float e = {0.001}> {
+            q = Mul(x, x) m = ReduceMean<axes=[-1]>(q) v = Max(m, no) s = Add(v, e) r = Sqrt(s) z = Div(x, r) }""")
+    assert not hu.audit(model, targets=(), inputs={"x": np.zeros((2, 4), np.float32)}).findings
 
 
 def test_prelu_beyond_its_type() -> None:
@@ -391,6 +460,23 @@ def test_the_command_that_is_printed(tmp_path: Path, inverse: bool, named: bool)
     assert np.abs(got - right).max() <= 4 * unit.max()
     again = hu.audit(out, targets=(), inputs=inputs)
     assert not again.findings
+
+
+def test_operators_of_a_runtime_stay(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = parsed("""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (float16[N, 64] x) => (float16[N, 64] z) { h = Neg(x) [gelu] y = com.microsoft.FastGelu(h) z = Add(y, y) }""")
+    arguments = files(tmp_path, model, large())
+    out = str(tmp_path / "out.onnx")
+    command = ["convert", arguments[0], out, "--float32", "all", "--verify", *arguments[1:]]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    assert (
+        "'gelu' (FastGelu): stays as it is, an operator of com.microsoft; ONNX Runtime computes"
+        in printed.output
+    )
+    assert "compared with float32 everywhere" in printed.output
+    assert [node.op_type for node in onnx.load(out).graph.node].count("FastGelu") == 1
 
 
 def test_every_tool_names_the_nodes(tmp_path: Path) -> None:

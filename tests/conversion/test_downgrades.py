@@ -230,6 +230,8 @@ CONV = "float[1, 3, 4, 4] x, float[3] s"
         (13, 10, CONV, "y = LogSoftmax (x)", ["LogSoftmax"]),
         (13, 10, CONV, "y = ReduceMean <axes = [-1]> (x)", ["ReduceMean"]),
         (12, 13, CONV, "y = Hardmax <axis = 3> (x)", ["Hardmax"]),
+        (14, 13, CONV, "y = Trilu (x)", ["Where"]),
+        (14, 9, CONV, "k = Constant <value_int = -1> ()  y = Trilu <upper = 0> (x, k)", ["Where"]),
     ],
 )
 def test_versions_that_differ_in_defaults_and_types(
@@ -247,6 +249,20 @@ def test_versions_that_differ_in_defaults_and_types(
     (before,), (got,) = (ReferenceEvaluator(each).run(None, feeds) for each in (source, after))
     assert before.dtype == got.dtype
     np.testing.assert_array_equal(before, got)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [-2, 0, 1, 9])
+def test_a_side_of_a_matrix_whose_sizes_are_not_known(upper: int, k: int) -> None:
+    source = model(
+        14, f"g (float[B, M, N] x, int64 k) => (float[B, M, N] y) {{ y = Trilu <upper = {upper}> (x, k) }}"
+    )
+    after = hu.convert(source, opset=11).model
+    x = np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)
+    x[0, 0] = np.inf
+    feeds = {"x": x, "k": np.array(k)}
+    part = np.triu if upper else np.tril
+    np.testing.assert_array_equal(hu.run(after, feeds)["y"], part(x, k))
 
 
 def test_forms_that_the_onnx_packages_evaluator_does_not_compute() -> None:

@@ -469,7 +469,7 @@ def graphs(draw: st.DrawFn) -> onnx.ModelProto:
 BETWEEN_FORMATS = given(graphs(), st.sampled_from(FORMATS), st.sampled_from(FORMATS))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @BETWEEN_FORMATS
 def test_graphs_through_formats(
     tmp_path_factory: pytest.TempPathFactory, model: onnx.ModelProto, first: Format, second: Format
@@ -479,7 +479,7 @@ def test_graphs_through_formats(
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @BETWEEN_FORMATS
 def test_many_graphs_through_formats(
     tmp_path_factory: pytest.TempPathFactory, model: onnx.ModelProto, first: Format, second: Format

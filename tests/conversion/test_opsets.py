@@ -538,7 +538,7 @@ def shape_of(declared: list[Any]) -> list[int]:
     return [int(dim) for dim in declared]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), st.sampled_from(EVERY))
 def test_graphs_there_and_back(model: onnx.ModelProto, opset: int) -> None:
     there = converted(model, opset).model

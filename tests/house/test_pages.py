@@ -1,7 +1,7 @@
 """The pages that people read first: their examples run, their commands exist, their links lead somewhere.
 
-tools/try_wheel.py runs this file where nothing but the wheel is installed: what an example or a command needs beside it,
-the page has to say.
+tools/try_wheel.py runs this file where nothing but the wheel is installed. If an example or a command needs more,
+its page has to say so.
 """
 
 from __future__ import annotations

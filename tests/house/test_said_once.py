@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.house.builds import ROOT
 
 SRC = "src/halfulp/"
@@ -59,6 +60,13 @@ def test_benchmarks_have_one_measuring_loop() -> None:
     homes = {f"{SRC}benchmark/timing.py", f"{SRC}benchmark/cuda.py", "benchmarks/side_by_side/measure.py"}
     assert files_with("perf_counter", f"{SRC}benchmark", "benchmarks") == homes
     assert not files_with("cpu_count|sched_getaffinity|PackageNotFoundError", "benchmarks")
+
+
+def test_no_test_fails_by_the_time_of_an_example() -> None:
+    """Hypothesis gives an example 200 ms by default, which a busy machine exceeds: a profile takes that away."""
+    assert files_with(r"deadline=\w", "tests") == {"tests/conftest.py"}
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
 
 
 def test_no_page_of_the_site_is_kept() -> None:

@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import halfulp as hu
+from halfulp.errors import HalfulpWarning
 from halfulp.models.onnx.walk import every_node
 
 ort: Any = pytest.importorskip("onnxruntime")
@@ -60,7 +61,12 @@ def test_what_is_fused_and_what_is_ours() -> None:
     assert "LayerNormalization" not in kinds(plugin.patch(MODEL))
     assert MODEL.SerializeToString(deterministic=True) == before
     check(plugin.session(MODEL, keep_fusions=True).run(None, FEEDS))
-    check(plugin.session(MODEL).run(None, FEEDS))
+    told = r"the norms or GELUs around #2 \(Pow\) run node by node.*keep_fusions=True"
+    with pytest.warns(HalfulpWarning, match=told) as warned:
+        check(plugin.session(MODEL).run(None, FEEDS))
+    assert len(warned) == 1
+    assert Path(warned[0].filename) == Path(__file__)
+    check(list(hu.run(MODEL, FEEDS, engine="onnxruntime").values()))  # without a warning
 
 
 def test_options_come_back_as_they_were() -> None:
@@ -105,6 +111,7 @@ HALVES = parser.parse_model(
 )
 
 
+@pytest.mark.filterwarnings("ignore:the norms or GELUs")
 def test_halves_are_computed_of_their_own_operands() -> None:
     rng = np.random.default_rng(5)
     feeds = {name: rng.standard_normal((50, 8)).astype(np.float16) for name in "xy"} | {"b": np.array(True)}

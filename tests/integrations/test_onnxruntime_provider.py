@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -16,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, parser
+from tests.house.builds import tool
 from tests.integrations.test_onnxruntime import (
     ATTRIBUTES,
     PAIRS,
@@ -31,6 +33,7 @@ from tests.oracle.grids import pow_grid, prelu_grid
 import halfulp as hu
 from halfulp.errors import SpecError, UnsupportedError
 from halfulp.integrations import onnxruntime as plugin
+from halfulp.operators import has_constant_power
 from halfulp.specs import OpVersion
 
 ort: Any = pytest.importorskip("onnxruntime")
@@ -297,6 +300,26 @@ def test_only_powers_of_constants_keep_a_session_from_folding(body: str, folds: 
     assert_same_bits(session.run(None, feeds)[0], hu.run(model, feeds, engine="halfulp")["z"])
 
 
+def test_a_power_of_constants_is_found_in_bytes() -> None:
+    """Without a parser: whatever the bytes are, there is an answer or a ValueError."""
+    data = parser.parse_model(FOLDED.replace("BODY", "p = Abs(k)  z = Pow(x, p)")).SerializeToString()
+    assert not has_constant_power(data)
+    assert has_constant_power(data.replace(b"Abs", b"Pow"))
+    assert has_constant_power(plugin.patch(parser.parse_model(POW)).SerializeToString()) is None
+    for size in range(len(data)):
+        with contextlib.suppress(ValueError):
+            has_constant_power(data[:size])
+    for broken in (b"\xff" * 20, b"\x0b", b"\x3a\x05a"):
+        with pytest.raises(ValueError, match="protobuf message"):
+            has_constant_power(broken)
+    graph = b""
+    for _ in range(100):
+        for tag in (b"\x32", b"\x2a", b"\x0a"):  # a graph in an attribute, in a node, in a graph
+            graph = tag + bytes([len(graph) % 128 + 128, len(graph) // 128]) + graph
+    with pytest.raises(ValueError, match="graphs within graphs are too deep"):
+        has_constant_power(b"\x3a" + bytes([len(graph) % 128 + 128, len(graph) // 128]) + graph)
+
+
 @takes_providers
 def test_a_clause_that_known_shapes_break_is_an_error_at_the_start() -> None:
     text = """<ir_version: 8, opset_import: ["": 16]>
@@ -338,6 +361,26 @@ def test_it_unregisters_and_registers_again() -> None:
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+@takes_providers
+@pytest.mark.parametrize("compiler", [["gcc", "-std=c11"], ["g++", "-std=c++11", "-x", "c++"]])
+def test_programs_in_c_and_cpp(compiler: list[str], tmp_path: Path) -> None:
+    model = POW.replace("named = Pow(x, y)  z = Abs(named)", "z = Pow(x, y)")
+    onnx.save(parser.parse_model(model), tmp_path / "m.onnx")
+    library = next(Path(ort.__file__).parent.glob("capi/libonnxruntime.so.*"), None)
+    if library is None:
+        pytest.skip("this wheel of ONNX Runtime has no library for other programs")
+    (tmp_path / "libonnxruntime.so.1").symlink_to(library)  # as the library calls itself
+    name, *options = compiler
+    source = Path(__file__).with_name("provider_in_c.c")
+    linked = ["-x", "none", library, f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run([tool(name), *options, "-Wall", source, *linked, "-o", tmp_path / "p"], check=True)
+    ran = [tmp_path / "p", tmp_path / "m.onnx", plugin.library()]
+    assert (
+        subprocess.run(ran, capture_output=True, text=True, check=True).stdout
+        == "0.00316227786 5.65685415 0.333333343\n"
+    )
 
 
 def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,7 +210,7 @@ def layouts(draw: st.DrawFn, sizes: tuple[int, ...], output: bool = False) -> tu
     return tuple(strides)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_execution_on_any_layout(data: st.DataObject) -> None:
     """As the operator on plain arrays, each element in its place, every other byte as it was."""

@@ -255,6 +255,7 @@ def test_values_of_mixed_types() -> None:
         assert resource.make().tobytes() == np.uint32(6).tobytes() + np.float32(0.5).tobytes() + b"\xff"
         assert (resource.type, resource.size) == ("UINT8", 256)
         assert to_json(program(root))["resources"]["A"]["initialValues"][0] == mixed[0]
+        assert to_json(program(to_json(program(root)))) == to_json(program(root))
 
 
 def test_values_from_files(tmp_path: Path) -> None:
@@ -510,7 +511,7 @@ def programs(draw: st.DrawFn) -> dict[str, Any]:
     return {"resources": resources, "dispatchables": dispatchables, "commands": commands}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(programs())
 def test_round_trips_change_nothing(root: dict[str, Any]) -> None:
     read = program(root)
@@ -783,14 +784,14 @@ def attempt_changed(data: st.DataObject) -> None:
     attempt(json.dumps(root).encode())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_mutated_structure_gives_our_errors_or_a_program(data: st.DataObject) -> None:
     attempt_changed(data)
 
 
 @MANY
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=20_000)
 @given(st.data())
 def test_many_mutated_structures(data: st.DataObject) -> None:
     attempt_changed(data)

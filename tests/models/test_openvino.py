@@ -33,8 +33,7 @@ X = np.array([[3, -2, 4], [0, 1, 9]], np.float32)
 Y = np.array([[3, 4, 2], [0, 1, 3]], np.float32)
 QUICK = settings(
     max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
 )
 
 

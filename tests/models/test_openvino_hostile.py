@@ -338,14 +338,14 @@ def attempt_with(changes: list[tuple[int, str]]) -> None:
     attempt('"'.join(parts).encode(), WEIGHTS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(CHANGES)
 def test_mutated_attributes_give_our_errors_or_a_model(changes: list[tuple[int, str]]) -> None:
     attempt_with(changes)
 
 
 @MANY
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=20_000)
 @given(CHANGES)
 def test_many_mutated_attributes(changes: list[tuple[int, str]]) -> None:
     attempt_with(changes)

@@ -30,6 +30,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
+from halfulp.conversion.repair import disagreeing
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
@@ -163,9 +164,12 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 inline(*parsed)
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        if data.samples is not None:
+        mixed = dict(disagreeing(*parsed[:2])) if found else {}
+        if data.samples is not None and not mixed:
             _refuse_broken(report)
             report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+        else:
+            report.norms = norms_without_pow(*parsed)
         if report.nodes:
             report.ways = ways(
                 *parsed,
@@ -173,8 +177,8 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 is_open=any(node.only_if for node in report.nodes),
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
+                mixed=mixed,
             )
-    report.norms = norms_without_pow(*parsed)
     return report
 
 

@@ -105,7 +105,9 @@ class Ways:
     left: Mapping[str, str] = field(default_factory=dict)  # the reasons for nodes that it does not repair
     is_valid: bool = False  # whether the repaired model is valid
     error: str = ""  # why the model can't be repaired at all
-    declared: Mapping[str, str] = field(default_factory=dict)  # by node: how the file declares its output
+    declared: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by node: the declaration or types that contradict it
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
     fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
@@ -119,6 +121,7 @@ def ways(
     is_open: bool,
     targets: Iterable[str],
     fused: frozenset[str],
+    mixed: Mapping[str, str],
 ) -> Ways:
     """Return the repairs and conversions that help a model, which has Pow or PRelu nodes and is not changed.
 
@@ -127,8 +130,9 @@ def ways(
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
         fused: as :func:`fused` returned them.
+        mixed: as :func:`~halfulp.conversion.repair.disagreeing` yields them.
     """
-    found = Ways(declared=dict(_declared(proto)), fused=fused)
+    found = Ways(declared={**dict(_declared(proto)), **mixed}, fused=fused)
     is_broken = is_broken or bool(found.declared)
     if is_broken or is_open:
         try:

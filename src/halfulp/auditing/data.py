@@ -18,10 +18,10 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed
-from halfulp.auditing.node import Use
+from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion.float32 import HALVES, has_halves, norms, widened
+from halfulp.conversion.float32 import HALVES, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
@@ -31,6 +31,7 @@ from halfulp.models.run.report import finite, lost
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
+_EPSILON = ("Add", "Clip", "Max")
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -56,8 +57,21 @@ class NodeData:
     reaches_outputs: bool = False  # whether the network's outputs show these
     absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
     is_in_norm: bool = False  # whether it is part of a norm that is written out
+    adds_epsilon: bool = False  # whether it adds the epsilon of that norm
     region: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
+
+    @classmethod
+    def within(cls, use: Use, norm: Sequence[Numbered]) -> NodeData:
+        """Return the data of a node of a norm that is not a power, before any run."""
+        assert use.site is not None
+        type = use.site.values.value(norm[0][1].input[0]).type or ""
+        shifts = [node.output[0] for _, node in norm if node.op_type in _EPSILON]
+        made = cls(
+            use.label, use.operator, type, is_in_norm=True, adds_epsilon=[use.output.name] == shifts[-1:]
+        )
+        made.keep(norm)
+        return made
 
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered]) -> NodeData:
@@ -92,9 +106,23 @@ class NodeData:
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
+    def look(self, result: Array, *, is_mixed: bool) -> None:
+        """Count the results of a node of a norm that is not a power, as :meth:`judge` does."""
+        if self.type == "float16" or (self.type in ("float32", "float64") and not is_mixed):
+            if self.operator == "ReduceL2":  # has a sum of squares inside
+                result = np.square(result)
+            self.result.add(result)
+            with np.errstate(over="ignore"):
+                self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
+
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
+
+    @property
+    def divisions_by_zero(self) -> int:
+        """The number of mean squares that are 0 in float16 though the epsilon of their norm is added."""
+        return self.in_types["float16"].zero + self.result.zeros if self.adds_epsilon and self.in_types else 0
 
     def limits(self, type: str) -> Limits | None:
         """Return where the node leaves a type; None where its exponents vary, and for PRelu."""
@@ -133,16 +161,19 @@ class NodeData:
                 if margin is not None:
                     parts.append(f"the data has to be {1 / margin:.3g} times {change}")
             else:
-                parts = [
-                    f"in {type} {found.overflow} of {found.elements} results overflow",
-                    f"|x| is at most {self.base.greatest:.4g}, the result {self.result.greatest:.4g}",
-                ]
+                parts = [f"in {type} {found.overflow} of {found.elements} results overflow"]
+                if self.base.elements:
+                    parts.append(f"|x| is at most {self.base.greatest:.4g}")
+                parts.append(f"the result is at most {self.result.greatest:.4g}")
             if type == self.type and self.lost and self.reaches_outputs:
                 parts.append("the infinities reach the outputs")
             elif type == self.type and self.lost and self.absorbed:
                 shown = ", ".join(self.absorbed)
                 parts.append(f"{shown} makes finite numbers of the infinities: the outputs do not show them")
             yield type, "; ".join(parts)
+        if zeros := self.divisions_by_zero:
+            many = f"{zeros} of {self.result.elements} mean squares"
+            yield "float16", f"{many} are 0 in float16, with the norm's epsilon added: the norm divides by 0"
 
 
 @dataclass(frozen=True)
@@ -151,6 +182,7 @@ class NetworkData:
 
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
+    norms: tuple[NodeData, ...] = ()  # other nodes that leave float16, within norms whose powers do not
     fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
 
     @property
@@ -175,36 +207,44 @@ def measured(
         ModelError: an input is missing, or contradicts the model's declaration.
     """
     wanted = list(filter(_is_valid, uses))
-    if not wanted:
+    of_norms = _norms([*wanted, _main(proto, file, folder)])
+    data = {
+        use.label: NodeData.of(use, of_norms[use.label][1] if use.label in of_norms else ()) for use in wanted
+    }
+    others = [use for name, (use, _) in of_norms.items() if name not in data]
+    inner = {use.label: NodeData.within(*of_norms[use.label]) for use in others}
+    if not wanted and not inner:
         return NetworkData({}, 0)
-    of_norms = _norms(wanted)
-    data = {use.label: NodeData.of(use, of_norms.get(use.label, ())) for use in wanted}
     fusions = None
     number = -1
     with _networks(proto, file, folder) as (net, wide):
         is_mixed = wide is not net
 
         def add(use: Use, operands: list[Array], result: Array) -> None:
-            data[use.label].add(use, operands, result)
+            if use.label in data:
+                data[use.label].add(use, operands, result)
             if not is_mixed:
                 judge(use, operands, result)
 
         def judge(use: Use, operands: list[Array], result: Array) -> None:
-            data[use.label].judge(use, operands, result, is_mixed=is_mixed)
+            if use.label in inner:
+                inner[use.label].look(result, is_mixed=is_mixed)
+            else:
+                data[use.label].judge(use, operands, result, is_mixed=is_mixed)
 
         for number, sample in enumerate(net.samples(samples, seed, progress)):
             if progress is not None:
                 progress(f"sample {number + 1}")
-            net.each(wanted, sample, add)
+            net.each(wanted if is_mixed else [*wanted, *others], sample, add)
             if is_mixed:
-                wide.each(wanted, sample, judge)
+                wide.each([*wanted, *others], sample, judge)
             elif number == 0:
                 costs, fusions = net.costs(wanted, sample)
                 for name, cost in costs.items():
                     data[name].costs = cost
             for use in wanted:
                 seen = data[use.label]
-                if seen.lost and not seen.absorbed:
+                if seen.lost and not (seen.absorbed or seen.reaches_outputs):
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
                     seen.reaches_outputs |= leaves and not use.where
                     seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
@@ -212,7 +252,7 @@ def measured(
                     nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
                     seen.keep(nodes if ends else [])
     ran = {name: each for name, each in data.items() if each.base.elements}
-    return NetworkData(ran, number + 1, fusions)
+    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
 
 
 def losses_in(
@@ -269,15 +309,32 @@ def _is_valid(use: Use) -> bool:
     return in_graph and use.refused is None and len(use.inputs) == 2 and bool(use.output.name)
 
 
-def _norms(uses: Iterable[Use]) -> dict[str, list[Numbered]]:
-    """Return the norms that nodes are part of, by the label of each of their nodes."""
-    found: dict[str, list[Numbered]] = {}
+def _main(proto: ModelProto, file: str, folder: Path | None) -> Use:
+    """Return a placeholder for a node of the main graph."""
+    return Use("", "", "", (), Operand(""), site=Site(proto.graph, 0, "", values_of(proto, file, folder)))
+
+
+def _norms(uses: Iterable[Use]) -> dict[str, tuple[Use, list[Numbered]]]:
+    """Return each node of the norms in the graphs of nodes but the last, and its norm, by its label."""
+    found: dict[str, tuple[Use, list[Numbered]]] = {}
     for owner, _, where, values in {id(use.site.owner): use.site for use in uses if use.site}.values():
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
         for nodes in norms(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]
-            found |= {label(node, index, where): norm for index, node in norm}
+            for index, node in norm[:-1]:
+                name, site = label(node, index, where), Site(owner, index, where, values)
+                found[name] = Use(name, node.op_type, "", (), Operand(node.output[0]), site=site), norm
     return found
+
+
+def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:
+    """Give the nodes that leave float16 first in their norm, and those with divisions by zero."""
+    known = {each.region for each in powers if each.overflows("float16")}
+    for each in inner:
+        if each.divisions_by_zero or (each.overflows("float16") and each.region not in known):
+            yield each
+        if each.overflows("float16"):
+            known.add(each.region)
 
 
 def _module(node: NodeProto) -> str:

@@ -23,7 +23,8 @@ class Finding:
     """One thing to act on.
 
     Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
-    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is;
+    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is,
+    or it reads several types where its operator takes one;
     ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
     result; ``depends``: the target's bits depend on more than the operands.
     """
@@ -85,13 +86,21 @@ class ModelReport:
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
         broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
-        return (*broken, *self.declarations, *chain.from_iterable(self.of_nodes))
+        return (*broken, *self.declarations, *self.within_norms, *chain.from_iterable(self.of_nodes))
 
     @property
     def declarations(self) -> Iterator[Finding]:
-        """The findings about values whose declared type or shape is not the one that their nodes give."""
+        """The findings about values whose type is not the one that their nodes give or take."""
+        to_do = "correct the model" if self.ways.error or self.ways.left else _repair(self.file)
         for node, text in self.ways.declared.items():
-            yield Finding(self.file, node, "declaration", None, None, text, _repair(self.file))
+            yield Finding(self.file, node, "declaration", None, None, text, to_do)
+
+    @property
+    def within_norms(self) -> Iterator[Finding]:
+        """The findings about nodes of norms that are not powers."""
+        for node in self.data.norms if self.data else ():
+            for type, text in node.told():
+                yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
 
     @cached_property
     def of_nodes(self) -> list[tuple[Finding, ...]]:
@@ -121,7 +130,7 @@ def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     seen = None if model.data is None else model.data.nodes.get(node.label)
     if seen is not None:
         for type, text in seen.told():
-            yield told("range", None, None, text, about_range(model, node, seen, type))
+            yield told("range", None, None, text, about_range(model, seen, type, node.output.name))
     if node.only_if is not None:
         text = f"the slope fits only if {node.only_if}"
         yield told("shape", None, None, text, about_clause(model, node))
@@ -174,14 +183,17 @@ def _repair(file: str) -> str:
     return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {in_shell(file)} repaired.onnx"
 
 
-def about_range(model: ModelReport, node: NodeReport, found: NodeData, type: str) -> str:
-    """Return the remedy for a node whose data leaves a type."""
+def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
+    """Return the remedy for a node whose data leaves a type; ``output`` is a power's result."""
     if found.type != type:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
     command = in_float32(model.file, "norms" if found.is_in_norm else ",".join(found.region))
-    if node.output.name not in model.ways.fused:
+    if found.divisions_by_zero:
+        epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
+        return f"{command}: then {epsilon}, and float32 does"
+    if output not in model.ways.fused:
         return command
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
     return f"{command}: or {option} in its place, for one operator that runtimes compute in float32"

@@ -214,27 +214,38 @@ class Network:
         release()
         from halfulp.integrations.onnxruntime import engine
 
-        results = {use.output.name: values[use.output.name] for use in nodes}
-        folder, plain = self._subject.folder, engine.Settings(exact=False, optimized=False)
+        folder = self._subject.folder
         try:
-            session = engine.open_session(_switched(self._proto, results), plain, folder=folder)
-
-            def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
-                fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
-                for each, array in results.items():
-                    none = np.zeros((1,) * array.ndim, array.dtype)
-                    fed[_EXACT.format(each)] = exact if each == name else none
-                return engine.run_in(session, self._model, {**sample, **fed})
-
-            own = run()
-            costs = {}
-            for use in nodes:
-                x, y = (values[operand.name] for operand in use.inputs)
-                costs[use.label] = _most_ulps(own, run(use.output.name, computed(use, x, y)))
+            own, costs = self._own_and_costs(nodes, values, sample)
+            release()  # each session has a copy of the weights
             fused = engine.open_session(self._proto, engine.Settings(exact=False), folder=folder)
             return costs, _most_ulps(own, engine.run_in(fused, self._model, sample))
         except HalfulpError:
             return {}, None
+
+    def _own_and_costs(
+        self, nodes: Sequence[Use], values: Mapping[str, Array], sample: Sample
+    ) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return the outputs without fusions, and the cost of each node's rounding."""
+        from halfulp.integrations.onnxruntime import engine
+
+        results = {use.output.name: values[use.output.name] for use in nodes}
+        plain = engine.Settings(exact=False, optimized=False)
+        session = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
+
+        def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
+            fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
+            for each, array in results.items():
+                none = np.zeros((1,) * array.ndim, array.dtype)
+                fed[_EXACT.format(each)] = exact if each == name else none
+            return engine.run_in(session, self._model, {**sample, **fed})
+
+        own = run()
+        costs = {}
+        for use in nodes:
+            x, y = (values[operand.name] for operand in use.inputs)
+            costs[use.label] = _most_ulps(own, run(use.output.name, computed(use, x, y)))
+        return own, costs
 
 
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:

@@ -67,8 +67,9 @@ class AuditReport(Printed):
         Raises:
             HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
         """
-        seen = [data for model in self.models if model.data for data in model.data.nodes.values()]
-        each = [data for data in seen if data.overflows("float16")]
+        models = [model.data for model in self.models if model.data]
+        seen = [data for each in models for data in (*each.nodes.values(), *each.norms)]
+        each = [data for data in seen if data.overflows("float16") or data.divisions_by_zero]
         known = "modules" if tool in OF_MODULES else "region"
         return blocklist(tool, list(dict.fromkeys(name for data in each for name in getattr(data, known))))
 
@@ -115,7 +116,7 @@ _MEMBERS: Mapping[type, str] = {
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples fusions nodes=listed",
+    NetworkData: "samples fusions nodes=listed norms",
     NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
     Open: "question=question.question choice=question.choice rule=question.rule where",
@@ -186,6 +187,8 @@ def _answers(model: ModelReport) -> Iterator[Part]:
     elif not model.nodes:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
+        if model.data is not None and model.data.norms:
+            yield "  ", _of_data(model.data, 0)
     else:
         yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
         if not model.targets and not LOADERS[model.format]:
@@ -207,6 +210,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     beyond = sum(each.overflows("float16") for each in seen)
     nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
     parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
+    if data.norms:
+        parts.append(f"{count_of(len(data.norms), 'other node')} of norms leave float16")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
@@ -223,7 +228,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for finding in model.declarations:
+    for finding in (*model.declarations, *model.within_norms):
         yield "", ""
         yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about

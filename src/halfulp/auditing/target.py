@@ -437,7 +437,7 @@ _NOT_ORDINARY = {
     "nan": "NaN",
     "edges": "zeros, infinities, numbers near overflow or underflow",
 }
-"""The names of errors among ordinary values that only such operands show, by grade."""
+"""The names of errors among ordinary values, or with a constant, that only such operands show, by grade."""
 
 
 def _name(group: Group) -> str:
@@ -451,7 +451,8 @@ def _reason(use: Use, group: Group) -> str:
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":
-        text = of_constant(use)
+        operands = _NOT_ORDINARY.get(group.grade or "")
+        text = of_constant(use) + (f", only {operands}" if operands else "")
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"

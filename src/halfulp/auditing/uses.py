@@ -15,11 +15,11 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.auditing.halves import Body, Net, Step
 from halfulp.auditing.node import Operand, Site, Use, breach_of, breaches
-from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.errors import ModelError, printable
 from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
 from halfulp.models.directml.dxdispatch import load
 from halfulp.models.graph import Array, Graph, Node, Value
-from halfulp.models.onnx import build
+from halfulp.models.onnx import fault_of_ours
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
@@ -54,16 +54,12 @@ def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     nodes may break clauses, and operators may be unknown. Everything else must be valid, or else the front
     end's error is raised.
     """
-    try:
-        build(proto, file, folder, keep_unknown=True)
-    except (ModelError, UnsupportedError) as error:
-        build(proto, file, folder, keep_unknown=True, check_ours=False)
-        # The rest of the model is valid: errors of Pow and PRelu nodes are reported by their clauses.
-        found = list(_Reader(proto, file, folder).all())
-        if isinstance(error, ModelError) and not any(map(breaches, found)):
-            raise
-        return found
-    return list(_Reader(proto, file, folder).all())
+    error = fault_of_ours(proto, file, folder)
+    found = list(_Reader(proto, file, folder).all())
+    # Errors of Pow and PRelu nodes are reported by their clauses.
+    if isinstance(error, ModelError) and not any(map(breaches, found)):
+        raise error
+    return found
 
 
 class _Reader:

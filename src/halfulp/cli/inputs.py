@@ -80,7 +80,7 @@ def fed_file(path: Path, arguments: Names) -> dict[str, Array] | None:
     """Return the inputs of the model in a file as :func:`fed` does; None without ``--input``."""
     from halfulp.models import load
 
-    return fed(load(path), arguments) if arguments else None
+    return fed(load(path, keep_unknown=True), arguments) if arguments else None
 
 
 def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Array]]:

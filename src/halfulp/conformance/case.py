@@ -95,6 +95,12 @@ def broadcast(case: Case) -> tuple[Array, ...]:
     return np.broadcast_arrays(x, y.reshape(plan.y_shape))
 
 
+def operands_of(case: Case) -> tuple[Array, Array]:
+    """Return a valid case's operands in the output's shape. One of an operator of one input is its attribute."""
+    x, *rest = broadcast(case)
+    return x, rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
+
+
 def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
     """Return the operands of one element of a valid case's output, as 0-d arrays."""
     return tuple(np.asarray(array[index]) for array in broadcast(case))
@@ -116,10 +122,8 @@ def oracle(case: Case, index: tuple[int, ...] | None = None) -> Array:
     """
     from halfulp import reference  # lazily, since the cases alone don't need gmpy2
 
-    row = case.row
-    x, *rest = broadcast(case) if index is None else operands_at(case, index)
-    if row.kernel == "prelu":
-        return reference.prelu(x, *rest)
-    values = row.check_attributes(case.attributes)
-    y = rest[0] if rest else np.float32(values["Exponent"])
-    return reference.pow(x, y, directml=row.kernel == "pow_directml", scale_bias=values.get("ScaleBias"))
+    x, y = (operand[... if index is None else index] for operand in operands_of(case))
+    if case.row.kernel == "prelu":
+        return reference.prelu(x, y)
+    scale_bias = case.row.check_attributes(case.attributes).get("ScaleBias")
+    return reference.pow(x, y, directml=case.row.kernel == "pow_directml", scale_bias=scale_bias)

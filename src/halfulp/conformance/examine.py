@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, expected, oracle
+from halfulp.conformance.case import Case, broadcast, expected, operands_of, oracle
 from halfulp.conformance.document import Cell, Repetition, Result, case_entry
 from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.judge import (
@@ -29,7 +29,6 @@ from halfulp.conformance.judge import (
     Outcome,
     decimal,
     judge,
-    operands_of,
     place_of,
     shown,
     verdicts,

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, operands_at
+from halfulp.conformance.case import Case, operands_at, operands_of
 from halfulp.conformance.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
@@ -290,12 +290,6 @@ def _least_normal(array: Array) -> float:
 # --- open questions of the documents ---------------------------------------------------------------
 
 
-def operands_of(case: Case) -> tuple[Array, Array]:
-    """Return a valid case's operands in the output's shape. One of an operator of one input is its attribute."""
-    x, *rest = broadcast(case)
-    return x, rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
-
-
 @np.errstate(invalid="ignore")  # signalling NaNs
 def unspecified(case: Case) -> UnspecifiedOutput:
     """Return the parts of a case's output that its document leaves open."""
@@ -344,9 +338,7 @@ def integer_power(x: int, y: int | float) -> int | None:
     if math.isnan(y):
         return None
     if math.isinf(y):
-        if x in (0, -1):
-            return (abs(x) if y > 0 else None) if x == 0 else 1
-        return 0 if y < 0 else None
+        return 1 if x == -1 else 0 if (x == 0) == (y > 0) else None
     if x == 0:
         return 0 if y > 0 else None
     numerator, denominator = y.as_integer_ratio()

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from onnx import GraphProto, ModelProto
 
@@ -18,7 +19,7 @@ from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, inline, opset_of, to_opset
+from halfulp.conversion.opset import expand_operators, inline, lower, opset_of, to_opset
 from halfulp.conversion.output import correct_scalars, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
@@ -36,6 +37,9 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.source import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
+
+_Steps: TypeAlias = Mapping[str, tuple[Callable[[Walk, Any], list[Change]], Any]]
+"""The steps between ONNX models by the arguments that ask for them, in their order, each with that argument's value."""
 
 _OLDEST_READ = 13  # in older opsets, inputs of Unsqueeze and others are attributes
 
@@ -172,23 +176,21 @@ def convert(
         raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    steps = {
-        "opset": opset,
-        "target": target,
-        "expand": expand,
-        "prelu": prelu,
-        "pow": pow,
-        "fuse": fuse,
-        "float32": float32,
+    steps: _Steps = {
+        "opset": (lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file), opset),
+        "target": (for_target, target),
+        "expand": (expand_operators, expand),
+        "prelu": (partial(spelled, operator="PRelu"), prelu),
+        "pow": (partial(spelled, operator="Pow"), pow),
+        "fuse": (lambda walk, _: fuse_norms(walk), fuse),
+        "float32": (in_float32, float32),
     }
-    asked = {name: value for name, value in steps.items() if value is not None}
+    asked = {name: (step, value) for name, (step, value) in steps.items() if value is not None}
     work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
-        raise HalfulpError(
-            "opset, target, expand, prelu, pow, float32 and fuse are for what becomes an ONNX model",
-            got=wanted,
-        )
+        *others, last = steps
+        raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
     if wanted == "directml":
         work.fix(dims or {})
     work.become(wanted)
@@ -280,21 +282,11 @@ class _Work:
             self.changes += to_opset(Walk(proto, self.file, self.folder), OPSET)
         return neutral(build(proto, self.file, self.folder), said, labels)
 
-    def edit(self, model: ModelProto, asked: Mapping[str, Any]) -> None:
+    def edit(self, model: ModelProto, asked: _Steps) -> None:
         """Take an ONNX model through the steps that are asked for, and check the result."""
-        steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
-            "opset": to_opset,
-            "target": for_target,
-            "expand": expand_operators,
-            "prelu": lambda walk, how: spelled(walk, "PRelu", how),
-            "pow": lambda walk, how: spelled(walk, "Pow", how),
-            "fuse": lambda walk, _: fuse_norms(walk),
-            "float32": in_float32,
-        }
-        for name, step in steps.items():
-            if name in asked:
-                walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
-                self.changes += step(walk, asked[name])
+        for step, value in asked.values():
+            walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
+            self.changes += step(walk, value)
         source, found = self.before.proto, refusal(model)
         if found is None:
             return
@@ -310,12 +302,12 @@ class _Work:
         shown = {}
         if source is not None and "opset" in asked:
             same = same_version(found.op_type, opset_of(source, self.file))
-            if same is not None and not same[0] <= asked["opset"] <= same[1]:
-                shown["expected"] = f"--opset {same[0]} to {same[1]}, where {found.op_type} stays unchanged"
+            if same and asked["opset"][1] not in same:
+                shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {found.op_type} stays unchanged"
         said = f"converted, it would not pass the onnx package's checker: {found.reason}"
         raise ModelError(said, file=self.file, node=found.node, **shown)
 
-    def compared(self, feed: Feed, asked: Mapping[str, Any]) -> Verification:
+    def compared(self, feed: Feed, asked: _Steps) -> Verification:
         """Run the model before and after the steps that are asked for."""
         before, model = self.before, self.model
         if isinstance(model, Network):

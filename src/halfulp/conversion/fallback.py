@@ -267,6 +267,9 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     if node.op_type == "LpNormalization":
         (p,) = (attribute.i for attribute in call.attribute if attribute.name == "p")
         function = onnx.parser.parse_function(_LP_NORMALIZATION % _LENGTHS[p])
+    if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
+        last = function.node[-2]
+        last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     if (
         not function.node

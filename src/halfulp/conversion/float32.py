@@ -20,10 +20,11 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.verify import Feed, Run, Subject, Verification, distance, runs
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, all_nodes, distance, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Model, Value
+from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
@@ -36,7 +37,20 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _REDUCE = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool"})
 _BETWEEN = _REDUCE | frozenset(
     (
-        *("Add", "Cast", "Clip", "Div", "Expand", "Identity", "Max", "Mul", "Pow", "Reciprocal", "Reshape"),
+        *(
+            "Add",
+            "Cast",
+            "Clip",
+            "Div",
+            "Expand",
+            "Identity",
+            "Max",
+            "Min",
+            "Mul",
+            "Pow",
+            "Reciprocal",
+            "Reshape",
+        ),
         *("Sqrt", "Sub", "Unsqueeze"),
     )
 )
@@ -66,6 +80,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     before = len(walk.changes)
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
+        walk.changes += _strangers(owner, region)
         _put(walk, owner, opset, region)
     if names - found:
         raise HalfulpError(
@@ -73,7 +88,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
-        written_out = "norms that are written out: LayerNormalization computes in float32 by itself"
+        written_out = "norms that are written out (LayerNormalization computes in float32 by itself), or all"
         raise HalfulpError(
             f"{walk.file}: none of these nodes computes in float16 or bfloat16",
             expected=written_out if what == "norms" else None,
@@ -102,6 +117,20 @@ def _outputs(
         yield from (node.output[0] for node in wanted)
 
 
+def _strangers(owner: Owner, region: set[str]) -> Iterator[Change]:
+    """Take away the outputs of nodes whose operators are a runtime's own, and give notices about these."""
+    for index, node in enumerate(owner.node):
+        if plain_domain(node.domain) and not region.isdisjoint(node.output):
+            region.difference_update(node.output)
+            inside = ""
+            if node.domain == "com.microsoft":
+                strict = "SkipLayerNorm" in node.op_type or "SkipSimplified" in node.op_type
+                cuda = ", with CUDA if enable_skip_layer_norm_strict_mode is set" if strict else ""
+                inside = f"; ONNX Runtime computes it in float32 inside{cuda}"
+            what = f"stays as it is, an operator of {printable(node.domain)}{inside}"
+            yield Change(label(node, index, ""), what, is_notice=True)
+
+
 def readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
     """Return the nodes of a graph that read each value."""
     readers: dict[str, list[NodeProto]] = {}
@@ -122,10 +151,16 @@ def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
     """Return how many norms in float16 a model writes out with another square than a Pow."""
     if not has_halves(model):
         return 0
-    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
-    known.add_constants(model.graph)
+    known = values_of(model, file, folder)
     squares = [nodes[0] for nodes in norms(model.graph, known)]
     return sum(each.op_type != "Pow" and known.value(each.input[0]).type == "float16" for each in squares)
+
+
+def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
+    """Return the values of a model's main graph."""
+    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
+    known.add_constants(model.graph, model.ir_version)
+    return known
 
 
 def _is_square(node: NodeProto, known: ValueInfo) -> bool:
@@ -320,7 +355,9 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fuse
     twin = Subject.of(widened(before.proto, file, before.folder), file, before.folder)
     assert isinstance(twin.model, Model)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
-    is_small = before.proto.ByteSize() < _SMALL and not is_fused
+    # Only that has the operators of other domains.
+    has_strangers = any(node.domain and node.function is None for node in all_nodes(before.nodes))
+    is_small = before.proto.ByteSize() < _SMALL and not is_fused and not has_strangers
 
     def opened(subject: Subject) -> tuple[str, list[Run]]:
         return ("halfulp", [partial(evaluate, subject.model)]) if is_small else runs(subject)

@@ -61,8 +61,7 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
                 kinds.clear()  # the new nodes may be of others
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
-    changes = finish(walk)
-    return changes + lower(model, opset, file) if opset < before else changes
+    return finish(walk)
 
 
 def in_one_version(walk: Walk) -> list[Change]:

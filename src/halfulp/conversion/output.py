@@ -56,18 +56,13 @@ def refusal(model: ModelProto) -> Refusal | None:
     return Refusal(reason.replace(found[0], f"name: {node.name}"), label(node, index, ""), node.op_type)
 
 
-def same_version(op_type: str, opset: int) -> tuple[int, int] | None:
-    """Return the first and the last opset in which an operator has the version of this one."""
-    schema = schema_in_force("", op_type, opset)
-    if schema is None:
-        return None
-    last = opset
-    while last < onnx.defs.onnx_opset_version():
-        newer = schema_in_force("", op_type, last + 1)
-        if newer is None or newer.since_version != schema.since_version:
-            break
-        last += 1
-    return schema.since_version, last
+def same_version(op_type: str, opset: int) -> list[int]:
+    """Return the opsets in which an operator has the version of this one; none if the operator does not exist here."""
+    schemas = {
+        each: schema_in_force("", op_type, each) for each in range(1, onnx.defs.onnx_opset_version() + 1)
+    }
+    since = {each: schema.since_version for each, schema in schemas.items() if schema is not None}
+    return [each for each, version in since.items() if version == since.get(opset)]
 
 
 def correct_scalars(model: ModelProto, file: str) -> list[Change]:
@@ -157,7 +152,7 @@ def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Cha
         found = [f"its field {name!r}" for name in model.other]
     elif isinstance(origin := model.graph.source, Origin):
         found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
-        if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
+        if any(layer.rt_info is not None and len(layer.rt_info) for layer in origin.values.values()):
             found.append("the rt_info of layers")
     return [Change(file, f"{what} is not carried over") for what in found]
 

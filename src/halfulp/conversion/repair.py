@@ -29,7 +29,7 @@ from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, 
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
-from halfulp.models.onnx import build
+from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, schema_in_force, version_of
 from halfulp.models.onnx.infer import TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
@@ -38,7 +38,7 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
-from halfulp.types import FLOATS, INTEGERS
+from halfulp.types import FLOATS, INTEGERS, TYPES
 
 Slopes = str | int | Mapping[str, str | int]
 
@@ -47,6 +47,13 @@ _Kinds = set[str | None]
 
 _PROMOTED = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
 """Types in the order in which the later one of two is that of their sum or product in NumPy and torch."""
+
+_LENGTHS = {
+    "Add": ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Sqrt"),
+    "Clip": ("ReduceL1", "ReduceL2", "Sqrt"),
+    "Max": ("ReduceL1", "ReduceL2", "Sqrt"),
+}
+"""The operators that give a length, or its square, by the operator that keeps it away from 0."""
 
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
@@ -199,7 +206,7 @@ def repaired(
     readable, told = _correct_inputs(source, file)
     readable, adapted = _correct_versions(readable, file, folder)
     told += adapted
-    error = _check_rest(readable, file, folder)
+    error = fault_of_ours(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
         copy = deepcopy(readable)
@@ -298,16 +305,6 @@ def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
         )
 
 
-def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
-    """Refuse a model that is broken outside its Pow and PRelu nodes; return the errors of these nodes."""
-    try:
-        build(model, file, folder, keep_unknown=True)
-    except (ModelError, UnsupportedError) as error:
-        build(model, file, folder, keep_unknown=True, check_ours=False)
-        return error
-    return None
-
-
 def _repaired(
     source: ModelProto, file: str, folder: Path | None, mender: Mender
 ) -> tuple[ModelProto, list[Change], list[Left]]:
@@ -317,8 +314,8 @@ def _repaired(
     _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _mend_layers(walk)
     _agree_on_types(walk, {name: value.type for (_, name), value in before.items()})
+    _mend_layers(walk)
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -355,10 +352,10 @@ def _mend(walk: Walk, mender: Mender) -> None:
 
 
 def _mend_layers(walk: Walk) -> None:
-    """Write out what the layers of MXNet and Caffe do by themselves, and their exporters leave out.
+    """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
 
     A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
-    ``spatial``.
+    ``spatial``. The epsilon of a length that is 0 in float16 was another number.
     """
 
     def flatten(node: NodeProto, edit: Editor) -> None:
@@ -380,10 +377,30 @@ def _mend_layers(walk: Walk) -> None:
         edit.note("spatial=0 is dropped: its scale has one dim, and so its numbers are those of channels")
         return edit.keep(remade(node, drop={"spatial"}))
 
+    def above_zero(node: NodeProto, edit: Editor) -> None:
+        new, least = remade(node), np.finfo(np.float16).smallest_subnormal
+        for index in (1, 0) if node.op_type != "Clip" else (1,):
+            if len(node.input) < 2 or (maker := edit.maker(node.input[1 - index])) is None:
+                continue
+            epsilon = edit.array(node.input[index])
+            if epsilon is None or epsilon.dtype != np.float16 or epsilon.size != 1 or epsilon.any():
+                continue
+            if maker.op_type in _LENGTHS[node.op_type]:
+                edit.note(
+                    f"its epsilon, 0, becomes {least:g}, the next number in float16: a converter rounded it",
+                    "a vector of zeros gave NaN",
+                )
+                new.input[index] = edit.constant(np.full_like(epsilon, least), "epsilon")
+        edit.keep(node if new.input == node.input else new)
+
+    mended = {"Gemm": flatten, "BatchNormalization": per_channel, **dict.fromkeys(_LENGTHS, above_zero)}
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, lambda node: node.op_type == "Gemm", flatten)
-        if opset < 9:
-            walk.rewrite(owner, opset, lambda node: node.op_type == "BatchNormalization", per_channel)
+        walk.rewrite(
+            owner,
+            opset,
+            lambda node: node.op_type in mended,
+            lambda node, edit: mended[node.op_type](node, edit),
+        )
 
 
 def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
@@ -397,17 +414,12 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.value_info, remade(node)
-        variables, allowed, result = _type_variables(node.op_type, edit.opset)
-        places = defaultdict[str, list[int]](list)
-        for index, name in enumerate(node.input if variables else ()):
-            if name:
-                places[variables[min(index, len(variables) - 1)]].append(index)
-        for variable, indices in places.items():
-            output = node.output[0] if variable == result else ""
+        for indices, allowed, gives_result in _of_one_type(node, edit.opset):
+            output = node.output[0] if gives_result else ""
             names = {node.input[index] for index in indices}
             computed = {known.value(name).type for name in names if known.tensor(name) is None}
             kinds = computed | {known.value(name).type for name in names}
-            wanted = _type_meant(kinds, computed, allowed[variable], declared_as.get(output), bool(output))
+            wanted = _type_meant(kinds, computed, allowed, declared_as.get(output), gives_result)
             if wanted is None:
                 continue
             wanted = usual if wanted == "float64" and usual in kinds else wanted
@@ -419,6 +431,39 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
 
     for owner, opset in walk.owners:
         walk.rewrite(owner, opset, lambda _: True, agree)
+
+
+def disagreeing(model: ModelProto, file: str) -> Iterator[tuple[str, str]]:
+    """Yield the nodes whose operands have types that their operator does not take: their names, and how."""
+    opset = default_opset(model.opset_import) or 1
+    types = infer_types(model, file, declared_too=False)
+    known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
+    for _, graph in graphs(model.graph):
+        for index, node in enumerate(graph.node):
+            for indices, allowed, gives_result in () if is_ours(node) else _of_one_type(node, opset):
+                kinds = {known.get(node.input[each]) for each in indices}
+                if kinds <= {*TYPES, "bool"} and (len(kinds) > 1 or _is_wrong(kinds, allowed, gives_result)):
+                    told = " and ".join(sorted(map(str, kinds)))
+                    yield (
+                        label(node, index, ""),
+                        f"its operator does not take {told} here: runtimes refuse the model",
+                    )
+
+
+def _of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds, bool]]:
+    """Yield the inputs of a node that share a type, the types that they can have, and whether the result shares it."""
+    variables, allowed, result = _type_variables("" if plain_domain(node.domain) else node.op_type, opset)
+    places = defaultdict[str, list[int]](list)
+    for index, name in enumerate(node.input if variables and any(node.output[:1]) else ()):
+        if name:
+            places[variables[min(index, len(variables) - 1)]].append(index)
+    for variable, indices in places.items():
+        yield indices, allowed[variable], variable == result
+
+
+def _is_wrong(kinds: _Kinds, allowed: _Kinds, gives_result: bool) -> bool:
+    """Tell whether operands of one type should have the single other one that is allowed."""
+    return not gives_result and len(allowed) == 1 and allowed != kinds and None not in allowed
 
 
 @lru_cache(maxsize=4096)  # because reading a schema is slow
@@ -443,12 +488,14 @@ def _type_meant(
 
     Constants get the type of the values beside them, as numbers in Python do, but do not make a float an integer.
     """
+    if not kinds <= {*TYPES, "bool"}:
+        return None
     if len(kinds) == 1:
-        return min(kinds if gives_result or kinds <= allowed or len(allowed) > 1 else allowed, key=str)
-    if declared_as in computed & allowed:
-        return declared_as
+        return min(allowed if _is_wrong(kinds, allowed, gives_result) else kinds, key=str)
     if not kinds <= {*_PROMOTED}:
         return None
+    if declared_as in computed & allowed:
+        return declared_as
     has_float = not computed.isdisjoint(FLOATS) or kinds.isdisjoint(FLOATS)
     wanted = max((computed if computed and has_float else kinds), key=_PROMOTED.index)
     return wanted if wanted in allowed else None

@@ -49,14 +49,14 @@ _DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
-def spelled(walk: Walk, operator: str, how: How | HowPow) -> list[Change]:
+def spelled(walk: Walk, how: How | HowPow, operator: str) -> list[Change]:
     """Expand a model's Pow or PRelu nodes into other operators, or fold these; return the changes.
 
     Args:
         walk: through the model.
-        operator: ``Pow`` or ``PRelu``.
         how: ``expand``: into operators that every runtime has. ``logarithms``: and each other Pow of floats into Exp
             and Log. ``fold``: back, from the forms that converters write.
+        operator: ``Pow`` or ``PRelu``.
 
     Raises:
         UnsupportedError: a PRelu of a type that is not known.

@@ -27,6 +27,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
+from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import format_shape
 
 Step = Callable[[NodeProto, Editor], None]
@@ -318,6 +319,8 @@ def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float 
         raise _before(
             edit, f"{node.op_type} says {node.input[index]!r} in an attribute, and it is not a constant"
         )
+    if array.ndim > 1:
+        raise NoExactForm(f"its input {index} has {array.ndim} dims, not one")
     return array
 
 
@@ -326,7 +329,10 @@ def _before(edit: Editor, lacks: str) -> NoExactForm:
 
 
 def _number(node: NodeProto, index: int, edit: Editor, default: float | None = None) -> float:
-    return float(_constant(node, index, edit, default).reshape(-1)[0])
+    array = _constant(node, index, edit, default)
+    if array.size != 1:
+        raise NoExactForm(f"its input {index} has {array.size} elements, not one")
+    return float(array.reshape(-1)[0])
 
 
 def _in_float32(number: float) -> bool:
@@ -338,6 +344,8 @@ def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
     axes, shape = [int(axis) for axis in axes], edit.value(name).shape
     if shape is None and min(axes, default=0) < 0:
         raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
+    if shape is not None and not all(-len(shape) <= axis < len(shape) for axis in axes):
+        raise NoExactForm(f"{name!r} has {len(shape)} dims, and no axes {axes}")
     return [axis if axis >= 0 else axis % len(shape or ()) for axis in axes]
 
 
@@ -389,11 +397,13 @@ def _pad_18_17(node: NodeProto, edit: Editor) -> None:
     """Pads along some axes become pads along all; those of the other axes are 0."""
     if len(node.input) < 4 or not node.input[3]:
         return edit.keep(remade(node, node.input[:3]))
-    axes = _axes(_constant(node, 3, edit), node.input[0], edit)
+    axes = _axes(_constant(node, 3, edit).reshape(-1), node.input[0], edit)
     shape = edit.value(node.input[0]).shape
     if shape is None:
         raise NoExactForm(f"pads for all dims take the rank of {node.input[0]!r}, which is not known")
     given = _constant(node, 1, edit)
+    if given.size != 2 * len(axes):
+        raise NoExactForm(f"{len(axes)} axes have {2 * len(axes)} pads, not {given.size}")
     pads = np.zeros((2, len(shape)), np.int64)
     pads[:, axes] = given.reshape(2, -1)
     edit.note("pads along some axes become pads along all")
@@ -563,6 +573,35 @@ def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
     new = remade(node, None, {"training_mode"})
     del new.output[1:]
     _same(new, edit)
+
+
+@_step(14, 13, "Trilu")
+def _trilu_14_13(node: NodeProto, edit: Editor) -> None:
+    """Elements on one side of the diagonal j - i = k become 0."""
+    x = node.input[0]
+    fallback.check_types(helper.make_node("Where", ["", x, x], node.output), edit)
+    is_upper, k = _attribute(node, "upper", 1), edit.constant(np.array(0), "k")
+    if len(node.input) > 1 and node.input[1]:
+        k = node.input[1]
+    shape, least = edit.value(x).shape or (), edit.array(k)
+    if len(shape) > 1 and all(isinstance(dim, int) for dim in shape[-2:]) and least is not None:
+        part = np.triu if is_upper else np.tril
+        outside = edit.constant(
+            ~part(np.ones([int(str(dim)) for dim in shape[-2:]], bool), int(least)), "outside"
+        )
+    else:
+        numbers = Value("", "int64")
+        sizes = edit.add("Shape", [x], numbers)
+        zero, one = edit.constant(np.array(0), "zero"), edit.constant(np.array(1), "one")
+        lengths = (edit.constant(np.array(axis), "axis") for axis in (-2, -1))
+        ends = [edit.add("Gather", [sizes, axis], numbers) for axis in lengths]
+        rows, columns = (edit.add("Range", [zero, end, one], numbers) for end in ends)
+        column = edit.add("Reshape", [rows, edit.constant(np.array([-1, 1]), "column")], numbers)
+        distance = edit.add("Sub", [columns, column], numbers)
+        outside = edit.add("Less", [distance, k] if is_upper else [k, distance], Value("", "bool"))
+    none = edit.constant(np.zeros((), dtype_named(edit.type_of(x))), "none")
+    edit.note("becomes a Where, with the places on one side of the diagonal")
+    edit.add("Where", [outside, none, x], output=node.output[0], like=node)
 
 
 @_step(20, 19, "GridSample")

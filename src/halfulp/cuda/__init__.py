@@ -319,20 +319,15 @@ class DeviceArray:
         return self._core.write_dlpack(memory.address, code, bits, list(self.shape), memory.device, self)
 
 
+_FLOAT8 = ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+
 # (code, bits) of DLPack 1.1; types of 4 bits are a byte each here.
 _DLPACK_TYPES = {
     **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
     **{(1, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
     **{(2, bits): f"float{bits}" for bits in (16, 32, 64)},
     (4, 16): "bfloat16",
-    (7, 8): "float8_e3m4",
-    (8, 8): "float8_e4m3",
-    (9, 8): "float8_e4m3b11fnuz",
-    (10, 8): "float8_e4m3fn",
-    (11, 8): "float8_e4m3fnuz",
-    (12, 8): "float8_e5m2",
-    (13, 8): "float8_e5m2fnuz",
-    (14, 8): "float8_e8m0fnu",
+    **{(code, 8): f"float8_{name}" for code, name in enumerate(_FLOAT8, start=7)},
 }
 
 

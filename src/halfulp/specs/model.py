@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Kernel = Literal["pow", "pow_directml", "prelu"]
 
 # The beginnings of versions in the documents.
-_SINCE = {"onnx": "", "sonnx": "", "openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
+_SINCE = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class OpVersion:
         parts = re.split("[.-]", self.id)
         for name, value in zip(("standard", "name", "version"), parts, strict=True):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "since_version", _SINCE[self.standard] + self.version)
+        object.__setattr__(self, "since_version", _SINCE.get(self.standard, "") + self.version)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     # --- the face -------------------------------------------------------------------------------

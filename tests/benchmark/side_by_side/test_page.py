@@ -136,7 +136,7 @@ def test_the_page_of_the_docs_has_all_parts(bars: Any, page: Any) -> None:
 def test_the_first_screen(page: Any, lines: list[Any]) -> None:
     text = (Path(__file__).parents[3] / "README.md").read_text()
     made = page.regenerate(text, page.first_screen(["a machine"], lines))
-    assert "| halfulp | 2.00 ns | none |\n| numpy | 4.00 ns | 21 % |\n" in made
+    assert "| halfulp | 2.00 ns | none | 1x |\n| numpy | 4.00 ns | 21 % | 2x |\n" in made
     assert "\n\na machine\n<!-- speed:end -->" in made
 
 

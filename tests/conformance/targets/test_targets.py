@@ -185,6 +185,19 @@ def test_no_such_target(target: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("target", ["mine", "mine:f", "libmine.so:powf"])
+def test_a_program_and_a_library_are_told_their_options(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = target.partition(":")[0]
+    Path(file).touch()
+    with pytest.raises(HalfulpError) as caught:
+        find(f"./{target}")
+    options = f"a program is --command ./{file}, and a function of a C library --library FILE:FUNCTION"
+    assert str(caught.value) == f"no target ./{target}; {options}"
+
+
 def test_a_runtime_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("halfulp.conformance.targets.has_module", lambda name: False)
     with pytest.raises(HalfulpError) as caught:

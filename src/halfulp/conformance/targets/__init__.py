@@ -221,8 +221,9 @@ def find(target: object) -> TargetSpec:
         spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
     if spec is None:
         package = module.partition(".")[0]
-        is_file = module.endswith(".py") and Path(module).is_file()
-        if is_file or (all(part.isidentifier() for part in module.split(".")) and has_module(package)):
+        is_file = Path(module).is_file()
+        is_module = all(part.isidentifier() for part in module.split(".")) and has_module(package)
+        if module.endswith(".py") if is_file else is_module:
             argument = str(Path(module).resolve()) + target.removeprefix(module) if is_file else target
             if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
                 return TargetSpec(target, "models.Backend", argument, package)
@@ -232,7 +233,9 @@ def find(target: object) -> TargetSpec:
             raise HalfulpError(
                 f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models"
             )
-        raise HalfulpError(f"no target {target[:80]}; {did_you_mean(target, BUILT_IN)}")
+        options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"
+        helps = options if is_file else did_you_mean(target, BUILT_IN)
+        raise HalfulpError(f"no target {target[:80]}; {helps}")
     if not has_module(spec.package):
         raise HalfulpError(
             f"the target {target} needs {spec.package}, which is not installed: {spec.install}"

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
-from halfulp.errors import UnsupportedError
-from halfulp.integrations.onnxruntime.rewrite import DOMAIN, fused, has_constant_power, patched
+from halfulp.errors import HalfulpWarning, UnsupportedError
+from halfulp.integrations.onnxruntime.rewrite import fused, given_up, patched
 from halfulp.linking import get_library
-from halfulp.models.files import read_whole
+from halfulp.models.files import opened
+from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.tensors import LARGEST_FILE
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
+from halfulp.operators import has_constant_power
 from halfulp.types import TYPES, ElementType, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
@@ -72,6 +75,9 @@ def session(
             ONNX Runtime then computes the powers in them.
         **kwargs: other arguments of ``InferenceSession``.
 
+    Warns:
+        HalfulpWarning: subgraphs with a Pow run node by node, which ONNX Runtime would replace by operators of its own.
+
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
         UnsupportedError: onnxruntime is not installed, or too old; or, with ``keep_fusions``, it refuses the model.
@@ -85,38 +91,67 @@ def session(
         >>> session(model).run(None, feeds)
         [array([9.995e-03, 8.100e+01], dtype=float16)]
     """
+    return open_session(model, sess_options, providers, keep_fusions=keep_fusions, warns=True, **kwargs)
+
+
+def open_session(
+    model: Source,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    *,
+    keep_fusions: bool = False,
+    warns: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Return a session as :func:`session` does; it tells of fusions that are given up only if it ``warns``."""
     ort = installed()
     options = ort.SessionOptions() if sess_options is None else sess_options
+    made = None
+    # If this fails, patched() below names the clause that a node breaks, if that is the reason.
     if not keep_fusions and _takes_provider(ort, options, providers):
-        # If this fails, patched() below names the clause that a node breaks, if that is the reason.
         with contextlib.suppress(Exception):
             if sess_options is None:
                 options.log_severity_level = 3  # no warning that other nodes stay with the CPU's provider
-            return _session_by_provider(ort, options, model, kwargs)
-    proto, file, folder = parse(model)
-    data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
-    return ort.InferenceSession(data, options, providers=providers, **kwargs)
+            made, proto = _session_by_provider(ort, options, model, kwargs)
+    if made is None:
+        proto, file, folder = parse(model)
+        data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
+        made = ort.InferenceSession(data, options, providers=providers, **kwargs)
+    if warns and not keep_fusions and proto is not None and (powers := given_up(proto)):
+        warnings.warn(
+            f"the norms or GELUs around {listed(powers, 3)} run node by node; ONNX Runtime fuses each, which is up to"
+            " 3 times as fast. keep_fusions=True keeps the fused operators, which do not compute powers exactly",
+            HalfulpWarning,
+            stacklevel=3,
+        )
+    return made
 
 
-def _session_by_provider(ort: Any, options: Any, model: Source, given: dict[str, Any]) -> Any:
-    """Return a session that runs a model as it is; raises an error if the model has custom operators or is refused.
+def _session_by_provider(
+    ort: Any, options: Any, model: Source, given: dict[str, Any]
+) -> tuple[Any, ModelProto | None]:
+    """Return a session that runs a model as it is, and the model if ONNX Runtime would fuse some of its powers.
 
-    The model is only looked through here, because reading it takes as long as a good part of the session's creation.
+    Raises an error if the model has custom operators or is refused.
+
+    Other models are not parsed, which would take as long as a good part of the session's creation.
     """
     if isinstance(model, ModelProto):
-        proto, model = model, model.SerializeToString()
-    elif isinstance(model, bytes):
-        proto = ModelProto.FromString(model)
-    else:
-        proto = ModelProto.FromString(read_whole(Path(model), LARGEST_FILE))
-    if any(entry.domain == DOMAIN for entry in proto.opset_import):
-        raise UnsupportedError("patched already")
+        model = model.SerializeToString()
+    with contextlib.ExitStack() as stack:
+        data: Any = model
+        if not isinstance(model, bytes):
+            file = stack.enter_context(opened(Path(model)))
+            data = stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))
+        folds_power = has_constant_power(data)
+        may_fuse = any(data.find(name) >= 0 for name in (b"Sqrt", b"Tanh")) and data.find(b"Pow") >= 0
+        proto = ModelProto.FromString(data[:]) if may_fuse else None
+    if folds_power is None:
+        raise UnsupportedError("the model has custom operators")
     provider(options)
-    disabled = {_FUSION, *(given.get("disabled_optimizers") or ())}
-    if has_constant_power(proto):
-        disabled.add(_FOLDING)
+    disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if folds_power else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
-    return ort.InferenceSession(model, options, **asked)
+    return ort.InferenceSession(model, options, **asked), proto
 
 
 def provider(
@@ -289,8 +324,9 @@ def installed() -> Any:
     try:
         return import_module("onnxruntime")
     except ImportError as error:
+        reason = str(error) or "it was built for another NumPy"
         raise UnsupportedError(
-            f"onnxruntime can't be imported: {error}", expected="pip install 'halfulp[onnxruntime]'"
+            f"onnxruntime can't be imported: {reason}", expected="pip install 'halfulp[onnxruntime]'"
         ) from None
 
 

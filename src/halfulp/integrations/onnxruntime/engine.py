@@ -134,7 +134,7 @@ def open_session(
             plugin.find_external_data(options, proto, file, folder)
         if not settings.exact:
             return ort.InferenceSession(proto.SerializeToString(), options)
-        return plugin.session(_named(proto) if profile else proto, options)
+        return plugin.open_session(_named(proto) if profile else proto, options)
     except HalfulpError as error:
         if isinstance(error, ModelError) and error.clause is not None:
             raise

@@ -21,7 +21,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
 from halfulp.models.onnx.inline import RESOLVED, resolved
 from halfulp.models.onnx.tensors import TensorReader, declaration
-from halfulp.models.onnx.walk import Owner, every_node, inner_path, is_ours, reached, subgraphs
+from halfulp.models.onnx.walk import every_node, inner_path, subgraphs
 from halfulp.specs import OpVersion, TensorType, find
 
 DOMAIN = "halfulp"
@@ -127,38 +127,31 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
             yield helper.make_attribute(name, value)
 
 
-def has_constant_power(model: ModelProto) -> bool:
-    """Return whether ONNX Runtime may compute a Pow or PRelu itself because all operands are constants.
-
-    Also True if nodes that are not in order hide that an operand varies.
-    """
-    inputs = {value.name for value in model.graph.input}
-    inputs.difference_update(tensor.name for tensor in model.graph.initializer)
-    functions = reached(model)
-    if not any(map(is_ours, every_node(model.graph, *functions))):
-        return False
-    # A function's arguments may be constants.
-    return _has_constant_power(model.graph, inputs) or any(_has_constant_power(f, set()) for f in functions)
-
-
-def _has_constant_power(owner: Owner, varying: set[str]) -> bool:
-    for node in owner.node:
-        varies = not varying.isdisjoint(node.input) and node.op_type not in ("Shape", "Size")
-        if varies:
-            varying.update(node.output)
-        elif is_ours(node):
-            return True
-        for _, graph in subgraphs(node) if node.attribute else ():
-            if _has_constant_power(graph, varying.union(value.name for value in graph.input)):
-                return True
-    return False
-
-
 # --- ONNX Runtime's own fusions, made before the remaining Pow and PRelu nodes become custom operators --
 
 _HALVES = ("Pow_float16", "Pow_bfloat16", "PRelu_float16", "PRelu_bfloat16")
 _MARK = "halfulp half "
 _INSERTED = "InsertedPrecisionFreeCast_"
+
+
+_FUSED = (("ReduceMean", "Add", "Sqrt", "Div"), ("Mul", "Add", "Mul", "Tanh"))
+"""The nodes behind a Pow in subgraphs that ONNX Runtime replaces: of norms, and of GELU."""
+
+
+def given_up(model: ModelProto) -> list[str]:
+    """Return the powers of the main graph that ONNX Runtime would make part of a norm or a GELU, without halfulp."""
+    readers = {name: node for node in reversed(model.graph.node) for name in node.input}
+
+    def behind(node: NodeProto) -> Iterator[str]:
+        for _ in _FUSED[0]:
+            following = readers.get(node.output[0]) if node.output else None
+            if following is None:
+                return
+            node = following
+            yield node.op_type
+
+    powers = ((index, node) for index, node in enumerate(model.graph.node) if node.op_type == "Pow")
+    return [label(node, index, "") for index, node in powers if tuple(behind(node)) in _FUSED]
 
 
 def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:

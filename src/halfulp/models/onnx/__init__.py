@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.errors import HalfulpWarning, ModelError, printable
+from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
 from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
@@ -89,8 +89,8 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
         reason = "its graphs nest too deep" if "Depth" in str(error) else "truncated, or not an ONNX model"
         raise misnamed(data, name) or ModelError(reason, file=name) from None
     # Protobuf files of other libraries may parse without an error, as an empty message.
-    if not proto.HasField("graph") and (error := misnamed(data, name)) is not None:
-        raise error
+    if not proto.HasField("graph") and (other := misnamed(data, name)) is not None:
+        raise other
     # The file may be a link. Its external data is in the folder that the caller names.
     return proto, name, None if path is None else path.parent
 
@@ -108,6 +108,19 @@ def build(
         check_ours: check Pow and PRelu nodes; an audit reports their faults itself.
     """
     return _Builder(proto, file, folder, keep_unknown, check_ours).model()
+
+
+def fault_of_ours(proto: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
+    """Return the error of a Pow or PRelu node, None if there is none; raise that of any other part of the model.
+
+    Operators may be unknown.
+    """
+    try:
+        build(proto, file, folder, keep_unknown=True)
+    except (ModelError, UnsupportedError) as error:
+        build(proto, file, folder, keep_unknown=True, check_ours=False)
+        return error
+    return None
 
 
 _Operands = tuple[tuple[str, ...], tuple[str, ...]]

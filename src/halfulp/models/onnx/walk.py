@@ -21,8 +21,6 @@ MOST_NODES = 1_000_000
 If each function calls the next one twice, a small file expands to more nodes than a computer can hold.
 """
 
-_GRAPH, _GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS  # looked up once: the type answers slowly
-
 Identity = tuple[str, str, str]
 Owner = GraphProto | FunctionProto
 
@@ -57,10 +55,9 @@ def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
     """Return the graphs among a node's attributes, with the attributes' names."""
     found: list[tuple[str, GraphProto]] = []
     for attribute in node.attribute:
-        kind = attribute.type
-        if kind == _GRAPH:
+        if attribute.type == AttributeProto.GRAPH:
             found.append((attribute.name, attribute.g))
-        elif kind == _GRAPHS:  # which no operator of ONNX has
+        elif attribute.type == AttributeProto.GRAPHS:  # which no operator of ONNX has
             found += [(attribute.name, graph) for graph in attribute.graphs]
     return found
 

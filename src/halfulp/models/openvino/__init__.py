@@ -22,7 +22,16 @@ from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.files import replacing
 from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, listed, type_name
 from halfulp.models.openvino.operators import OPENVINO_TYPES, OPERATORS, foreign, infer, packed, precision
-from halfulp.models.openvino.reader import EDGE, VERSIONS, Note, Origin, Weights, build, elements, parse_shape
+from halfulp.models.openvino.reader import (
+    EDGE,
+    VERSIONS,
+    Layer,
+    Origin,
+    Weights,
+    build,
+    elements,
+    parse_shape,
+)
 from halfulp.models.source import read_source
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
@@ -106,11 +115,11 @@ _NEW = 1 << 62  # the position of new layers: after all layers of the file
 
 
 @dataclass(eq=False)
-class _Layer:
-    """A layer to write, with the values that it reads and makes."""
+class _Written:
+    """A layer to write, with the values that it reads and makes. ``known`` has its name, tensors' names and place."""
 
     kind: str
-    note: Note
+    known: Layer
     data: Mapping[str, str]
     inputs: tuple[str, ...] = ()
     output: str | None = None
@@ -136,11 +145,11 @@ class _Writer:
         self._end = 0
         self._types: dict[str, TensorType] = {}
         self._new = _NEW
-        self._taken = {note.name for note in self._origin.values.values()}
+        self._taken = {layer.name for layer in self._origin.values.values()}
 
     def xml(self) -> bytes:
         self._check()
-        layers = sorted(self._layers(), key=lambda layer: layer.note.position)
+        layers = sorted(self._layers(), key=lambda layer: layer.known.position)
         for number, layer in enumerate(layers):
             layer.id = number
         root = Element("net", name=_text(self._graph.name), version=str(VERSIONS[-1]))
@@ -165,44 +174,44 @@ class _Writer:
 
     # --- layers ---------------------------------------------------------------------------------
 
-    def _layers(self) -> Iterable[_Layer]:
+    def _layers(self) -> Iterable[_Written]:
         for value in self._graph.inputs:
             if value.type is None:
                 raise UnsupportedError(f"input {printable(value.name)!r} has no element type")
             self._types[value.name] = TensorType(value.type, value.shape)
-            note = self._note(value.name, (value.name, *value.aliases))
-            shape = _shape(value)
-            if note.shape is not None and parse_shape(note.shape) == value.shape:
-                shape = note.shape  # it may have ranges
+            layer = self._layer(value.name, (value.name, *value.aliases))
+            shape = layer.data.get("shape")  # it may have ranges
+            if shape is None or parse_shape(shape) != value.shape:
+                shape = _shape(value)
             data = {"shape": shape, "element_type": self._openvino(value.type, value.name)}
-            yield _Layer("Parameter", note, data, output=value.name)
-        known, new = self._origin.values, Note(_NEW, "")
-        for name in sorted(self._graph.constants, key=lambda name: known.get(name, new).position):
+            yield _Written("Parameter", layer, data, output=value.name)
+        places = {name: layer.position for name, layer in self._origin.values.items()}
+        for name in sorted(self._graph.constants, key=lambda name: places.get(name, _NEW)):
             array = self._graph.constants[name]
             kind = type_name(array.dtype)
             self._types[name] = TensorType(kind, array.shape)
             shape = ", ".join(map(str, array.shape))
             place = self._store(array)
             data = {"element_type": self._openvino(kind, name), "shape": shape, **place}
-            yield _Layer("Const", self._note(name), data, output=name)
+            yield _Written("Const", self._layer(name), data, output=name)
         for node in self._graph.nodes:
             (output,) = node.outputs
             self._types[output] = self._infer(node)
             data = {name: _spelled(name, value) for name, value in node.attributes.items()}
-            yield _Layer(node.type, self._note(output, (output,)), data, node.inputs, output)
+            yield _Written(node.type, self._layer(output, (output,)), data, node.inputs, output)
         for index, value in enumerate(self._graph.outputs):
             if index < len(self._origin.results):
-                note = self._origin.results[index]
+                layer = self._origin.results[index]
             else:
-                self._new += 1
-                note = Note(self._new, self._unique(f"{value.name}/sink_port_0"), (value.name,))
-            yield _Layer("Result", note, {}, (value.name,))
+                layer = self._layer(f"{value.name}/sink_port_0", (value.name,))
+            yield _Written("Result", layer, {}, (value.name,))
 
-    def _note(self, name: str, tensors: tuple[str, ...] = ()) -> Note:
+    def _layer(self, name: str, tensors: tuple[str, ...] = ()) -> Layer:
+        """Return the file's layer of a value, or a new one; the names of the tensor of a new one are ``tensors``."""
         if name in self._origin.values:
             return self._origin.values[name]
         self._new += 1
-        return Note(self._new, self._unique(name), tensors)
+        return Layer.new(self._new, self._unique(name), tensors)
 
     def _unique(self, name: str) -> str:
         while name in self._taken:
@@ -238,22 +247,22 @@ class _Writer:
 
     # --- elements -------------------------------------------------------------------------------
 
-    def _element(self, layer: _Layer) -> Element:
-        note = layer.note
-        attributes = {"id": str(layer.id), "name": _text(note.name), "type": layer.kind, "version": "opset1"}
-        if layer.kind == "Result" and note.tensors:
-            attributes["output_names"] = _names(note.tensors)
+    def _element(self, layer: _Written) -> Element:
+        known = layer.known
+        attributes = {"id": str(layer.id), "name": _text(known.name), "type": layer.kind, "version": "opset1"}
+        if layer.kind == "Result" and known.output_names:
+            attributes["output_names"] = _names(known.output_names)
         element = Element("layer", attributes)
         if layer.data:
             SubElement(element, "data", dict(layer.data))
-        if note.rt_info is not None:
-            element.append(deepcopy(note.rt_info))
+        if known.rt_info is not None:
+            element.append(deepcopy(known.rt_info))
         if layer.inputs:
             side = SubElement(element, "input")
             side.extend([self._port(number, name) for number, name in enumerate(layer.inputs)])
         if layer.output is not None:
             side = SubElement(element, "output")
-            side.append(self._port(len(layer.inputs), layer.output, note.tensors))
+            side.append(self._port(len(layer.inputs), layer.output, known.outputs[0].names))
         return element
 
     def _port(self, number: int, name: str, names: tuple[str, ...] = ()) -> Element:
@@ -265,7 +274,7 @@ class _Writer:
             SubElement(port, "dim").text = str(dim if isinstance(dim, int) else -1)
         return port
 
-    def _edges(self, layers: list[_Layer]) -> list[Element]:
+    def _edges(self, layers: list[_Written]) -> list[Element]:
         makers = {layer.output: layer for layer in layers if layer.output is not None}
         edges = []
         for layer in layers:

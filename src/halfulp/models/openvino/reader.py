@@ -83,6 +83,11 @@ class Layer:
     output_names: tuple[str, ...]
     rt_info: Element | None
 
+    @classmethod
+    def new(cls, position: int, name: str, tensors: tuple[str, ...]) -> Layer:
+        """Return a layer that no file has, with the names of the tensor that it makes or takes."""
+        return cls(position, -1, name, "", "", {}, (), (Port(0, None, None, tensors),), tensors, None)
+
     @property
     def label(self) -> str:
         return f"'{printable(self.name)}' ({printable(self.type)})" if self.name else f"#{self.id}"
@@ -97,25 +102,16 @@ class Edge(NamedTuple):
     to_port: int
 
 
-class Note(NamedTuple):
-    """The parts of a value's layer, or of a Result, that a graph does not hold."""
-
-    position: int
-    name: str
-    tensors: tuple[str, ...] = ()
-    rt_info: Element | None = None
-    shape: str | None = None
-
-
 @dataclass(frozen=True)
 class Origin:
     """The parts of a file that its graph does not hold, so that it can be written again.
 
-    These are notes by value and by output, the elements beside layers and edges (``rest``), and the edges in order.
+    These are the layers by value, those of the outputs, the elements beside layers and edges (``rest``), and the edges
+    in order.
     """
 
-    values: Mapping[str, Note]
-    results: tuple[Note, ...]
+    values: Mapping[str, Layer]
+    results: tuple[Layer, ...]
     rest: tuple[Element, ...]
     edges: tuple[Edge, ...] = ()
 
@@ -186,7 +182,7 @@ class _Reader:
         self._names: dict[Source, str] = {}
         self._known: dict[str, Value] = {}
         self._constants: dict[str, Array] = {}
-        self._notes: dict[str, Note] = {}
+        self._makers: dict[str, Layer] = {}
 
     def model(self) -> Model:
         self._connect()
@@ -201,21 +197,12 @@ class _Reader:
                     self._constant(layer)
                 elif layer.type != "Result":
                     nodes.append(self._node(layer))
-        inputs.sort(key=lambda value: self._notes[value.name].position)
-        results = [layer for layer in self.layers.values() if layer.type == "Result"]
-        outputs = tuple(self._output(layer) for layer in results)
-        notes = tuple(Note(r.position, r.name, r.output_names, r.rt_info) for r in results)
-        origin = Origin(self._notes, notes, self._rest, self._edges)
-        graph = Graph(
-            self._graph_name,
-            tuple(inputs),
-            outputs,
-            self._constants,
-            tuple(nodes),
-            self._known,
-            source=origin,
-        )
-        return Model(self._file, graph)
+        inputs.sort(key=lambda value: self._makers[value.name].position)
+        results = tuple(layer for layer in self.layers.values() if layer.type == "Result")
+        outputs = tuple(map(self._output, results))
+        origin = Origin(self._makers, results, self._rest, self._edges)
+        parts = tuple(inputs), outputs, self._constants, tuple(nodes), self._known
+        return Model(self._file, Graph(self._graph_name, *parts, source=origin))
 
     # --- connections and order ------------------------------------------------------------------
 
@@ -307,7 +294,7 @@ class _Reader:
         if text is None or openvino is None:
             raise HalfulpError("a Parameter needs the attributes shape and element_type")
         declared = TensorType(element_type(openvino), parse_shape(text))
-        name = self._declare(layer, declared, shape=text)
+        name = self._declare(layer, declared)
         aliases = _others(name, (*layer.outputs[0].names, layer.name))
         return Value(name, declared.type, declared.shape, aliases=aliases)
 
@@ -350,10 +337,8 @@ class _Reader:
             self._declare(layer, result, index)
         return node
 
-    def _declare(
-        self, layer: Layer, found: TensorType | None, index: int = 0, *, shape: str | None = None
-    ) -> str:
-        """Record the type, shape and note of an output port, and return its value's name."""
+    def _declare(self, layer: Layer, found: TensorType | None, index: int = 0) -> str:
+        """Record the type, shape and layer of an output port, and return its value's name."""
         port = layer.outputs[index]
         name = self._names[layer.id, port.id]
         kind, dims = port.type, port.dims
@@ -362,8 +347,7 @@ class _Reader:
             kind = found.type
             dims = found.shape if dims is None or layer.type == "Parameter" else dims  # type: ignore[assignment]
         self._known[name] = Value(name, kind, dims)
-        rt_info = layer.rt_info if index == 0 else None
-        self._notes[name] = Note(layer.position, layer.name, port.names, rt_info, shape)
+        self._makers[name] = layer
         return name
 
     def _compare(self, what: str, port: Port, kind: str | None, shape: Shape) -> None:

@@ -228,7 +228,7 @@ def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
     if not isinstance(model.graph.source, Origin):
         return
     for name, value in values.items():
-        text = model.graph.source.values[name].shape
+        text = model.graph.source.values[name].data.get("shape")
         if text is not None and not allows(text, value.shape):
             message = f"input {name!r} has a dim that is out of range"
             raise ModelError(message, file=model.file, expected=f"[{text}]", got=list(value.shape))

@@ -136,9 +136,8 @@ def jsonable(part: Any) -> Any:
         implied |= {name: getattr(plain, name) for name in ("DimensionCount", "TotalTensorSizeInBytes")}
     given = {item.name: getattr(part, item.name) for item in fields(part) if not item.metadata}
     other = given.pop("other", {})
-    found = {
-        name: jsonable(value) for name, value in given.items() if value not in (implied[name], {})
-    } | other
+    kept = {name: value for name, value in given.items() if value not in (implied[name], None, {})}
+    found = {name: jsonable(value) for name, value in kept.items()} | other
     if isinstance(part, Dispatchable) and part.desc is not None:
         found["type"] = f"DML_OPERATOR_{part.type}"
     return part.name if isinstance(part, Binding) and len(found) == 1 else found
