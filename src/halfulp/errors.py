@@ -19,6 +19,9 @@ from typing import Any
 _OWN_LINE = ("expected", "got")
 _LONGEST = 500
 
+REPAIR = "halfulp repair may mend it"
+"""The way out for a broken node, in errors."""
+
 
 def format_error(where: str, message: str, shown: Mapping[str, object]) -> str:
     """Return the text of an error: one line of where and what, then the operands, expected and got.
@@ -191,6 +194,10 @@ class SpecError(HalfulpError):
     def __init__(self, clause: str, message: str, **shown: object) -> None:
         self.clause = clause
         super().__init__(message, **shown)
+
+    def with_hint(self, hint: str) -> SpecError:
+        """Return this error with a way out behind its message."""
+        return SpecError(self.clause, f"{self.message}; {hint}", **self.shown)
 
     def _where(self) -> str:
         return self.clause

@@ -320,13 +320,13 @@ def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) 
     for name, operand in (("X", x), ("slope" if compute is PRELU else "Y", y)):
         if error.message.startswith(f"{name} must have a type") and (why := not_numbers(operand)):
             return SpecError(error.clause, f"{name}: {why}")
-    hint = ""
     if compute is PRELU and isinstance(x, ndarray) and isinstance(y, ndarray):
         if x.dtype != y.dtype:
-            hint = f"; pass slope.astype({x.dtype.name!r})"
-        elif x.ndim > 2 and y.shape == x.shape[1:2]:
-            hint = f"; for one along dim 1, the channels, pass slope.reshape(-1{', 1' * (x.ndim - 2)})"
-    return SpecError(error.clause, error.message + hint, **error.shown)
+            return error.with_hint(f"pass slope.astype({x.dtype.name!r})")
+        if x.ndim > 2 and y.shape == x.shape[1:2]:
+            shape = f"-1{', 1' * (x.ndim - 2)}"
+            return error.with_hint(f"for one along dim 1, the channels, pass slope.reshape({shape})")
+    return error
 
 
 def _explain(operator: Operator, *operands: Any) -> None:

@@ -268,7 +268,7 @@ def test_export(tmp_path: Path) -> None:
         (["--library", "libnone.so:pow"], "the target libnone:pow does not load"),
         (["numpy", "json", "--full"], "the target json does not load"),
         (["json", "--operator", "PRelu"], "the target json does not load"),
-        (["numpy", "--json", "a", "--html", "./a"], "./a: two outputs can't be the same file"),
+        (["numpy", "--json", "a", "--html", "./a"], "a: two outputs can't be the same file"),
         (["numpy", "--json", "-", "--html", "-"], "-: two outputs can't be the same file"),
     ],
 )

@@ -125,6 +125,7 @@ def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
     with pytest.raises(ModelError, match=r"node 'node' \(PRelu\), onnx.PRelu-9.C2: slope must be") as error:
         plugin.session(model)
     assert error.value.clause == "onnx.PRelu-9.C2"
+    assert "halfulp repair" in str(error.value)
     model = single("Pow", 14, {"x": ("bfloat16", [2]), "y": ("bfloat16", [2])}, ("bfloat16", None))
     with pytest.raises(ModelError, match=r"onnx.Pow-13.C7: Y must have a type"):
         plugin.session(model)

@@ -30,7 +30,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -185,7 +185,7 @@ def _refuse_broken(report: ModelReport) -> None:
     """Refuse to run a model with a node that breaks a clause, and say what helps."""
     for node in report.nodes:
         for breach in node.breaks:
-            message = f"{breach.message}; halfulp repair may mend it, and an audit without data says how"
+            message = f"{breach.message}; {REPAIR}, and an audit without data says how"
             raise ModelError(message, file=report.file, node=node.label, clause=breach.clause)
 
 

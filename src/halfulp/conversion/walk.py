@@ -13,7 +13,7 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.errors import HalfulpError, SpecError, UnsupportedError, printable, within
+from halfulp.errors import REPAIR, HalfulpError, SpecError, UnsupportedError, printable, within
 from halfulp.models.graph import agree, describe, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
@@ -293,9 +293,8 @@ def check_clauses(walk: Walk) -> Walk:
         for path, graph, known in walk.known(owner):
             for node in filter(is_ours, graph.node):
                 if (error := breach(node, opset, known)) is not None:
-                    message = f"{error.message}; halfulp repair may mend it"
                     with within(walk.file, walk.label(path, node)):
-                        raise SpecError(error.clause, message, **error.shown)
+                        raise error.with_hint(REPAIR)
                 if node.op_type == "PRelu":
                     x, slope = (known.value(name).shape for name in node.input)
                     if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
@@ -359,4 +358,4 @@ def _breach(
             return None
         said = f"{row.outputs[0].name} is declared otherwise"
         found = row.error("output", said, expected=result, got=describe(output, shape))
-    return SpecError(found.clause, f"{found.message}; halfulp spec {row.id} shows its clauses", **found.shown)
+    return found.with_hint(f"halfulp spec {row.id} shows its clauses")

@@ -14,7 +14,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
+from halfulp.errors import REPAIR, HalfulpError, ModelError, SpecError, UnsupportedError, printable, within
 from halfulp.models.graph import Value
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.checks import label
@@ -90,7 +90,10 @@ class _Patcher:
                 raise HalfulpError("an operand or the output is missing")
             attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
             operands = [_operand(known.value(name), named) for name in node.input]
-            output = row.infer(*operands, **attributes)
+            try:
+                output = row.infer(*operands, **attributes)
+            except SpecError as error:
+                raise error.with_hint(REPAIR) from None
             told = list(_told(row, attributes))
         node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
         del node.attribute[:]

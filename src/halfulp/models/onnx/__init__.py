@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
+from halfulp.errors import REPAIR, HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
 from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
@@ -202,7 +202,7 @@ class _Builder:
             if name in known and not known[name].fits(array):
                 message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
-                self._check.fail(f"{message}; halfulp repair may mend it", expected=known[name], got=got)
+                self._check.fail(f"{message}; {REPAIR}", expected=known[name], got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
