@@ -16,6 +16,7 @@ from halfulp.models import load
 
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
+plugin = pytest.importorskip("halfulp.integrations.openvino")
 
 W = np.random.default_rng(2).uniform(0.1, 1, (3, 3)).astype(np.float32)
 
@@ -65,6 +66,19 @@ def test_run(path: Path) -> None:
         hu.run(path, {"x": x[0]})
 
 
+def test_a_file_of_a_replaced_model(path: Path, tmp_path: Path) -> None:
+    x = {"x": np.random.default_rng(3).uniform(0, 2, (50, 3)).astype(np.float32)}
+    saved = tmp_path / "replaced.xml"
+    ov.save_model(plugin.replace(ov.Core().read_model(path), every_node=True), saved, compress_to_fp16=False)
+    assert 'type="HalfulpPower"' in saved.read_text()
+    outputs = hu.run(path, x)
+    assert {name: values.tobytes() for name, values in hu.run(saved, x).items()} == {
+        name: values.tobytes() for name, values in outputs.items()
+    }
+    measured = CliRunner().invoke(app, ["bench", str(saved)])
+    assert "measure the file before replace(model)" in " ".join(measured.output.split())
+
+
 def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
     told = CliRunner().invoke(app, ["run", str(path), "--dim", "x[0]=4"])
     assert told.exit_code == 0, told.output
@@ -73,6 +87,8 @@ def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
     assert "OpenVINO the other " in told.output
     audited = CliRunner().invoke(app, ["audit", str(path)])
     assert "net.xml: 2 nodes" in audited.output
+    with pytest.raises(hu.HalfulpError, match=r"in ONNX models only; halfulp run -i NAME=FILE"):
+        hu.audit(path, inputs={"x": np.ones((1, 3), np.float32)})
     measured = CliRunner().invoke(app, ["bench", str(path), "--seconds", "0.1"])
     assert measured.exit_code == 0, measured.output
     assert "  with halfulp" in measured.output

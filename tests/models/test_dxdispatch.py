@@ -162,7 +162,9 @@ def test_tensors_that_directml_owns_are_copied_first() -> None:
     with pytest.raises(hu.ModelError, match="command 0: wrong bindings for this dispatch"):
         program(root)
     del root["dispatchables"]["root"]["bindings"]
-    with pytest.raises(hu.ModelError, match="dispatchable 'root': wrong bindings for the initialization"):
+    with pytest.raises(
+        hu.ModelError, match="'root': wrong bindings for the initialization, of the tensors with Flags"
+    ):
         program(root)
 
 

@@ -145,7 +145,8 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
     judge = _Judge(targets[format], has_data=data.samples is not None)
     if format != "onnx":
         if data.samples is not None:
-            raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
+            way_out = "halfulp run -i NAME=FILE shows NaN and infinities"
+            raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
         place = source if isinstance(source, bytes) else Path(str(source))
         found, unread = (of_openvino if format == "openvino" else of_dxdispatch)(place, file)
         return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)

@@ -192,7 +192,8 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
     command = in_float32(model.file, "norms" if found.is_in_norm else ",".join(found.region))
     if found.divisions_by_zero:
         epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
-        return f"{command}: then {epsilon}, and float32 does"
+        least = f"{_repair(model.file)} makes an epsilon of 0 the least number of float16"
+        return f"{command}: then {epsilon}, and float32 does; or {least}"
     if output not in model.ways.fused:
         return command
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"

@@ -15,10 +15,10 @@ from halfulp.benchmark.network import (
     nodes_of,
 )
 from halfulp.benchmark.timing import Call
-from halfulp.errors import ModelError
+from halfulp.errors import ModelError, UnsupportedError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, sentence
-from halfulp.integrations.openvino.operators import ROWS, WIDE, core
+from halfulp.integrations.openvino.operators import ROWS, WIDE, core, is_ours
 from halfulp.models.onnx.tensors import release
 from halfulp.models.openvino import write
 from halfulp.models.source import format_of
@@ -34,6 +34,9 @@ def preparer(network: Network) -> Prepare:
     except RuntimeError as error:  # OpenVINO has no class for this error
         told = f"openvino's reader refuses it: {sentence(error)}"
         raise ModelError(told, file=network.path.name) from None
+    if any(map(is_ours, model.get_ordered_ops())):
+        told = "has halfulp's operators already, so that nothing is compared: measure the file before replace(model)"
+        raise UnsupportedError(f"{network.path.name}: {told}")
     return lambda exact: _prepare(model, network, exact=exact)
 
 

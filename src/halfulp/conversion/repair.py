@@ -177,7 +177,11 @@ def repair(
     """
     check_integer("seed", seed, 0)
     if format_of(model) != "onnx":
-        raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=format_of(model))
+        raise HalfulpError(
+            "only ONNX models are repaired",
+            expected="an .onnx file, such as the one that it was made of",
+            got=format_of(model),
+        )
     if output is not None and format_of(output) != "onnx":
         raise HalfulpError(
             f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"

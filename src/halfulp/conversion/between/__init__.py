@@ -141,9 +141,10 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
     is_ir = any(node.standard == "openvino" for node in graph.nodes)
     unsupported = [node.label for node in graph.nodes if is_foreign(node)]
     if unsupported:
-        instead = "; for an ONNX model, convert from the ONNX file that the IR was made of" if is_ir else ""
+        onnx = "convert from the ONNX file that the IR was made of"
+        directml = "ONNX Runtime's DirectML provider takes the ONNX file: convert with --target directml"
         raise UnsupportedError(
-            f"{model.file}: has nodes that have no counterpart elsewhere{instead}",
+            f"{model.file}: has nodes that have no counterpart elsewhere; {onnx if is_ir else directml}",
             expected=", ".join(OPENVINO if is_ir else sorted(_ONNX)),
             got=listed(unsupported),
         )

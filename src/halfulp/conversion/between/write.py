@@ -235,7 +235,8 @@ class OpenVINOWriter:
         The kind and attributes are those of neutral graphs. ``like`` is the node that the operator replaces.
         """
         if kind not in _NAMES:
-            raise NoExactForm(f"{kind.lower()} is not a layer that halfulp writes for OpenVINO")
+            way_out = "convert to .onnx first, and that to .xml, by OpenVINO's own reader"
+            raise NoExactForm(f"{kind.lower()} is not a layer that halfulp writes for OpenVINO; {way_out}")
         name = output or self._draft.add(kind, inputs, like.label, **attributes)
         match kind:
             case "Reshape" | "Unsqueeze":

@@ -277,12 +277,15 @@ _CARRIER = """<net name="carrier" version="11">
 
 @cache
 def core() -> Any:
-    """Return this process's core.
+    """Return this process's core, which reads files with halfulp's operators.
 
     With each core the CPU plugin gives its thread another stack for signals, and frees it with the last model. Of two
     cores that end in another order than they began, a freed stack stays in use, and the next signal ends the process.
     """
-    return ov.Core()
+    core = ov.Core()
+    for operator in OPERATORS:
+        core.add_extension(operator)
+    return core
 
 
 @cache

@@ -165,7 +165,8 @@ class _Writer:
     def _check(self) -> None:
         if unsupported := foreign(self._graph.nodes):
             expected, got = ", ".join(OPERATORS), listed(unsupported)
-            raise UnsupportedError("unsupported operators for OpenVINO's IR", expected=expected, got=got)
+            message = "unsupported operators for OpenVINO's IR; OpenVINO's own save_model writes all"
+            raise UnsupportedError(message, expected=expected, got=got)
         for value in self._graph.inputs:
             if value.name in self._graph.constants:
                 raise UnsupportedError(

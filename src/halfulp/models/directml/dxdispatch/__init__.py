@@ -70,6 +70,7 @@ __all__ = [
 _LARGEST_FILE = 1 << 30
 _MOST_BYTES = 1 << 32  # a tensor of DirectML reaches no further
 _TYPES = {row.dtype: name for name, row in DATA_TYPES.items()}
+_INITIALIZATION = "the initialization, of the tensors with Flags OWNED_BY_DML"
 _WRITTEN = (".npy", ".dat", ".bin")
 _FLAGS = {"NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"}
 
@@ -224,7 +225,7 @@ class _Reader:
             desc = _desc(OPERATORS[kind], _Fields(given.take(field, anything), field))
             other = given.rest()
         check(desc)
-        self._check_bindings(desc, bindings, "the initialization", "OWNED_BY_DML")
+        self._check_bindings(desc, bindings, _INITIALIZATION, "OWNED_BY_DML")
         kept = {"executionFlags": flags, "dmlCompileType": compiled}
         other.update((name, value) for name, value in kept.items() if value is not None)
         return Dispatchable(name, kind, desc, bindings, other)
@@ -255,7 +256,7 @@ class _Reader:
                             initial = _of_constant(graph.constants[edge], named[point], folder, self._folder)
                             constants[edge] = self._internal(f"{name}/{edge}", initial, named[point])
                     bindings = {point: constants[edges.pop(point)] for point in owned}
-                    self._check_bindings(desc, bindings, "the initialization", "OWNED_BY_DML")
+                    self._check_bindings(desc, bindings, _INITIALIZATION, "OWNED_BY_DML")
                     found = Dispatchable(label, kind, desc, bindings)
             self._dispatchables[label] = found
             nodes.append((found, edges))
