@@ -19,7 +19,9 @@ Usage: python benchmarks/networks.py [--quick] [--threads N] [--creation | --ope
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib.util
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -130,7 +132,9 @@ def creation(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> l
     ort: Any = import_module("onnxruntime")
     from halfulp.integrations import onnxruntime as plugin
 
-    path = Path(tempfile.mkdtemp()) / "network.onnx"
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    path = Path(folder) / "network.onnx"
     onnx.save(model, path)
 
     def by_provider() -> object:

@@ -1,8 +1,8 @@
 #include "onnx_model.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -10,7 +10,6 @@ namespace halfulp {
 
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
 using Parts = std::vector<std::string_view>;
 
 constexpr int deepest = 64;  // graphs within graphs
@@ -74,28 +73,41 @@ Parts parts(std::string_view bytes, int number) {
     return found;
 }
 
-// Looks for a Pow or PRelu of values that are all known. `varying` has those that are known only at run time.
-class Search {
-public:
-    void in_graph(std::string_view graph, Names varying, int depth = 0) {
-        if (depth > deepest) throw std::invalid_argument("graphs within graphs are too deep");
-        Names constants;
-        for (std::string_view initializer : parts(graph, 5)) constants.insert(field(initializer, 8));
-        for (std::string_view input : parts(graph, 11)) {
-            const std::string_view name = field(input, 1);
-            if (constants.count(name) == 0) varying.insert(name);
-        }
-        in_nodes(parts(graph, 1), varying, depth);
+// The names of a graph, and whether their values vary: are known only at run time.
+struct Scope {
+    // Returns false for names that nothing has defined so far: arguments of functions, which may be constants, and outputs
+    // of nodes out of order.
+    bool varies(std::string_view name) const {
+        for (const Scope* scope = this; scope != nullptr; scope = scope->outer)
+            if (const auto found = scope->names.find(name); found != scope->names.end()) return found->second;
+        return false;
     }
 
-    void in_nodes(const Parts& nodes, Names& varying, int depth) {
+    const Scope* outer;  // the names of the graph around it
+    std::unordered_map<std::string_view, bool> names = {};
+};
+
+// Looks for a Pow or PRelu whose operands do not vary.
+class Search {
+public:
+    void in_graph(std::string_view graph, const Scope* outer, int depth = 0) {
+        if (depth > deepest) throw std::invalid_argument("graphs within graphs are too deep");
+        Scope scope{outer};
+        for (std::string_view input : parts(graph, 11)) scope.names[field(input, 1)] = true;
+        for (std::string_view tensor : parts(graph, 5)) scope.names[field(tensor, 8)] = false;
+        for (std::string_view tensor : parts(graph, 15)) scope.names[field(field(tensor, 1), 8)] = false;  // sparse
+        in_nodes(parts(graph, 1), scope, depth);
+    }
+
+    void in_nodes(const Parts& nodes, Scope& scope, int depth) {
         for (std::string_view node : nodes) {
             Parts outputs, graphs;
             std::string_view type, domain;
             bool varies = false;
             for (Message message(node); message.next();) {
                 switch (message.number) {
-                    case 1: varies = varies || varying.count(message.value) > 0; break;
+                    // An input or output that is left out has an empty name.
+                    case 1: varies = varies || (!message.value.empty() && scope.varies(message.value)); break;
                     case 2: outputs.push_back(message.value); break;
                     case 4: type = message.value; break;
                     case 5:
@@ -105,17 +117,18 @@ public:
                     case 7: domain = message.value; break;
                 }
             }
-            types.insert(type);
+            if (types.insert(type).second) new_types.push_back(type);
             if (type == "Shape" || type == "Size") varies = false;
-            if (varies) varying.insert(outputs.begin(), outputs.end());
+            for (std::string_view output : outputs) scope.names[output] = varies;
             const bool is_ours = (type == "Pow" || type == "PRelu") && (domain.empty() || domain == "ai.onnx");
             found = found || (is_ours && !varies);
-            for (std::string_view graph : graphs) in_graph(graph, varying, depth + 1);
+            for (std::string_view graph : graphs) in_graph(graph, &scope, depth + 1);
         }
     }
 
     bool found = false;
-    Names types;  // of all nodes that were met
+    std::unordered_set<std::string_view> types;  // of all nodes that were met
+    Parts new_types;                             // whose functions have not been searched yet
 };
 
 }  // namespace
@@ -124,15 +137,16 @@ std::optional<Powers> powers_of(std::string_view model) {
     for (std::string_view opset : parts(model, 8))
         if (field(opset, 1) == "halfulp") return std::nullopt;
     Search search;
-    for (std::string_view graph : parts(model, 7)) search.in_graph(graph, {});
-    Parts functions = parts(model, 25);
-    const auto is_called = [&search](std::string_view function) { return search.types.count(field(function, 1)) > 0; };
-    for (;;) {
-        const auto called = std::find_if(functions.begin(), functions.end(), is_called);
-        if (called == functions.end()) break;
-        Names varying;  // a function's arguments may be constants
-        search.in_nodes(parts(*called, 7), varying, 0);
-        functions.erase(called);
+    for (std::string_view graph : parts(model, 7)) search.in_graph(graph, nullptr);
+    std::unordered_multimap<std::string_view, std::string_view> functions;
+    for (std::string_view function : parts(model, 25)) functions.emplace(field(function, 1), function);
+    while (!search.new_types.empty()) {
+        const auto [first, last] = functions.equal_range(search.new_types.back());
+        search.new_types.pop_back();
+        for (auto called = first; called != last; ++called) {
+            Scope scope{nullptr};
+            search.in_nodes(parts(called->second, 7), scope, 0);
+        }
     }
     const auto has = [&search](std::string_view type) { return search.types.count(type) > 0; };
     return Powers{search.found, has("Pow") && (has("Sqrt") || has("Tanh"))};

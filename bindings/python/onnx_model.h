@@ -1,4 +1,4 @@
-// What is asked of a serialized ONNX model before ONNX Runtime gets it.
+// Finds powers in a serialized ONNX model that ONNX Runtime would compute itself.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 namespace halfulp {
 
 struct Powers {
-    bool may_be_folded;  // all operands of a Pow or PRelu are known: also if nodes out of order hide that one varies
-    bool may_be_fused;   // there are a Pow and an operator of a norm or of GELU
+    bool may_be_folded;  // the operands of a Pow or PRelu are constants; or may be, in functions and out of order
+    bool may_be_fused;   // there is a Pow, and an operator of a norm or GELU
 };
 
-// Returns what ONNX Runtime may do to a model's powers; empty for a model with halfulp's custom operators. Reads no
-// tensor's values. Throws std::invalid_argument if the bytes are no model.
+// Returns nullopt for a model with halfulp's custom operators. Does not read the values of tensors. Throws
+// std::invalid_argument if the bytes are not a model.
 std::optional<Powers> powers_of(std::string_view model);
 
 }  // namespace halfulp

@@ -1,4 +1,4 @@
-"""The core: arithmetic on arrays, with no knowledge of any standard. Only halfulp.operators imports it."""
+"""The core: arithmetic on arrays, and a search in ONNX models. Only halfulp.operators imports it."""
 
 from collections.abc import Callable
 from mmap import mmap
@@ -67,7 +67,7 @@ def powers_of(model: bytes | mmap) -> tuple[bool, bool] | None:
 
     It may fold a Pow or PRelu if it knows all operands. It may fuse a Pow where there are operators of a norm or GELU.
     None for a model with halfulp's custom operators. The values of tensors are not read. Raises ValueError if the
-    bytes are no model.
+    bytes are not a model.
     """
 
 def torch_kernels(find: Callable[[str], int | None], dtypes: dict[int, int]) -> dict[str, int]:

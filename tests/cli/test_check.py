@@ -86,7 +86,7 @@ def test_a_program_shows_the_worst_finding(tmp_path: Path) -> None:
     file.unlink()
     result = run("halfulp.backend", *only, "--reproducer", str(file))
     assert (result.exit_code, file.exists()) == (0, False)
-    assert f"{file}: not written, since nothing wrong was found" in result.stderr
+    assert f"{file}: not written, since no case is wrong" in result.stderr
 
 
 def test_the_targets_are_listed() -> None:

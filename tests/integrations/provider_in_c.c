@@ -1,6 +1,6 @@
 /* Runs model.onnx, z = Pow(x, y), by halfulp's execution provider, as any program in C or C++ can. Its arguments are the
- * model and halfulp's library. ONNX Runtime's own header would declare these functions; here they are places in its table,
- * which only grows. */
+ * model and halfulp's library. ONNX Runtime's own header declares these functions. Here they are called by their indices
+ * in its table, to which new versions only append. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -308,6 +308,13 @@ def test_a_power_of_constants_is_found_in_bytes() -> None:
     norm = parser.parse_model(FOLDED.replace("BODY", "p = Sqrt(k)  z = Pow(x, p)"))
     assert powers_of(norm.SerializeToString()) == (False, True)
     assert powers_of(plugin.patch(parser.parse_model(POW)).SerializeToString()) is None
+    left_out = parser.parse_model(
+        FOLDED.replace("BODY", 'v, "" = own.Any(x)  p = Clip(k, "", k)  z = Pow(k, p)')
+    )
+    assert powers_of(left_out.SerializeToString()) == (True, False)
+    inner = "t () => (a) <float[3] x = {1.0, 2.0, 3.0}> { a = Pow(k, x) }"  # this x is a constant
+    hidden = parser.parse_model(FOLDED.replace("BODY", f"z = If(b) <then_branch = {inner}>"))
+    assert powers_of(hidden.SerializeToString()) == (True, False)
     for size in range(len(data)):
         with contextlib.suppress(ValueError):
             powers_of(data[:size])

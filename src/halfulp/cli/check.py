@@ -208,7 +208,7 @@ def check(
     if reproducer is not None and page is not None:
         program = page.worst_program(documents)
         if program is None:
-            typer.echo(f"{reproducer}: not written, since nothing wrong was found", err=True)
+            typer.echo(f"{reproducer}: not written, since no case is wrong, but for allowed ones", err=True)
         else:
             write_text(reproducer, program)
     if junit is not None:

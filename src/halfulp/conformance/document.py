@@ -87,9 +87,7 @@ class CaseEntry(TypedDict):
     confirmed: str | None
     allowed: bool
     grade: NotRequired[str | None]  # of a fault: one of GRADES; missing in older documents
-    special: NotRequired[
-        int
-    ]  # the wrong elements with a NaN, an infinity or a zero's sign; missing in older ones
+    special: NotRequired[int]  # how many NaNs, infinities and signs of zeros are wrong; missing in older ones
 
 
 class RowEntry(TypedDict):
@@ -257,9 +255,7 @@ class Entry:
     """One allowed kind of finding."""
 
     pattern: str  # of the ids of cases, with * for any text and ? for any character
-    verdicts: frozenset[
-        str
-    ]  # the findings that are allowed; of wrong also up to a bound: wrong<=16, wrong<=edges
+    verdicts: frozenset[str]  # the findings that are allowed; of wrong also wrong<=16 or wrong<=edges
     reason: str
     target: str | None = None  # the target's name; None for any
     line: int = 0  # its number in the file
@@ -279,7 +275,7 @@ class Entry:
 
 
 def _is_within(entry: CaseEntry | None, bound: str) -> bool:
-    """Tell whether a wrong case is of a grade, or a lesser one, or all its distances are at most a number."""
+    """Tell whether a wrong case is within a bound: a grade, a number of representable values, or empty for none."""
     if not bound or entry is None:
         return not bound
     if bound in GRADES:

@@ -174,6 +174,7 @@ def test_what_is_for_whom() -> None:
         ("nothing.like.it", "no target nothing.like.it; there are onnxruntime, openvino"),
         ("../model", "no target ../model"),
         ("", "no target"),
+        ("a" * 300, "no target aaa"),
         ("tool {model} {inputs}", "a command must have {outputs}"),
         ("no-such-program {model} {inputs} {outputs}", "no program 'no-such-program'"),
         ("tool '{model} {inputs} {outputs}", "a broken command: No closing quotation"),

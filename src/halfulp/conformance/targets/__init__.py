@@ -5,6 +5,7 @@ A runtime is loaded in a worker process alone, never in the process that judges 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -221,7 +222,7 @@ def find(target: object) -> TargetSpec:
         spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
     if spec is None:
         package = module.partition(".")[0]
-        is_file = Path(module).is_file()
+        is_file = os.path.isfile(module)  # False for a name that is too long
         is_module = all(part.isidentifier() for part in module.split(".")) and has_module(package)
         if module.endswith(".py") if is_file else is_module:
             argument = str(Path(module).resolve()) + target.removeprefix(module) if is_file else target

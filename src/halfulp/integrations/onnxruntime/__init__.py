@@ -112,7 +112,7 @@ def open_session(
         with contextlib.suppress(Exception):
             if sess_options is None:
                 options.log_severity_level = 3  # no warning that other nodes stay with the CPU's provider
-            made, proto = _session_by_provider(ort, options, model, kwargs)
+            made, proto = _session_by_provider(ort, options, model, kwargs, warns=warns)
     if made is None:
         proto, file, folder = parse(model)
         data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
@@ -128,13 +128,12 @@ def open_session(
 
 
 def _session_by_provider(
-    ort: Any, options: Any, model: Source, given: dict[str, Any]
+    ort: Any, options: Any, model: Source, given: dict[str, Any], *, warns: bool
 ) -> tuple[Any, ModelProto | None]:
-    """Return a session that runs a model as it is, and the model if ONNX Runtime would fuse some of its powers.
+    """Return a session that runs a model as it is; if it ``warns``, also the model if its powers may be fused.
 
-    Raises an error if the model has custom operators or is refused.
-
-    Other models are not parsed, which would take as long as a good part of the session's creation.
+    Raises an error if the model has custom operators or is refused. Other models are not parsed, since parsing takes
+    as long as a good part of the session's creation.
     """
     if isinstance(model, ModelProto):
         model = model.SerializeToString()
@@ -147,7 +146,7 @@ def _session_by_provider(
         if powers is None:
             raise UnsupportedError("the model has custom operators")
         may_be_folded, may_be_fused = powers
-        proto = ModelProto.FromString(data[:]) if may_be_fused else None
+        proto = ModelProto.FromString(data[:]) if may_be_fused and warns else None
     provider(options)
     disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
