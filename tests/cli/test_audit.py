@@ -62,7 +62,7 @@ def test_nodes_without_findings_are_named_behind_the_others() -> None:
         onnx.save(parsed(text), f"folder/{name}.onnx")
     assert ": right:" not in invoked("folder", "-t", "onnxruntime==1.31.1")
     onnx.save(parsed(GOOD), "m.onnx")
-    assert hu.audit("m.onnx", targets=()).models[0].nodes[0].unfound == "valid"
+    assert hu.audit("m.onnx", targets=()).models[0].nodes[0].without_findings == "valid"
 
 
 def test_what_is_left_open_is_said_where_asked() -> None:

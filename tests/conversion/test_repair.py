@@ -714,3 +714,16 @@ def test_a_broken_model_that_openvino_reads_and_does_not_run() -> None:
     assert found.verification is not None
     assert found.verification.same
     assert "no runtime that is installed takes the broken one" in str(found.verification)
+
+
+def test_a_condition_becomes_a_bool_and_two_halves_stay() -> None:
+    found = hu.repair(model("g (float[2] x, float[2] c) => (float[2] y) { y = Where(c, x, x) }"))
+    assert said(found) == ["#0 (Where): its input 0 is cast from float32 to bool"]
+    found = hu.repair(model("g (float16[2] x, bfloat16[2] z) => (float[2] y) { y = Add(x, z) }", opset=13))
+    assert "B has inconsistent type tensor(bfloat16)" in str(found)
+
+
+def test_a_model_that_is_not_broken_is_not_said_to_be() -> None:
+    pytest.importorskip("onnxruntime")
+    found = hu.repair(model("g (string[2] x) => (bool[2] y) { y = Equal(x, x) }", opset=19), verify=True)
+    assert "the model runs in onnxruntime; nothing was repaired" in str(found.verification)

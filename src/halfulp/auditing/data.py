@@ -93,27 +93,28 @@ class NodeData:
         self.lost += lost(operands, result)
 
     def judge(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
-        """Count an evaluation of the node in the network's float32 version.
-
-        A float32 node in a float16 network (``is_mixed``) is in float32 on purpose: it is not judged in shorter types.
-        """
+        """Count an evaluation of the node in the network's float32 version."""
         x, y = operands
         self.base.add(x)
         self.second.add(y)
         self.result.add(result)
-        types = () if is_mixed and self.type not in HALVES else judged(self.type)
+        types = self._judged(is_mixed)
         exact = computed(use, x, y) if types else result
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
     def look(self, result: Array, *, is_mixed: bool) -> None:
         """Count the results of a node of a norm that is not a power, as :meth:`judge` does."""
-        if self.type == "float16" or (self.type in ("float32", "float64") and not is_mixed):
+        if "float16" in self._judged(is_mixed):
             if self.operator == "ReduceL2":  # has a sum of squares inside
                 result = np.square(result)
             self.result.add(result)
             with np.errstate(over="ignore"):
                 self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
+
+    def _judged(self, is_mixed: bool) -> tuple[str, ...]:
+        """Return the types to judge it in: none for a float32 node in a float16 network, which is so on purpose."""
+        return () if is_mixed and self.type not in HALVES else judged(self.type)
 
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""

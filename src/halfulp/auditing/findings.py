@@ -61,7 +61,7 @@ class NodeReport(Use):
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
     @property
-    def unfound(self) -> str:
+    def without_findings(self) -> str:
         """The outcome of a node without findings: valid where no runtime was judged."""
         if not self.targets:
             return "valid"

@@ -18,7 +18,7 @@ from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
-from halfulp.errors import Printed, count_of
+from halfulp.errors import HalfulpError, Printed, count_of
 from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
@@ -65,13 +65,17 @@ class AuditReport(Printed):
                 ``nncf``, ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
-            HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
+            HalfulpError: the tool does not exist, a node has no name (tools identify nodes by name), or the audit
+                looked at no data.
         """
-        models = [model.data for model in self.models if model.data]
-        seen = [data for each in models for data in (*each.nodes.values(), *each.norms)]
-        each = [data for data in seen if data.overflows("float16") or data.divisions_by_zero]
-        known = "modules" if tool in OF_MODULES else "region"
-        return blocklist(tool, list(dict.fromkeys(name for data in each for name in getattr(data, known))))
+        names: dict[str, None] = {}
+        for model in self.models:
+            if model.data is None:
+                raise HalfulpError(f"{next(model.declarations, model.file)}: no data was looked at")
+            for node in (*model.data.nodes.values(), *model.data.norms):
+                if node.overflows("float16") or node.divisions_by_zero:
+                    names |= dict.fromkeys(node.modules if tool in OF_MODULES else node.region)
+        return blocklist(tool, list(names))
 
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""
@@ -239,10 +243,10 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
         if told or with_right:
             own = of_constant(node)
             texts = tuple((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
-            alike = node.is_prelu, texts or node.unfound
+            alike = node.is_prelu, texts or node.without_findings
             together.setdefault(alike, (told, []))[1].append(node)
     for told, nodes in sorted(together.values(), key=lambda each: not each[0]):
-        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].unfound)
+        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].without_findings)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
         yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)

@@ -46,7 +46,7 @@ _Kinds = set[str | None]
 """Names of element types; None is one that is not known."""
 
 _PROMOTED = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
-"""Types in the order in which the later one of two is that of their sum or product in NumPy and torch."""
+"""Types in the order in which the later one of two is that of their sum or product in torch, except for two halves."""
 
 _LENGTHS = {
     "Add": ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Sqrt"),
@@ -484,6 +484,8 @@ def _type_meant(
         return None
     if declared_as in computed & allowed:
         return declared_as
+    if {"bfloat16", "float16"} <= kinds:  # neither holds the other's numbers
+        return None
     has_float = not computed.isdisjoint(FLOATS) or kinds.isdisjoint(FLOATS)
     wanted = max((computed if computed and has_float else kinds), key=_PROMOTED.index)
     return wanted if wanted in allowed else None
@@ -507,7 +509,7 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
         if lost.any():
             differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
         node.input[index] = edit.constant(held, "constant")
-    exactly = ", exactly" * is_kept
+    exactly = ", exactly" * (is_kept and kind != "bool")
     edit.note(f"its input {index}{',' * (array is not None)} {said}{exactly}", None if is_kept else differs)
 
 
@@ -660,5 +662,7 @@ def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verific
     except HalfulpError as error:
         return Verification(0, 0, (), engine, failure=error.message)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
-    note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"
+    note = f"the model runs in {engine}; nothing was repaired"
+    if found.changes:
+        note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"
     return Verification(1, elements, (), engine, told, notes=(note,), vacuous=vacuous(outputs))
