@@ -346,6 +346,13 @@ def test_inputs_of_several_types_are_found() -> None:
     assert not hu.audit(hu.repair(model).model, targets=()).findings
 
 
+def test_the_values_of_a_loop_have_types_of_their_own() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[2] x, int64 i, bool c) => (float[2] z, int64 j) { p = Pow(x, x)  z, j = Loop(i, c, p, i) <body =
+        b (int64 n, bool d, float[2] v, int64 k) => (bool d, float[2] w, int64 m) { w = Neg(v)  m = Add(k, n) }> }""")
+    assert not hu.audit(model, targets=()).findings
+
+
 def test_a_cast_that_is_declared_otherwise_is_found() -> None:
     text = '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float16[4] y)'
     model = parsed(f"{text} <float16 e = {{16384}}, float[4] c> {{ c = Cast<to = 10>(x)  y = Pow(c, e) }}")

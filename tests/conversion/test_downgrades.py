@@ -464,3 +464,11 @@ def test_the_checker_names_the_node() -> None:
         ),
         f"  expected: --opset 22 to {onnx.defs.onnx_opset_version()}, where AveragePool stays unchanged",
     ]
+
+
+def test_a_body_without_axes_and_a_node_without_a_body() -> None:
+    source = model(9, "g (float[2, 3] x) => (float[1, 1] y) { y = ReduceSumSquare (x) }")
+    assert operators(hu.convert(source, expand="ReduceSumSquare").model) == ["Mul", "ReduceSum"]
+    source = model(9, "g (float[2, 3] x) => (float[2, 3] y) { y = LpNormalization <p = 3> (x) }")
+    with pytest.raises(UnsupportedError, match="LpNormalization has no function body for these operands"):
+        hu.convert(source, expand="LpNormalization")

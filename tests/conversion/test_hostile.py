@@ -117,6 +117,9 @@ def test_mutated_bytes_for_minutes() -> None:
         ({"to": ["onnx"]}, "no such format"),
         ({"target": ["onnxruntime"]}, "no such target"),
         ({"prelu": ["expand"]}, "prelu can be expanded or folded"),
+        ({"expand": ["ReduceL2"]}, "expand takes names in one text"),
+        ({"expand": "Pow"}, "'Pow' can't be written in other operators"),
+        ({"expand": "ReduceL2"}, "has no node ReduceL2"),
     ],
 )
 def test_arguments_of_a_wrong_kind(arguments: dict[str, Any], words: str) -> None:

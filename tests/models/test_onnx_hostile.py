@@ -16,7 +16,7 @@ from tests.models.onnx_models import external, parsed, single, with_initializer
 import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.onnx import load
-from halfulp.models.onnx.infer import inferred
+from halfulp.models.onnx.infer import _PROPAGATING, inferred
 from halfulp.models.run.api import run
 
 POW = {"x": ("float32", [2]), "y": ("float32", [2])}
@@ -465,6 +465,11 @@ def test_types_of_long_vectors_take_no_memory(made: str, monkeypatch: pytest.Mon
         propagated.clear()
         assert inferred(model).graph.output[0].type.tensor_type.HasField("shape")
         assert propagated == wanted
+    propagated.clear()
+    inferred(single("Pow", 15, POW))
+    assert propagated == [False]  # which is enough where no operator passes numbers on
+    schemas = onnx.defs.get_all_schemas_with_history()
+    assert {each.name for each in schemas if each.has_data_propagation_function} == _PROPAGATING
 
 
 def test_functions_nested_too_deep_by_bodies_that_are_read_already() -> None:

@@ -106,9 +106,7 @@ class Ways:
     left: Mapping[str, str] = field(default_factory=dict)  # the reasons for nodes that it does not repair
     is_valid: bool = False  # whether the repaired model is valid
     error: str = ""  # why the model can't be repaired at all
-    declared: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by node: the declaration or types that contradict it
+    declared: Mapping[str, str] = field(default_factory=dict)  # by node: the finding about its types
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
     fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 

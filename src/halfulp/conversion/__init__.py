@@ -166,10 +166,9 @@ def convert(
     if opset is not None:
         check_integer("opset", opset)
     check_integer("seed", seed, 0)
-    if not isinstance(float32, str | None):
-        raise HalfulpError(
-            "float32 takes norms, pow, all, or names of nodes in one text", got=repr(float32)[:80]
-        )
+    for name, names in (("float32", float32), ("expand", expand)):
+        if not isinstance(names, str | None):
+            raise HalfulpError(f"{name} takes names in one text, with commas between", got=repr(names)[:80])
     for name, size in (dims or {}).items():
         check_integer(f"the size of dim {name!r}", size, 0)
     if fuse not in (None, "norms"):

@@ -266,6 +266,8 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     function = FunctionProto.FromString(data)
     if node.op_type == "LpNormalization":
         (p,) = (attribute.i for attribute in call.attribute if attribute.name == "p")
+        if p not in _LENGTHS:
+            return False
         function = onnx.parser.parse_function(_LP_NORMALIZATION % _LENGTHS[p])
     if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
         last = function.node[-2]
@@ -306,9 +308,8 @@ def _fold(graph: GraphProto, opset: int) -> None:
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
         node.CopyFrom(known.as_cast(node))
         kept, gone = node.input[0], node.output[0]
-        if known.value(kept).type == known.value(gone).type is not None and (
-            gone not in read or kept in made
-        ):
+        is_same = known.value(kept).type is not None and known.value(kept).type == known.value(gone).type
+        if is_same and (gone not in read or kept in made):
             kept, gone = (gone, kept) if gone in read else (kept, gone)
             graph.node.remove(node)
             for each in graph.node:

@@ -35,26 +35,11 @@ HALVES = ("float16", "bfloat16")
 
 _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _REDUCE = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool"})
-_BETWEEN = _REDUCE | frozenset(
-    (
-        *(
-            "Add",
-            "Cast",
-            "Clip",
-            "Div",
-            "Expand",
-            "Identity",
-            "Max",
-            "Min",
-            "Mul",
-            "Pow",
-            "Reciprocal",
-            "Reshape",
-        ),
-        *("Sqrt", "Sub", "Unsqueeze"),
-    )
-)
 _SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is not a number of the norm
+_BETWEEN = _REDUCE.union(
+    _SHAPED,
+    ("Add", "Cast", "Clip", "Div", "Identity", "Max", "Min", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub"),
+)
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
@@ -123,10 +108,10 @@ def _strangers(owner: Owner, region: set[str]) -> Iterator[Change]:
         if plain_domain(node.domain) and not region.isdisjoint(node.output):
             region.difference_update(node.output)
             inside = ""
-            if node.domain == "com.microsoft":
-                strict = "SkipLayerNorm" in node.op_type or "SkipSimplified" in node.op_type
-                cuda = ", with CUDA if enable_skip_layer_norm_strict_mode is set" if strict else ""
-                inside = f"; ONNX Runtime computes it in float32 inside{cuda}"
+            if node.domain == "com.microsoft" and "LayerNorm" in node.op_type:
+                inside = "; ONNX Runtime computes it in float32 inside"
+                if node.op_type.startswith("Skip"):
+                    inside += ", with CUDA if enable_skip_layer_norm_strict_mode is set"
             what = f"stays as it is, an operator of {printable(node.domain)}{inside}"
             yield Change(label(node, index, ""), what, is_notice=True)
 

@@ -438,8 +438,9 @@ def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds
     variables, allowed, result = _type_variables("" if plain_domain(node.domain) else node.op_type, opset)
     places = defaultdict[str, list[int]](list)
     for index, name in enumerate(node.input if variables and any(node.output[:1]) else ()):
-        if name:
-            places[variables[min(index, len(variables) - 1)]].append(index)
+        variable = variables[min(index, len(variables) - 1)]
+        if name and variable:  # the values of a Loop have types of their own
+            places[variable].append(index)
     for variable, indices in places.items():
         yield indices, allowed[variable], variable == result
 

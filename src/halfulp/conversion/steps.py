@@ -534,7 +534,7 @@ def _reduce(node: NodeProto, edit: Editor) -> None:
     """Without noop_with_empty_axes, where that is 0 or there are axes."""
     if _attribute(node, "noop_with_empty_axes", 0) and not _constant(node, 1, edit, np.zeros(0)).size:
         raise NoExactForm(f"its noop_with_empty_axes came with opset {edit.opset + 1}, and it has no axes")
-    new = remade(node, None, {"noop_with_empty_axes"})
+    new = remade(node, [*filter(None, node.input)], {"noop_with_empty_axes"})
     if not fallback.stays(new, edit.opset + 1, edit):
         fallback.through_onnx(new, edit.opset + 1, edit)
 

@@ -285,10 +285,16 @@ def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     with contextlib.suppress(*REFUSALS):
         model = onnx.shape_inference.infer_shapes(model)
-        if _longest(model) <= _MOST_PROPAGATED:
+        nodes = every_node(model.graph, *model.functions)
+        if any(node.op_type in _PROPAGATING for node in nodes) and _longest(model) <= _MOST_PROPAGATED:
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     return model  # with its declared types only, where the package refuses it
 
+
+_PROPAGATING = frozenset(
+    ("Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice", "Squeeze", "Sub", "Unsqueeze")
+)
+"""The operators through which the package follows the numbers that a vector holds."""
 
 # The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.
 _MOST_PROPAGATED = 1 << 18
