@@ -27,6 +27,7 @@ from halfulp.models.directml import dxdispatch
 from halfulp.models.files import open_npy, read_npz
 from halfulp.models.onnx.tensors import read_pb
 from halfulp.models.openvino import write
+from halfulp.operators import powers_of
 
 _MOST = 1 << 16  # bytes of an array, or of a program's resources, that are computed with
 _FOLDER = Path(tempfile.mkdtemp(prefix="halfulp-fuzzing-"))
@@ -52,6 +53,8 @@ def corpus(reader: str) -> list[bytes]:
 
 
 def _onnx(data: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        powers_of(data)
     proto, file, _ = onnx.parse(data, file="net.onnx")
     graph = onnx.load(proto, file=file, keep_unknown=True).graph
     hu.audit(proto, targets=[])
