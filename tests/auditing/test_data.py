@@ -919,6 +919,17 @@ def test_zeros_have_a_length_without_an_epsilon() -> None:
     assert not hu.audit(model, targets=(), inputs={"x": zeros, "w": zeros}).findings
 
 
+@pytest.mark.parametrize(
+    ("operator", "operands", "results"),
+    [("Shape", [], ["n"]), ("Shape", ["x"], []), ("Pow", ["x", "x"], []), ("Pow", ["q"], ["n"])],
+)
+def test_nodes_without_operands_or_results(operator: str, operands: list[str], results: list[str]) -> None:
+    model = written_out("q = ReduceL2<axes=[-1]>(x) y = Identity(x)")
+    model.graph.node.insert(1, helper.make_node(operator, operands, results))
+    with pytest.raises(hu.HalfulpError, match=operator):
+        hu.convert(model, float32="norms")
+
+
 # --- convert --fuse --------------------------------------------------------------------------------
 
 

@@ -206,7 +206,8 @@ def _next(
     is_weighted = node.op_type == "Mul" or (node.op_type == "Div" and not divides)
     if node.op_type not in _BETWEEN or (is_outside and not (is_end if is_rooted else is_weighted)):
         return None
-    exponent = scalar(node.input[1], known) if node.op_type == "Pow" and node.input[0] in inside else 1
+    is_power = node.op_type == "Pow" and len(node.input) == 2 and node.input[0] in inside
+    exponent = scalar(node.input[1], known) if is_power else 1
     is_reduced = any(part.is_reduced for part in parts)
     is_root = is_reduced and (node.op_type == "Sqrt" or exponent is None or exponent < 1)
     norm = max((part.norm for part in parts), key=len)
