@@ -788,6 +788,149 @@ def test_vectors_of_length_1(length: str) -> None:
     np.testing.assert_allclose(got, [[0.3235, 0.4314, 0.5392, 0.647]], rtol=1e-3)
 
 
+# The nodes of float16 networks whose squares, or cubes, overflow; and those of them that compute in float32.
+NORMS = {
+    # ConvNeXt V2, as both exporters of torch write it; its epsilon is added to the mean of the lengths
+    "a global response normalisation": (
+        "l = ReduceL2<axes=[-1]>(x) m = ReduceMean<axes=[1]>(l) a = Add(m, e) n = Div(l, a) y = Mul(x, n)",
+        "ReduceL2 ReduceMean Add Div Mul",
+    ),
+    "the same by powers": (
+        (
+            "b = Abs(x) q = Pow(b, two) s = ReduceSum(q, last) l = Pow(s, half) m = ReduceMean<axes=[1]>(l)"
+            " a = Add(m, e) n = Div(l, a) y = Mul(x, n)"
+        ),
+        "Pow ReduceSum Pow ReduceMean Add Div Mul",
+    ),
+    "E[x^2] - E[x]^2": (
+        (
+            "q = Mul(x, x) s = ReduceMean<axes=[-1]>(q) m = ReduceMean<axes=[-1]>(x) p = Mul(m, m) v = Sub(s, p)"
+            " a = Add(v, e) r = Sqrt(a) c = Sub(x, m) y = Div(c, r)"
+        ),
+        "Mul ReduceMean ReduceMean Mul Sub Add Sqrt Div",
+    ),
+    "an instance normalisation": (
+        (
+            "m = ReduceMean<axes=[-1]>(x) c = Sub(x, m) q = Mul(c, c) v = ReduceMean<axes=[-1]>(q) a = Add(v, e)"
+            " r = Sqrt(a) y = Div(c, r)"
+        ),
+        "Mul ReduceMean Add Sqrt Div",
+    ),
+    "a sum of squares": (
+        "s = ReduceSumSquare<axes=[-1]>(x) a = Max(s, e) r = Sqrt(a) i = Reciprocal(r) y = Mul(x, i)",
+        "ReduceSumSquare Max Sqrt Reciprocal Mul",
+    ),
+    "one operator": ("y = LpNormalization(x)", "LpNormalization"),
+    "LRN": ("u = Unsqueeze(x, last) v = LRN<size=3, alpha=1.0>(u) y = Squeeze(v, last)", "LRN"),
+    # torch's LRN, as the newer exporter writes it
+    "LRN of a pool": (
+        (
+            "q = Mul(x, x) u = Unsqueeze(q, first) p = AveragePool<kernel_shape=[3, 1], pads=[1, 0, 1, 0]>(u)"
+            " t = Squeeze(p, first) a = Add(t, one) r = Pow(a, beta) y = Div(x, r)"
+        ),
+        "Mul Unsqueeze AveragePool Squeeze Add Pow Div",
+    ),
+    # torch computes 1 / p of the parameter p
+    "a generalised mean": (
+        "c = Clip(x, one) q = Pow(c, three) a = GlobalAveragePool(q) r = Reciprocal(three) y = Pow(a, r)",
+        "Pow GlobalAveragePool Pow",
+    ),
+    # ECAPA-TDNN's statistics: a deviation that nothing is divided by
+    "a weighted deviation": (
+        (
+            "m = ReduceMean<axes=[-1]>(x) c = Sub(x, m) q = Mul(c, c) p = Mul(q, w) s = ReduceSum(p, last)"
+            " k = Clip(s, e) r = Sqrt(k) y = Concat<axis=-1>(m, r)"
+        ),
+        "Mul Mul ReduceSum Clip Sqrt",
+    ),
+    "a spectrum's magnitude": (
+        "p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)",
+        "Mul Mul Add Sqrt",
+    ),
+    "a cosine": (
+        (
+            "k = ReduceL2<axes=[-1]>(x) l = ReduceL2<axes=[-1]>(w) p = Mul(k, l) a = Max(p, e) q = Mul(x, w)"
+            " d = ReduceSum(q, last) y = Div(d, a)"
+        ),
+        "ReduceL2 ReduceL2 Mul Max Div",
+    ),
+    # the length of a capsule is |x|^2 / (1 + |x|^2)
+    "a capsule": (
+        (
+            "q = Mul(x, x) s = ReduceSum(q, last) o = Add(s, one) f = Div(s, o) r = Sqrt(s) g = Div(f, r)"
+            " y = Mul(g, x)"
+        ),
+        "Mul ReduceSum Add Div Sqrt Div Mul",
+    ),
+}
+
+
+def written_out(body: str) -> onnx.ModelProto:
+    return parsed(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float16[1, 4, 32] x, float16[1, 4, 32] w) => (float16[a, b, c] y) <float16 e = {{100}},
+        float16 half = {{14336}}, float16 beta = {{14848}}, float16 one = {{15360}}, float16 two = {{16384}},
+        float16 three = {{16896}}, int64[1] last = {{-1}}, int64[1] first = {{1}}> {{ {body} }}""")
+
+
+@pytest.mark.parametrize("form", NORMS)
+def test_other_forms_of_norms(form: str) -> None:
+    body, expected = NORMS[form]
+    model = written_out(body)
+    inputs = {
+        "x": (1000 + 600 * RNG.standard_normal((1, 4, 32))).astype(np.float16),
+        "w": np.full((1, 4, 32), 0.125, np.float16),
+    }
+    conversion = hu.convert(model, float32="norms", inputs=inputs, verify=True)
+    assert conversion.verification is not None
+    assert conversion.verification.same
+    assert isinstance(conversion.model, onnx.ModelProto)
+    onnx.checker.check_model(conversion.model, full_check=True)
+    changed = [change.node.partition("(")[2].rstrip(")") for change in conversion.changes]
+    assert changed == expected.split()
+    wide = {name: value.astype(np.float32) for name, value in inputs.items()}
+    right = np.asarray(hu.run(widened(model, "m", None), wide)["y"])
+    got = np.asarray(hu.run(conversion.model, inputs)["y"]).astype(np.float32)
+    assert np.abs(got - right).max() <= 3 * np.spacing(np.abs(right).max().astype(np.float16))
+    has_power = any(f"q = Pow({name}" in body for name in "bc")
+    report = str(hu.audit(model, targets=()))
+    assert ("notice: 1 norm in float16, without a Pow as square" in report) == (not has_power)
+    if expected not in ("LpNormalization", "LRN"):  # whose squares no value shows
+        found = hu.audit(model, targets=(), inputs=inputs).findings
+        assert {finding.to_do for finding in found} == {'hu.convert(model, float32="norms")'}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "q = Pow(x, three) p = Mul(q, half) a = Add(x, p) y = Tanh(a)",  # in a GELU
+        "r = Relu(x) q = Mul(r, r) y = ReduceMean<axes=[-1]>(q)",  # a loss, which is as large as that
+        "q = Mul(x, x) a = Add(q, one) y = Sqrt(a)",  # no sum
+        "q = Mul(x, x) s = ReduceSum(q, last) r = Sqrt(w) a = Add(s, r) y = Div(x, a)",
+        "q = Mul(two, two) s = ReduceSum(q) r = Sqrt(s) y = Div(x, r)",  # of a constant
+    ],
+)
+def test_squares_outside_norms(body: str) -> None:
+    with pytest.raises(hu.HalfulpError, match="none of these nodes computes in float16"):
+        hu.convert(written_out(body), float32="norms")
+
+
+def test_zeros_have_a_length_without_an_epsilon() -> None:
+    model = written_out("p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)")
+    zeros = np.zeros((1, 4, 32), np.float16)
+    assert not hu.audit(model, targets=(), inputs={"x": zeros, "w": zeros}).findings
+
+
+@pytest.mark.parametrize(
+    ("operator", "operands", "results"),
+    [("Shape", [], ["n"]), ("Shape", ["x"], []), ("Pow", ["x", "x"], []), ("Pow", ["q"], ["n"])],
+)
+def test_nodes_without_operands_or_results(operator: str, operands: list[str], results: list[str]) -> None:
+    model = written_out("q = ReduceL2<axes=[-1]>(x) y = Identity(x)")
+    model.graph.node.insert(1, helper.make_node(operator, operands, results))
+    with pytest.raises(hu.HalfulpError, match=operator):
+        hu.convert(model, float32="norms")
+
+
 # --- convert --fuse --------------------------------------------------------------------------------
 
 
@@ -809,10 +952,16 @@ def test_a_norm_becomes_one_operator(inverse: bool, opset: int, operator: str) -
         (lambda node, name: node.input.__setitem__(0, "mean") if name == "square" else None, "another base"),
         (lambda node, name: node.attribute[0].ints.__setitem__(0, 0) if name == "mean" else None, "axes"),
         (lambda node, name: setattr(node, "op_type", "Sub") if name == "shifted" else None, "no epsilon"),
+        (
+            lambda node, name: node.input.__setitem__(1, "mean") if name == "shifted" else None,
+            "the mean twice",
+        ),
+        (lambda node, name: node.input.__setitem__(1, "three") if name == "square" else None, "cubes"),
     ],
 )
 def test_what_is_not_exactly_that_stays(change: Any, why: str) -> None:
     model = norm()
+    model.graph.initializer.append(numpy_helper.from_array(np.array(3, np.float16), "three"))
     for node in model.graph.node:
         change(node, node.output[0])
     with pytest.raises(hu.HalfulpError, match="no norm in it is exactly one operator"):

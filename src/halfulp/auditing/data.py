@@ -21,7 +21,7 @@ from halfulp.auditing.network import Network, Numbered, Sample, Samples, compute
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion.float32 import HALVES, has_halves, norms, values_of, widened
+from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
@@ -66,10 +66,14 @@ class NodeData:
         """Return the data of a node of a norm that is not a power, before any run."""
         assert use.site is not None
         type = use.site.values.value(norm[0][1].input[0]).type or ""
-        shifts = [node.output[0] for _, node in norm if node.op_type in _EPSILON]
-        made = cls(
-            use.label, use.operator, type, is_in_norm=True, adds_epsilon=[use.output.name] == shifts[-1:]
-        )
+        values = {name for _, node in norm for name in node.output}
+        shifts = [
+            node.output[0]
+            for _, node in norm
+            if node.op_type in _EPSILON and not values.issuperset(node.input)
+        ]
+        adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
+        made = cls(use.label, use.operator, type, is_in_norm=True, adds_epsilon=adds_epsilon)
         made.keep(norm)
         return made
 
@@ -106,7 +110,7 @@ class NodeData:
     def look(self, result: Array, *, is_mixed: bool) -> None:
         """Count the results of a node of a norm that is not a power, as :meth:`judge` does."""
         if "float16" in self._judged(is_mixed):
-            if self.operator == "ReduceL2":  # has a sum of squares inside
+            if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
             self.result.add(result)
             with np.errstate(over="ignore"):
@@ -322,7 +326,7 @@ def _norms(uses: Iterable[Use]) -> dict[str, tuple[Use, list[Numbered]]]:
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
         for nodes in norms(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]
-            for index, node in norm[:-1]:
+            for index, node in norm:
                 name, site = label(node, index, where), Site(owner, index, where, values)
                 found[name] = Use(name, node.op_type, "", (), Operand(node.output[0]), site=site), norm
     return found

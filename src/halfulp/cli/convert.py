@@ -65,8 +65,8 @@ def convert(
         str | None,
         Option(
             metavar="NODES",
-            help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its square"
-            " to its division; pow; all; or names with commas between them.",
+            help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its squares"
+            " to its root or division; pow; all; or names with commas between them.",
         ),
     ] = None,
     fuse: Annotated[

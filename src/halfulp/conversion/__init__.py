@@ -129,9 +129,9 @@ def convert(
             such operators back into Pow, where every bit stays. ``logarithms`` expands likewise, and approximates each
             other Pow of floats by Exp and Log.
         float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
-            around them: ``norms`` (each from its square to its division), ``pow``, ``all``, or names of nodes with
-            commas between them. Verified, the outputs before and after are compared with those of the network
-            in float32 throughout.
+            around them: ``norms`` (each from its squares to its root or division), ``pow``, ``all``, or names of
+            nodes with commas between them. Verified, the outputs before and after are compared with those of the
+            network in float32 throughout.
         fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
         repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
             model is the one that the result is verified with.

@@ -1,7 +1,7 @@
 """Nodes of a float16 or bfloat16 network in float32: with casts around them, or around the whole norm of a square.
 
 If a square overflows in float16, casting its result back to float16 does not help. A whole norm is therefore
-put in float32, from the square to the division that brings the values back into range.
+put in float32, from the square to the root, or to the division by it, that brings the values back into range.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,18 @@ from halfulp.models.run.inputs import by_name
 HALVES = ("float16", "bfloat16")
 
 _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-_REDUCE = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool"})
-_SHAPED = ("Expand", "Reshape", "Unsqueeze")  # by a second input, which is not a number of the norm
-_BETWEEN = _REDUCE.union(
-    _SHAPED,
-    ("Add", "Cast", "Clip", "Div", "Identity", "Max", "Min", "Mul", "Pow", "Reciprocal", "Sqrt", "Sub"),
-)
+LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
+"""Operators that have a sum of squares, and its root, inside."""
+
+_WHOLE = frozenset({"LRN", "LpNormalization"})  # have the division by the root inside, too
+_SQUARES = LENGTHS | _WHOLE | {"ReduceSumSquare"}
+_SUMS = LENGTHS | {"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceSumSquare"}
+_MOVES = frozenset({"Expand", "Pad", "Reshape", "Slice", "Squeeze", "Unsqueeze"})  # their first input
+_PLAIN = frozenset({"Abs", "Cast", "Clip", "Identity", "Neg", "Reciprocal", "Relu", "Sqrt", "Transpose"})
+_BETWEEN = _SUMS | _MOVES | _PLAIN | {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
-_LONGEST = 24  # nodes from the square to the division, casts between them included
 
 
 def in_float32(walk: Walk, what: str) -> list[Change]:
@@ -51,8 +54,9 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
 
     Args:
         walk: through the model.
-        what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else ``all`` nodes, or nodes
-            by name, or by number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
+        what: ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
+            or nodes by name, or by number as ``#3``, with commas between them; functions are then inlined, as a data
+            audit does.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
@@ -116,20 +120,109 @@ def _strangers(owner: Owner, region: set[str]) -> Iterator[Change]:
             yield Change(label(node, index, ""), what, is_notice=True)
 
 
-def readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
-    """Return the nodes of a graph that read each value."""
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
-    return readers
+@dataclass
+class _Part:
+    """A node of a norm, and what lies between the squares and its result.
+
+    Attributes:
+        norm: the nodes of the norm by number, which all of them share.
+        is_end: whether its result is as large as the numbers that are squared: a root, or a division by one.
+    """
+
+    norm: dict[int, _Part]
+    is_reduced: bool = False
+    is_rooted: bool = False
+    is_inverted: bool = False
+    is_end: bool = False
 
 
 def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
-    """Return the norms of a graph: the nodes of each from its square to the division by its root."""
-    readers = readers_of(graph)
-    squares = (node for node in graph.node if _is_square(node, known))
-    return [found for node in squares if (found := _norm(node, readers, known))]
+    """Return the norms of a graph: the nodes of each from its squares to their root, and to the division by it.
+
+    Several squares may be part of one norm: ``E[x^2] - E[x]^2``, or the product of two lengths. A root may be used
+    several times, as the global response normalisation divides it by its mean. Powers of other exponents count as
+    squares, too, if there is a root of their sum: generalised means are such.
+    """
+    nodes = list(graph.node)
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output}
+    inside: dict[str, _Part] = {}  # by value
+    fixed: set[str] = set()  # the values that follow from constants and shapes
+    squares: list[_Part] = []
+    for index, node in enumerate(nodes):
+        if plain_domain(node.domain) or not node.output:
+            continue
+        operands = [*filter(None, node.input[: 1 if node.op_type in _MOVES else None])]
+        parts = [inside[name] for name in operands if name in inside]
+        is_outside = not all(
+            name in inside or name in fixed or known.tensor(name) is not None for name in operands
+        )
+        if node.op_type in ("Shape", "Size") or (operands and not parts and not is_outside):
+            fixed.update(node.output)
+        elif parts:
+            part = _next(node, parts, inside, known, is_outside=is_outside)
+            if part is None:
+                continue
+            part.norm[index] = part
+            if not is_outside or not part.is_rooted:
+                inside[node.output[0]] = part
+            if node.op_type == "Sub" and len(parts) == 2 and not parts[1].is_reduced:
+                mean = makers.get(nodes[makers[node.input[1]]].input[0])
+                if mean is not None and nodes[mean].op_type in _SUMS:  # the difference needs all bits of it
+                    part.norm[mean] = _Part(part.norm)
+        elif _is_square(node, known):
+            is_length, is_whole = node.op_type in LENGTHS, node.op_type in _WHOLE
+            part = _Part({}, node.op_type in _SUMS, is_rooted=is_length, is_end=is_length or is_whole)
+            part.norm[index] = part
+            squares.append(part)
+            if not is_whole:
+                inside[node.output[0]] = part
+    found = []
+    for norm in {id(part.norm): part.norm for part in squares}.values():
+        kept: list[NodeProto] = []
+        needed: set[str] = set()
+        for index in sorted(norm, reverse=True):
+            if norm[index].is_end or not needed.isdisjoint(nodes[index].output):
+                kept.append(nodes[index])
+                needed.update(nodes[index].input)
+        found += [kept[::-1]] if kept else []
+    return found
+
+
+def _next(
+    node: NodeProto, parts: list[_Part], inside: Mapping[str, _Part], known: ValueInfo, *, is_outside: bool
+) -> _Part | None:
+    """Return a node that reads values of norms as a part of these, which become one; None where it is not.
+
+    Args:
+        node: the node.
+        parts: the makers of its operands that are values of norms.
+        inside: these makers by value.
+        known: the types and constants of the graph.
+        is_outside: whether it also reads a value that is not part of the norms.
+    """
+    divides = node.op_type == "Div" and not inside.keys().isdisjoint(node.input[1:])
+    is_rooted, is_inverted = any(part.is_rooted for part in parts), any(part.is_inverted for part in parts)
+    is_end = divides or (is_inverted and node.op_type == "Mul")
+    is_weighted = node.op_type == "Mul" or (node.op_type == "Div" and not divides)
+    if node.op_type not in _BETWEEN or (is_outside and not (is_end if is_rooted else is_weighted)):
+        return None
+    is_power = node.op_type == "Pow" and len(node.input) == 2 and node.input[0] in inside
+    exponent = scalar(node.input[1], known) if is_power else 1
+    is_reduced = any(part.is_reduced for part in parts)
+    is_root = is_reduced and (node.op_type == "Sqrt" or exponent is None or exponent < 1)
+    norm = max((part.norm for part in parts), key=len)
+    for other in [part.norm for part in parts]:
+        if other is not norm:
+            norm.update(other)
+            for part in other.values():
+                part.norm = norm
+    return _Part(
+        norm,
+        is_reduced or node.op_type in _SUMS or (node.op_type == "Add" and len(parts) == 2),
+        is_rooted or is_root,
+        is_inverted or divides or node.op_type == "Reciprocal" or exponent is None or exponent < 0,
+        is_end=is_root or (is_outside and is_rooted),
+    )
 
 
 def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
@@ -137,8 +230,11 @@ def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
     if not has_halves(model):
         return 0
     known = values_of(model, file, folder)
-    squares = [nodes[0] for nodes in norms(model.graph, known)]
-    return sum(each.op_type != "Pow" and known.value(each.input[0]).type == "float16" for each in squares)
+    return sum(
+        known.value(nodes[0].input[0]).type == "float16"
+        and not any(node.op_type == "Pow" and _is_square(node, known) for node in nodes)
+        for nodes in norms(model.graph, known)
+    )
 
 
 def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
@@ -149,12 +245,10 @@ def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
 
 
 def _is_square(node: NodeProto, known: ValueInfo) -> bool:
-    if plain_domain(node.domain):
-        return False
     if node.op_type == "Pow" and len(node.input) == 2:
-        return scalar(node.input[1], known) == 2
+        return (scalar(node.input[1], known) or 0) > 1
     is_product = node.op_type == "Mul" and node.input[0] == node.input[1]
-    return is_product or node.op_type in ("ReduceL2", "ReduceSumSquare")
+    return is_product or node.op_type in _SQUARES
 
 
 def scalar(name: str, known: ValueInfo) -> float | None:
@@ -163,32 +257,6 @@ def scalar(name: str, known: ValueInfo) -> float | None:
     if array is None or array.size != 1 or array.dtype.kind in "cO":
         return None
     return float(array.reshape(-1)[0])
-
-
-def _norm(square: NodeProto, readers: Mapping[str, list[NodeProto]], known: ValueInfo) -> list[NodeProto]:
-    """Return the nodes from a square to the division by the root of its mean; none where it is not part of a norm."""
-    path = [square]
-    reduced, rooted = square.op_type in _REDUCE, square.op_type == "ReduceL2"
-    inverted = False
-    while len(path) < _LONGEST:
-        value = path[-1].output[0]
-        ahead = readers.get(value, [])
-        if not ahead:
-            return []
-        node = ahead[0]
-        operands = node.input[: 1 if node.op_type in _SHAPED else None]
-        varying = any(known.tensor(name) is None for name in operands if name and name != value)
-        divides = node.op_type == "Div" and node.input[1] == value
-        if varying:
-            is_end = reduced and rooted and (divides or (inverted and node.op_type == "Mul"))
-            return [*path, *ahead] if is_end else []
-        if len(ahead) > 1 or node.op_type not in _BETWEEN:
-            return []
-        reduced |= node.op_type in _REDUCE
-        rooted |= node.op_type in ("Sqrt", "Pow")
-        inverted |= divides or node.op_type in ("Reciprocal", "Pow")
-        path.append(node)
-    return []
 
 
 def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:

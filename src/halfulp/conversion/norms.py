@@ -10,7 +10,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import norms, readers_of, scalar
+from halfulp.conversion.float32 import norms, scalar
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
@@ -95,10 +95,19 @@ def _fuse(norm: _Norm, last: NodeProto, edit: Editor) -> None:
     edit.add(norm.operator, inputs, output=last.output[0], like=last, axis=norm.axis, epsilon=norm.epsilon)
 
 
+def _readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
+    """Return the nodes of a graph that read each value."""
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.node:
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
 def _matched(graph: Owner, known: ValueInfo) -> Iterator[_Norm]:
     """Yield the norms whose inner values no other node reads."""
     makers = {name: node for node in graph.node for name in node.output}
-    readers = readers_of(graph)
+    readers = _readers_of(graph)
     reads = Counter(read_names(graph))
     for nodes in norms(graph, known):
         norm = _match(nodes, known, makers, readers)
@@ -119,9 +128,11 @@ def _match(
     kinds = [node.op_type for node in nodes]
     if square.op_type not in ("Pow", "Mul") or kinds[1:3] != ["ReduceMean", "Add"]:
         return None
+    if square.op_type == "Pow" and scalar(square.input[1], known) != 2:
+        return None
     base, x = square.input[0], square.input[0]
     mean, shift = between[:2]
-    epsilon = scalar(next(name for name in shift.input if name != mean.output[0]), known)
+    epsilon = scalar(next((name for name in shift.input if name != mean.output[0]), ""), known)
     axes = _axes(mean, known)
     if epsilon is None or axes is None or base not in nodes[-1].input:
         return None

@@ -311,7 +311,7 @@ def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True
             return None
         given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
         attributes = tuple((name, _hashable(value)) for name, value in given)
-    operands = map(known.value, (*node.input, node.output[0] if output else ""))
+    operands = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
     return _breach(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
 
 

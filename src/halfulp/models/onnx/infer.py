@@ -114,6 +114,8 @@ class ValueInfo:
         tensor = held_tensor(node)
         if tensor is not None:
             self.add_tensor(node.output[0], tensor)
+        elif not node.input or not node.output:
+            return  # the operator's check names it
         elif node.op_type == "Shape" and not node.attribute:
             self._measured[node.output[0]] = node.input[0]
         elif is_foldable(node):
