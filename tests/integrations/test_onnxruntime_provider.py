@@ -313,6 +313,9 @@ def test_a_power_of_constants_is_found_in_bytes() -> None:
     )
     assert powers_of(left_out.SerializeToString()) == (True, False)
     inner = "t () => (a) <float[3] x = {1.0, 2.0, 3.0}> { a = Pow(k, x) }"  # this x is a constant
+    outer = """<domain: "own", opset_import: ["": 17, "own": 1]> outer (x) => (y) { y = own.power(x) }"""
+    by_function = parser.parse_model(FOLDED.replace("BODY", "z = own.outer(x)") + outer)
+    assert powers_of(by_function.SerializeToString()) == (True, False)
     hidden = parser.parse_model(FOLDED.replace("BODY", f"z = If(b) <then_branch = {inner}>"))
     assert powers_of(hidden.SerializeToString()) == (True, False)
     for size in range(len(data)):
