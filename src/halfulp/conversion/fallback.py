@@ -31,7 +31,7 @@ from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators whose function bodies round nothing, or round as their kernels do."""
 
-_LENGTHS = {1: "a = Abs(x)  n = ReduceSum(a, axes)", 2: "q = Mul(x, x)  s = ReduceSum(q, axes)  n = Sqrt(s)"}
+_LP_NORMS = {1: "a = Abs(x)  n = ReduceSum(a, axes)", 2: "q = Mul(x, x)  s = ReduceSum(q, axes)  n = Sqrt(s)"}
 _LP_NORMALIZATION = """<opset_import: ["" : 18], domain: ""> LpNormalization <axis> (x) => (y) {
     axis = Constant<value_int: int = @axis>()  last = Constant<value_ints = [-1]>()  axes = Reshape(axis, last) %s
     zero = Constant<value_float = 0.0>()  none = CastLike(zero, x)  is_more = Less(none, n)  is_zero = Not(is_more)
@@ -266,9 +266,9 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     function = FunctionProto.FromString(data)
     if node.op_type == "LpNormalization":
         (p,) = (attribute.i for attribute in call.attribute if attribute.name == "p")
-        if p not in _LENGTHS:
+        if p not in _LP_NORMS:
             return False
-        function = onnx.parser.parse_function(_LP_NORMALIZATION % _LENGTHS[p])
+        function = onnx.parser.parse_function(_LP_NORMALIZATION % _LP_NORMS[p])
     if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
         last = function.node[-2]
         last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))

@@ -69,7 +69,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     before = len(walk.changes)
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
-        walk.changes += _strangers(owner, region)
+        walk.changes += _runtime_operators(owner, region)
         _put(walk, owner, opset, region)
     if names - found:
         raise HalfulpError(
@@ -106,7 +106,7 @@ def _outputs(
         yield from (node.output[0] for node in wanted)
 
 
-def _strangers(owner: Owner, region: set[str]) -> Iterator[Change]:
+def _runtime_operators(owner: Owner, region: set[str]) -> Iterator[Change]:
     """Take away the outputs of nodes whose operators are a runtime's own, and give notices about these."""
     for index, node in enumerate(owner.node):
         if plain_domain(node.domain) and not region.isdisjoint(node.output):
@@ -409,8 +409,8 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fuse
     assert isinstance(twin.model, Model)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
     # Only that has the operators of other domains.
-    has_strangers = any(node.domain and node.function is None for node in all_nodes(before.nodes))
-    is_small = before.proto.ByteSize() < _SMALL and not is_fused and not has_strangers
+    has_others = any(node.domain and node.function is None for node in all_nodes(before.nodes))
+    is_small = before.proto.ByteSize() < _SMALL and not is_fused and not has_others
 
     def opened(subject: Subject) -> tuple[str, list[Run]]:
         return ("halfulp", [partial(evaluate, subject.model)]) if is_small else runs(subject)
