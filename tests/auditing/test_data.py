@@ -850,9 +850,9 @@ NORMS = {
     "a cosine": (
         (
             "k = ReduceL2<axes=[-1]>(x) l = ReduceL2<axes=[-1]>(w) p = Mul(k, l) a = Max(p, e) q = Mul(x, w)"
-            " d = ReduceSum(q, last) y = Div(d, a)"
+            " d = ReduceSum(q, last) c = Cast<to=10>(d) y = Div(c, a)"
         ),
-        "ReduceL2 ReduceL2 Mul Max Div",
+        "ReduceL2 ReduceL2 Mul Max Mul ReduceSum Cast Div",
     ),
     # the length of a capsule is |x|^2 / (1 + |x|^2)
     "a capsule": (

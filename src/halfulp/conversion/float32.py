@@ -169,6 +169,8 @@ def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
                 mean = makers.get(nodes[makers[node.input[1]]].input[0])
                 if mean is not None and nodes[mean].op_type in _SUMS:  # the difference needs all bits of it
                     part.norm[mean] = _Part(part.norm)
+            if node.op_type == "Div" and is_outside and part.is_end:
+                part.norm.update((each, _Part(part.norm)) for each in _sum(node.input[0], makers, nodes))
         elif _is_square(node, known):
             is_length, is_whole = node.op_type in LENGTHS, node.op_type in _WHOLE
             part = _Part({}, node.op_type in _SUMS, is_rooted=is_length, is_end=is_length or is_whole)
@@ -186,6 +188,21 @@ def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
                 needed.update(nodes[index].input)
         found += [kept[::-1]] if kept else []
     return found
+
+
+def _sum(name: str, makers: Mapping[str, int], nodes: list[NodeProto]) -> list[int]:
+    """Return the nodes of a sum of products, such as the one that a cosine divides by lengths; else none."""
+    found: list[int] = []
+    for _ in range(4):  # with a cast before and after the sum
+        index = makers.get(name, -1)
+        op_type = nodes[index].op_type if index >= 0 else ""
+        if op_type == "Mul" and any(nodes[each].op_type in _SUMS for each in found):
+            return [*found, index]
+        if op_type not in _SUMS | {"Cast"}:
+            return []
+        found.append(index)
+        name = nodes[index].input[0]
+    return []
 
 
 def _next(
