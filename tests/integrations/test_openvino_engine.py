@@ -75,6 +75,8 @@ def test_a_file_of_a_replaced_model(path: Path, tmp_path: Path) -> None:
     assert {name: values.tobytes() for name, values in hu.run(saved, x).items()} == {
         name: values.tobytes() for name, values in outputs.items()
     }
+    measured = CliRunner().invoke(app, ["bench", str(saved)])
+    assert (measured.exit_code, "measure the file before replace(model)" in measured.output) == (2, True)
 
 
 def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
