@@ -268,6 +268,19 @@ def test_an_openvino_model(folder: Path, name: str) -> None:
     assert "input (made up, seed 0)" in ran(folder / "m.xml")
 
 
+def test_an_audit_with_data_is_offered_for_onnx_alone(folder: Path) -> None:
+    np.save(folder / "x.npy", np.full((1, 3), 1e30, np.float32))
+    told = ran(folder / "m.xml", "-i", f"x={folder / 'x.npy'}")
+    assert "1 of 3 results are infinite" in told
+    assert "halfulp audit" not in told
+
+
+def test_a_program_of_zeros_is_told_to_take_inputs(folder: Path) -> None:
+    text = json.dumps(ROOT).replace("[1, 4, 9]", "[0, 0, 0]")
+    (folder / "m.json").write_text(text)
+    assert "it verifies nothing\n-i NAME=FILE gives it other inputs\n" in ran(folder / "m.json")
+
+
 def test_a_dxdispatch_program(folder: Path) -> None:
     out = folder / "out.npz"
     told = ran(folder / "m.json", "-o", out)

@@ -76,6 +76,7 @@ def test_a_file_of_a_replaced_model(path: Path, tmp_path: Path) -> None:
         name: values.tobytes() for name, values in outputs.items()
     }
     measured = CliRunner().invoke(app, ["bench", str(saved)])
+    assert measured.exit_code == 2
     assert "measure the file before replace(model)" in " ".join(measured.output.split())
 
 

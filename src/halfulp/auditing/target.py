@@ -435,7 +435,7 @@ _NOT_ORDINARY = {
     "subnormals": "subnormal numbers",
     "exponents": "exponents beyond 2^53",
     "nan": "NaN",
-    "edges": "zeros, infinities, numbers near overflow or underflow",
+    "edges": "zeros, infinities and numbers near overflow or underflow",
 }
 """The names of errors among ordinary values, or with a constant, that only such operands show, by grade."""
 
@@ -452,7 +452,7 @@ def _reason(use: Use, group: Group) -> str:
         return group.example or text
     if group.name == "constant":
         operands = _NOT_ORDINARY.get(group.grade or "")
-        text = of_constant(use) + (f", only {operands}" if operands else "")
+        text = of_constant(use) + (f", only for {operands}" if operands else "")
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"

@@ -195,6 +195,8 @@ def _network(
             expected="an ONNX or OpenVINO (.xml) file, and a runtime: pip install 'halfulp[onnxruntime]' or"
             " 'halfulp[openvino]', which alone reads .xml",
         )
+    if any(node.type.startswith("Halfulp") for node in model.graph.nodes):
+        raise HalfulpError(f"{path}: has halfulp's operators already: measure the file before replace(model)")
     if not any(nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
     dim_sizes = sizes(dims, made_up=not inputs)

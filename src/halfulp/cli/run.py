@@ -105,11 +105,13 @@ def run(
         if arrays:
             print_rows(to, [title, "type", *_NUMBERS], rows_of(arrays), _NUMBERS)
     say(to, *found.lost)
-    if found.lost and isinstance(subject.model, Model):
+    if found.lost and subject.proto is not None:
         given = " ".join(f"-i {shlex.quote(each)}" for each in inputs or []) or "--samples 1"
         command = f"halfulp audit {in_shell(model)} {given}"
         say(to, f"{command} says where the infinities go, and what helps")
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
+    if outputs.vacuous and not inputs:
+        say(to, "-i NAME=FILE gives it other inputs")
     if output is not None:
         say(to, f"written to {output}")
 

@@ -227,11 +227,7 @@ class _Work:
                 self._walk = check_clauses(Walk(self.model, self.file, self.folder))
                 self.changes += self._walk.told()
         elif repair:
-            raise HalfulpError(
-                "only ONNX models are repaired",
-                expected="an .onnx file, such as the one that it was made of",
-                got=self.format,
-            )
+            raise HalfulpError("only ONNX models are repaired", expected="its ONNX original", got=self.format)
         else:
             self.model = loaded = load(source)
             self.before = Subject(loaded)

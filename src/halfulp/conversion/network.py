@@ -320,7 +320,7 @@ def also_in_openvino(found: Verification, before: Subject, ir: Model, feed: Feed
         return found
     said = (*str(replace(found, dims="", vacuous={})).splitlines(),)
     if find_spec("openvino") is None or not isinstance(before.model, Model):
-        why = "has none of these commands" if isinstance(before.model, Program) else "is not installed"
+        why = "runs no DxDispatch programs" if isinstance(before.model, Program) else "is not installed"
         return replace(found, notes=(*said, f"OpenVINO {why}: halfulp alone was compared"))
     weights = BytesIO()
     xml = write(ir.graph, weights)

@@ -178,9 +178,7 @@ def repair(
     check_integer("seed", seed, 0)
     if format_of(model) != "onnx":
         raise HalfulpError(
-            "only ONNX models are repaired",
-            expected="an .onnx file, such as the one that it was made of",
-            got=format_of(model),
+            "only ONNX models are repaired", expected="its ONNX original", got=format_of(model)
         )
     if output is not None and format_of(output) != "onnx":
         raise HalfulpError(
