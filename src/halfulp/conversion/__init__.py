@@ -26,7 +26,7 @@ from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_foreign, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, Printed, check_integer
+from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
 from halfulp.models import load, openvino
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.directml import dxdispatch
@@ -166,12 +166,14 @@ def convert(
     if opset is not None:
         check_integer("opset", opset)
     check_integer("seed", seed, 0)
-    if not isinstance(float32, str | None):
-        raise HalfulpError(
-            "float32 takes norms, pow, all, or names of nodes in one text", got=repr(float32)[:80]
-        )
-    for name, size in (dims or {}).items():
-        check_integer(f"the size of dim {name!r}", size, 0)
+    named = {
+        "float32": (float32, "norms, pow, all, or names of nodes"),
+        "expand": (expand, "names of operators"),
+    }
+    for option, (value, names) in named.items():
+        if not isinstance(value, str | None):
+            raise HalfulpError(f"{option} takes {names} in one text", got=repr(value)[:80])
+    check_sizes(dims)
     if fuse not in (None, "norms"):
         raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
     if to is not None and to not in get_args(Format):
