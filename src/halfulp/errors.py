@@ -48,6 +48,12 @@ def check_integer(name: str, value: object, least: int | None = None) -> None:
     raise HalfulpError(f"{name} must be an integer{bound}", got=value if is_integer else repr(value)[:80])
 
 
+def check_sizes(dims: Mapping[str, int] | None) -> None:
+    """Refuse sizes of symbolic dims that are not integers >= 0."""
+    for name, size in (dims or {}).items():
+        check_integer(f"the size of dim {name!r}", size, 0)
+
+
 def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
     """Return an untrusted text as one line that is safe to print.
 

@@ -19,7 +19,7 @@ from onnx import ModelProto
 from halfulp.auditing.data import losses_in
 from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, check_integer
+from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
 from halfulp.models import load
 from halfulp.models.directml.dxdispatch import Program
@@ -221,8 +221,7 @@ def _check_options(
     output_folder: str | os.PathLike[str] | None,
 ) -> None:
     check_integer("seed", seed, 0)
-    for name, size in (dims or {}).items():
-        check_integer(f"the size of dim {name!r}", size, 0)
+    check_sizes(dims)
     if isinstance(inputs, str) and inputs != "random":
         raise HalfulpError("inputs must be a dict of arrays by name, or 'random'", got=repr(inputs)[:80])
     if isinstance(inputs, str) and not isinstance(model, Model):

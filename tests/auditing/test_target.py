@@ -99,7 +99,7 @@ def test_equal_shapes_are_not_broadcast() -> None:
     assert len(said.reasons) == 1
 
 
-AT_EDGES = "to the power of 0.5, only zeros, infinities, numbers near overflow or underflow: "
+AT_EDGES = "to the power of 0.5, only for zeros, infinities and numbers near overflow or underflow: "
 
 
 @pytest.mark.parametrize(
@@ -453,12 +453,12 @@ def test_of_slopes_the_wrong_ones_are_shown() -> None:
     slopes = np.array([0.25, 0], np.float16)
     said = statement(use(("float16", ("N", 2)), slopes, "onnx.PRelu-16"), asked("onnxruntime==1.31.1"), ())
     assert said.reasons == (
-        "with slopes of 0, 0.25, only signs of zeros: -6e-08 with slope 0 gives 0, not -0",
+        "with slopes of 0, 0.25, only for signs of zeros: -6e-08 with slope 0 gives 0, not -0",
     )
     said = statement(
         use(FLOATS, np.array([0.3], np.float32), "onnx.PRelu-16"), asked("onnxruntime==1.20.1"), ()
     )
-    only = "only zeros, infinities, numbers near overflow or underflow"
+    only = "only for zeros, infinities and numbers near overflow or underflow"
     assert said.reasons == (f"with slopes of 0.3, {only}, measured with another slope",)
 
 

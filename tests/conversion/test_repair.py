@@ -456,6 +456,8 @@ def test_a_choice_takes_one_of_several_dims() -> None:
     for wrong in ("height", 1.5, True, None):
         with pytest.raises(HalfulpError, match="no such dim for slopes"):
             hu.repair(model(body), slopes={"#0 (PRelu)": wrong})  # type: ignore[dict-item]
+    with pytest.raises(HalfulpError, match="the size of dim 'N' must be an integer"):
+        hu.repair(model(body), verify=True, dims={"N": 1.5})  # type: ignore[dict-item]
 
 
 def test_the_choice_that_is_printed_works_for_a_node_with_a_name() -> None:

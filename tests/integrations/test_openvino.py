@@ -485,3 +485,8 @@ signal.raise_signal(signal.SIGTERM)
 def test_a_signal_after_models_that_ended_in_the_order_they_began(python: Callable[..., str]) -> None:
     """The plugin's stack for signals is still there."""
     assert python(SIGNALLED).split() == ["handled", "handled"]
+
+
+def test_replace_takes_a_model() -> None:
+    with pytest.raises(hu.HalfulpError, match=r"replace takes an openvino\.Model; .*read_model"):
+        plugin.replace("net.xml")

@@ -815,3 +815,8 @@ class TestTraining:
                 assert torch.equal(a.grad, expected[0])
             else:
                 torch.testing.assert_close(b.grad, expected[1])
+
+
+def test_replace_takes_a_module() -> None:
+    with pytest.raises(hu.HalfulpError, match=r"replace takes an nn\.Module"):
+        htorch.replace(3)

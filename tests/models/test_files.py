@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tracemalloc
@@ -246,6 +247,22 @@ def test_what_can_not_be_replaced(tmp_path: Path) -> None:
         with pytest.raises(HalfulpError, match=words), replacing(path):
             pass
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "z").write_text("old")
+    with pytest.raises(HalfulpError, match="z: can't be written: No space left"), replacing(tmp_path / "z"):
+        raise OSError(errno.ENOSPC, "No space left on device", "another file")
+    assert (tmp_path / "z").read_text() == "old"
+    assert os.listdir(tmp_path) == ["z"]
+
+
+def test_memory_is_not_looked_up_for_each_small_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_npz(tmp_path / "z.npz", {str(number): np.zeros(2) for number in range(3)})
+    monkeypatch.setattr("halfulp.models.files.available_memory", None)
+    assert len(read_npz(tmp_path / "z.npz")) == 3
 
 
 def test_create_npy(tmp_path: Path) -> None:

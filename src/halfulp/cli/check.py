@@ -220,7 +220,7 @@ def check(
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
-            typer.echo(f"{where}: nothing of this kind was found: {entry}", err=True)
+            say(console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
     if any(report.interrupted for report in reports):
         again = f"; --resume --json {json} runs the rest" if json is not None and not is_stdout(json) else ""
         typer.echo(f"interrupted: these are the results so far{again}", err=True)

@@ -26,7 +26,7 @@ from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_foreign, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, Printed, check_integer
+from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
 from halfulp.models import load, openvino
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.directml import dxdispatch
@@ -169,8 +169,7 @@ def convert(
     for name, names in (("float32", float32), ("expand", expand)):
         if not isinstance(names, str | None):
             raise HalfulpError(f"{name} takes names in one text, with commas between", got=repr(names)[:80])
-    for name, size in (dims or {}).items():
-        check_integer(f"the size of dim {name!r}", size, 0)
+    check_sizes(dims)
     if fuse not in (None, "norms"):
         raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
     if to is not None and to not in get_args(Format):

@@ -25,7 +25,15 @@ from halfulp.conversion.opset import finish, in_one_version, opset_of, strangers
 from halfulp.conversion.output import refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
-from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
+from halfulp.errors import (
+    HalfulpError,
+    ModelError,
+    Printed,
+    UnsupportedError,
+    check_integer,
+    check_sizes,
+    printable,
+)
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
@@ -176,6 +184,7 @@ def repair(
         True
     """
     check_integer("seed", seed, 0)
+    check_sizes(dims)
     if format_of(model) != "onnx":
         raise HalfulpError(
             "only ONNX models are repaired", expected="its ONNX original", got=format_of(model)

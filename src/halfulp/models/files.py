@@ -10,6 +10,7 @@ NumPy stores the element types that it lacks (bfloat16, the float8 and float4 ty
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import secrets
@@ -30,6 +31,7 @@ from halfulp.models.memory import available_memory
 
 _LONGEST_HEADER = 1 << 16
 _PIECE = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_NPZ = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error),
     *(NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
@@ -135,7 +137,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside ``path``, which replaces it when the block ends without an error.
 
     Raises:
-        HalfulpError: ``path`` is a folder or a device, or its folder can't be written.
+        HalfulpError: ``path`` is a folder or a device, its folder can't be written, or the disk is full.
     """
     given, path = path, Path(os.path.realpath(path))  # the target of a link is replaced, not the link
     mode = path.stat().st_mode if path.exists() else None
@@ -151,8 +153,10 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o666 & ~_umask() if mode is None else mode & 0o777)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:  # which names no file
+            raise HalfulpError(f"{given}: can't be written: {error.strerror}") from None
         raise
 
 
@@ -260,7 +264,9 @@ def _read_member(member: IO[bytes], what: str) -> Array:
     shape, fortran, dtype = _header(member, what)
     # The archive may lie about sizes too: the decompressed data decides.
     needed = math.prod(shape) * dtype.itemsize
-    memory = available_memory()
+    memory = (
+        needed if needed <= _PIECE else available_memory()
+    )  # asking takes longer than reading a small entry
     data = member.read(min(needed, memory))
     if len(data) == memory < needed:
         expected, got = f"at most {memory / 2**30:.3g} GiB", f"{needed / 2**30:.3g} GiB"

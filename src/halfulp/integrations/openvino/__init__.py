@@ -18,7 +18,7 @@ import numpy as np
 import openvino as ov
 from openvino.utils import replace_node
 
-from halfulp.errors import within
+from halfulp.errors import HalfulpError, within
 from halfulp.integrations.openvino import native
 from halfulp.integrations.openvino.native import build
 from halfulp.integrations.openvino.operators import (
@@ -74,6 +74,9 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
         >>> ov.Core().compile_model(model, "CPU")([np.array([-3, 2097151])])[0]
         array([                -27, 9223358842721533951])
     """
+    if not isinstance(model, ov.Model):
+        message = "replace takes an openvino.Model; openvino.Core().read_model(FILE) returns that of a file"
+        raise HalfulpError(message, got=repr(model)[:80])
     left = put_into(model, every_node=every_node)
     if left:
         warnings.warn("\n".join(left), stacklevel=2)

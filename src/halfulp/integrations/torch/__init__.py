@@ -170,6 +170,8 @@ def replace(module: nn.Module) -> nn.Module:
         >>> module(torch.ones(1, 2)).shape
         torch.Size([1, 2])
     """
+    if not isinstance(module, nn.Module):
+        raise HalfulpError("replace takes an nn.Module", got=repr(module)[:80])
     for part in module.modules():
         if type(part) is nn.PReLU:
             part.__class__ = PReLU
