@@ -166,9 +166,12 @@ def convert(
     if opset is not None:
         check_integer("opset", opset)
     check_integer("seed", seed, 0)
-    for name, names in (("float32", float32), ("expand", expand)):
-        if not isinstance(names, str | None):
-            raise HalfulpError(f"{name} takes names in one text, with commas between", got=repr(names)[:80])
+    for option, value, names in (
+        ("float32", float32, "norms, pow, all, or names of nodes"),
+        ("expand", expand, "names of operators"),
+    ):
+        if not isinstance(value, str | None):
+            raise HalfulpError(f"{option} takes {names} in one text", got=repr(value)[:80])
     check_sizes(dims)
     if fuse not in (None, "norms"):
         raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
