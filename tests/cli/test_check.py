@@ -204,7 +204,7 @@ def test_an_interrupted_check_is_resumed(tmp_path: Path, monkeypatch: pytest.Mon
     assert {**found, "run": None} == {**right, "run": None}
     assert run(*arguments, "--resume", "--json", str(file)).exit_code in (0, 1)  # nothing is left
     result = run(*arguments, "--ulp", "1", "--resume", "--json", str(file))
-    assert "the document to resume is of another target, or of a check with other options" in result.stderr
+    assert "of a check with other options: give these, or leave out --resume" in result.stderr
     assert "--resume needs the document" in run(*arguments, "--resume").stderr
 
 

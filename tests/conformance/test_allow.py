@@ -121,7 +121,7 @@ def test_an_entry_for_no_case_at_all_is_stale(pattern: str, is_stale: bool) -> N
     [
         ("onnx.Pow-7/*", "a.txt", "line 1: an entry is CASES VERDICTS REASON"),
         ("\nonnx.Pow-7/* wrong", "a.txt", "line 2: an entry is CASES VERDICTS REASON"),
-        ("onnx.Pow-7/* wrnog because", "a.txt", "'wrnog' is not a finding that can be allowed"),
+        ("onnx.Pow-7/* wrnog because", "a.txt", "line 1: 'wrnog' is not a finding that can be allowed"),
         ("onnx.Pow-7/* within because", "a.txt", "'within' is not a finding that can be allowed"),
         ("onnx.Pow-7/* wrong<=lots because", "a.txt", "'wrong<=lots' is not a finding that can be allowed"),
         ("onnx.Pow-7/* wrong<= because", "a.txt", "'wrong<=' is not a finding that can be allowed"),

@@ -200,7 +200,8 @@ def check_target(
         told = resume["run"]["mode"], resume["run"]["selection"], resume["run"]["ulp_limit"]
         if told != (mode, selection, options.ulp_limit) or resume["target"]["name"] != spec.name:
             raise HalfulpError(
-                "the document to resume is of another target, or of a check with other options"
+                "the document to resume is of another target, or of a check with other options: give these, or"
+                " leave out --resume to begin anew"
             )
         if done >= set(rows):
             return CheckReport(resume)

@@ -351,7 +351,8 @@ def load_allowed(path: Path | str) -> Allowed:
         for word in sorted(entry.verdicts - {*FINDINGS}):
             verdict, _, bound = word.partition("<=")
             if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
-                message = f"{path}, {entry.line}: {word[:40]!r} is not a finding that can be allowed"
+                place = f"{path}, {'entry' if is_json else 'line'} {entry.line}"
+                message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
                 raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
     return Allowed(entries)
 

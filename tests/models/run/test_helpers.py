@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from ml_dtypes import bfloat16
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from tests.models.onnx_models import single
 
 from halfulp.errors import ModelError
@@ -92,6 +92,30 @@ def test_legacy_broadcasting_of_foreign_operators(op_type: str) -> None:
     model = single(op_type, 6, {"a": F32, "b": F32}, broadcast=1, axis=0)
     want = {"Sub": np.subtract, "Div": np.divide}[op_type](a, b[:, None])
     np.testing.assert_array_equal(run(model, {"a": a, "b": b})["out"], want)
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "expected"),
+    [
+        ("LRN<size=3, alpha=3.0, beta=1.0>(x)", 13, [[[1 / 6, -1 / 11], [2 / 15, 3 / 11], [-3 / 14, 0]]]),
+        ("LpNormalization<p=1, axis=1>(x)", 13, [[[1 / 6, -1 / 4], [2 / 6, 3 / 4], [-3 / 6, 0]]]),
+        ("LogSoftmax<axis=2>(w)", 13, [[[0, -200], [-100, 0], [-500, 0]]]),
+        ("Softmax<axis=1>(w)", 11, [[[0, 0], [0, 0], [0, 1]]]),
+        ("Hardmax<axis=1>(w)", 11, [[[0, 0], [0, 0], [0, 1]]]),
+        ("BatchNormalization<epsilon=0.0>(x, s, s, m, s)", 7, [[[2, 0], [6, 8], [-2, 4]]]),
+        ("BatchNormalization<epsilon=0.0>(x, s, s, m, s)", 11, [[[2, 0], [6, 8], [-2, 4]]]),
+        ("LogSoftmax<axis=1>(w)", 11, [[[-100, -300], [-300, -200], [-500, 0]]]),
+    ],
+)
+def test_where_the_onnx_package_is_wrong(node: str, opset: int, expected: list[object]) -> None:
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]>
+        g (float[1, 3, 2] x, float[1, 3, 2] w) => (float[1, 3, 2] y)
+        <float[3] m = {{0, 1, 0}}, float[3] s = {{1, 4, 4}}> {{ y = {node} }}""")
+    x = np.array([[[1, -1], [2, 3], [-3, 0]]], np.float32)
+    w = np.array([[[400, 200], [200, 300], [0, 500]]], np.float32)
+    found = run(model, {"x": x, "w": w})["y"]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.array(expected, np.float32), rtol=1e-6, atol=1e-30)
 
 
 @pytest.mark.parametrize("opset", [7, 13, 14, NEWEST])

@@ -1,8 +1,9 @@
 """The operators of ONNX around Pow and PRelu.
 
 This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in every version
-that ONNX has had, and control flow: If, Loop, Scan and SequenceMap. The onnx package's evaluator would evaluate the Pow
-and PRelu nodes inside control flow, and lacks Scan-8, directions, axes other than 0, and loops with no iterations.
+that ONNX has had, the normalizations and softmaxes that the onnx package gets wrong, and control flow: If, Loop, Scan
+and SequenceMap. The package's evaluator would evaluate the Pow and PRelu nodes inside control flow, and lacks Scan-8,
+directions, axes other than 0, and loops with no iterations.
 
 The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole models, because
 it does not use replaced operators inside a model's functions, does not name nodes in its errors, and keeps every
@@ -11,6 +12,7 @@ intermediate alive.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -143,6 +145,59 @@ def _dims(value: Array) -> list[int]:
     return [int(dim) for dim in value.reshape(-1)]
 
 
+# --- where the onnx package's results are wrong ------------------------------------------------------
+
+
+def _lrn(node: Node, inputs: list[Any]) -> Any:
+    """The package normalizes as many channels as there are samples in the batch, and leaves the others."""
+    (x,) = inputs
+    given = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0, **node.attributes}
+    size = given["size"]
+    if x.ndim < 2 or size < 1 or not x.size:
+        raise NotOurs
+    before, after = (size - 1) // 2, size // 2
+    squares = [
+        (x[:, max(0, c - before) : c + after + 1] ** 2).sum(axis=1, dtype=x.dtype) for c in range(x.shape[1])
+    ]
+    return x / (given["bias"] + given["alpha"] / size * np.stack(squares, axis=1)) ** given["beta"]
+
+
+def _lp_normalization(node: Node, inputs: list[Any]) -> Any:
+    """With p=1 the package adds the elements with their signs."""
+    (x,) = inputs
+    if node.attributes.get("p", 2) != 1 or not -x.ndim <= node.attributes.get("axis", -1) < x.ndim:
+        raise NotOurs
+    norm = np.abs(x).sum(axis=node.attributes.get("axis", -1), keepdims=True, dtype=x.dtype)
+    return np.where(norm == 0, x.dtype.type(0), x / norm)
+
+
+def _batch_normalization(node: Node, inputs: list[Any]) -> Any:
+    """In opsets 9 to 13 the package also counts the data's own mean and variance; it has no opset 7."""
+    x, *rows = inputs
+    if not 7 <= node.opset < 14 or len(node.outputs) > 1 or any(row.shape != x.shape[1:2] for row in rows):
+        raise NotOurs
+    scale, bias, mean, variance = (row.reshape(-1, *[1] * (x.ndim - 2)) for row in rows)
+    return (x - mean) / np.sqrt(variance + node.attributes.get("epsilon", 1e-5)) * scale + bias
+
+
+def _softmax(node: Node, inputs: list[Any]) -> Any:
+    """Before opset 13 the dims from the axis on are one. The logarithm of a small probability is not -inf."""
+    (x,) = inputs
+    axis = node.attributes.get("axis", 1 if node.opset < 13 else -1)
+    if not x.size or not -x.ndim <= axis < x.ndim:
+        raise NotOurs
+    flat = x if node.opset >= 13 else x.reshape(math.prod(x.shape[: axis % x.ndim]), -1)
+    axis = axis if node.opset >= 13 else 1
+    if node.type == "Hardmax":
+        result = np.zeros_like(flat)
+        np.put_along_axis(result, flat.argmax(axis, keepdims=True), 1, axis)
+    else:
+        below = flat - flat.max(axis, keepdims=True)
+        total = np.exp(below).sum(axis, keepdims=True, dtype=x.dtype)
+        result = below - np.log(total) if node.type == "LogSoftmax" else np.exp(below) / total
+    return result.reshape(x.shape)
+
+
 HELPERS: Mapping[str, Helper] = {
     "Constant": _constant,
     "Identity": lambda node, inputs: inputs[0],
@@ -154,6 +209,12 @@ HELPERS: Mapping[str, Helper] = {
     "Where": _broadcasting(np.where),
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
+    "LRN": _lrn,
+    "LpNormalization": _lp_normalization,
+    "BatchNormalization": _batch_normalization,
+    "Hardmax": _softmax,
+    "LogSoftmax": _softmax,
+    "Softmax": _softmax,
 }
 """The functions by operator. Each takes the node and its inputs, and returns the one output."""
 
