@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +83,7 @@ def test_in_the_plugins() -> None:
     from halfulp.integrations import onnxruntime as hort
 
     feeds = {"x": np.array([-2.0, 3.0], np.float32)}
-    with pytest.warns(HalfulpWarning):
+    with warnings.catch_warnings(action="ignore"):  # before 1.24; later ONNX Runtime sorts the nodes itself
         (session,) = hort.session(parsed(UNSORTED)).run(None, feeds)
     with pytest.warns(HalfulpWarning):
         data = hort.patch(parsed(UNSORTED)).SerializeToString()

@@ -286,11 +286,13 @@ REFUSALS = (
 def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     with contextlib.suppress(*REFUSALS):
-        model = onnx.shape_inference.infer_shapes(model)
+        found = onnx.shape_inference.infer_shapes(model)
         nodes = every_node(model.graph, *model.functions)
-        if any(node.op_type in _PROPAGATING for node in nodes) and _longest(model) <= _MOST_PROPAGATED:
-            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    return model  # with its declared types only, where the package refuses it
+        if any(node.op_type in _PROPAGATING for node in nodes) and _longest(found) <= _MOST_PROPAGATED:
+            # Of the model, because dims that are found stay as they are.
+            return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return found
+    return model  # with its declared types only
 
 
 _PROPAGATING = frozenset(
