@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import warnings
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
