@@ -99,7 +99,8 @@ def _reserve(stream: IO[bytes], offset: int, size: int) -> None:
 
 def read_npz(path: Path) -> dict[str, Array]:
     """Return the arrays of a .npz file by name."""
-    arrays = {}
+    arrays: dict[str, Array] = {}
+    memory, taken = available_memory(), 0
     with opened(path) as stream:
         try:
             with zipfile.ZipFile(stream) as archive:
@@ -109,7 +110,10 @@ def read_npz(path: Path) -> dict[str, Array]:
                         # NumPy writes no others, and LZMA takes as much memory as its header says.
                         raise HalfulpError(f"{path}, entry {name!r}: unsupported compression")
                     with archive.open(entry) as member:
-                        arrays[name] = _read_member(member, f"{path}, entry {name!r}")
+                        if taken > _PIECE:  # asking takes longer than reading a small entry
+                            memory, taken = available_memory(), 0
+                        arrays[name] = _read_member(member, f"{path}, entry {name!r}", max(memory - taken, 0))
+                        taken += arrays[name].nbytes
         except HalfulpError:
             raise
         except _NO_NPZ as error:
@@ -260,13 +264,11 @@ def _viewed(stored: np.dtype[Any], wanted: np.dtype[Any] | None, what: str) -> n
     return wanted
 
 
-def _read_member(member: IO[bytes], what: str) -> Array:
+def _read_member(member: IO[bytes], what: str, memory: int) -> Array:
+    """Return the array of an entry that takes at most ``memory`` bytes."""
     shape, fortran, dtype = _header(member, what)
     # The archive may lie about sizes too: the decompressed data decides.
     needed = math.prod(shape) * dtype.itemsize
-    memory = (
-        needed if needed <= _PIECE else available_memory()
-    )  # asking takes longer than reading a small entry
     data = member.read(min(needed, memory))
     if len(data) == memory < needed:
         expected, got = f"at most {memory / 2**30:.3g} GiB", f"{needed / 2**30:.3g} GiB"
