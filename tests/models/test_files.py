@@ -261,8 +261,10 @@ def test_memory_is_not_looked_up_for_each_small_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_npz(tmp_path / "z.npz", {str(number): np.zeros(2) for number in range(3)})
-    monkeypatch.setattr("halfulp.models.files.available_memory", None)
+    asked: list[int] = []
+    monkeypatch.setattr("halfulp.models.files.available_memory", lambda: asked.append(1) or 1 << 20)
     assert len(read_npz(tmp_path / "z.npz")) == 3
+    assert asked == [1]
 
 
 def test_create_npy(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_an_archive_is_read_no_further_than_memory(tmp_path: Path, monkeypatch: 
 def test_small_entries_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "x.npz", **{f"x{index}": np.zeros(1000) for index in range(3)})
     monkeypatch.setattr("halfulp.models.files.available_memory", lambda: 20_000)
-    with pytest.raises(ValueError, match="'x2'.* would not fit into this computer's memory"):
+    with pytest.raises(ValueError, match=r"'x2'.* would not fit into this computer's memory"):
         read_npz(tmp_path / "x.npz")
 
 
