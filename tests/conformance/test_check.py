@@ -220,7 +220,7 @@ def test_the_runtime_is_not_loaded_here() -> None:
 
 def test_on_dask() -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
         spread = small(types=[], dask=cluster.scheduler_address).document
     assert dict(spread) | {"run": None} == dict(small(types=[]).document) | {"run": None}
 

@@ -152,7 +152,7 @@ def test_a_cluster_holds_a_small_part_of_the_array() -> None:
     with (
         dask.config.set({**patient, "distributed.comm.retry.count": 3, "temporary-directory": None}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, memory_limit=0, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, memory_limit=0, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, timeout=600) as client,
     ):
