@@ -1,21 +1,25 @@
 """The error of the phase in pairs of floats (core/numerics/pow_pairs.h), which kernels for AVX-512 use.
 
-Theorem. Let x be a positive normal float, y a float, t = y ln(x)/2, |t| <= greatest_pair_t, and n the integer that
-pair_place yields. Then the sum of pair_power's parts is within pair_error + |y| pair_error_of_y + |t| pair_error_of_t
-of x^y 2^-floor(n/16), or this bound is so great that no float is taken; and that holds if the bound and the ends of the
-interval are rounded as ends_of and pair_phase_error round them.
+Theorem. Let x be a positive float, y a float, t = y ln(x)/2, |t| <= greatest_pair_t, n the integer that pair_place
+yields, and T the entry of the table of powers. Then the sum of pair_power's parts is within
+T (pair_error + |y| pair_error_of_y + |t| pair_error_of_t) of x^y 2^-floor(n/32), or this bound is so great that no
+float is taken; and that holds if the bound and the ends of the interval are rounded as ends_of and pair_phase_error
+round them. t is renormalized if |y| > least_great_y.
 
     x = m 2^e   part j of 32 has m from 1 + j/32 to 1 + (j + 1)/32: the processor splits the bits
     v           (m r - 1)/2: exact, since r/2 has few bits
     ln(x)/2     whole + v - v^2 + v^3 P(v): for e = 0 and e = -1 in each part, where whole = e ln(2)/2 - ln(r)/2 may be
                 near v; in binades of v where whole is 0; and for the other binades of e in all parts together
-    t           y times that: the product's residual is exact, but for 2^-150
+    t           y times that: the product's residual is exact, but for 2^-150. The low part has y times that of ln(x)/2,
+                or at most half a unit of the high one if t is renormalized
     n           t/step, rounded: |t - n step| is at most half a step and the error of 1/step
-    2^(n/16)    r = t - n step in two parts, the high one exact; 1 + 2 (r + r^2 Q(r)), for all entries together
+    2^(n/32)    r = t - n step in two parts, the high one exact; 1 + 2 (r + r^2 Q(r)), for some entries of the table
+                at a time
 """
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,13 +34,20 @@ from proofs.trace import Constant, trace
 
 Cuts = dict[int | Constant, tuple[str, Input]]
 
-PARTS, POWERS = 32, 16
-EXPONENTS = (-126, 127)
+PLACE, N, R_HIGH, R_LOW = 4, 5, 6, 8  # nodes of the trace of pair_power
+
+PARTS, POWERS = 32, 32
+EXPONENTS = (-149, 127)
 UNIT = Fraction(1, 1 << 24)
 LEAST_V = Fraction(1, 1 << 25)
 FAR_FROM_ONE = Fraction(1, 16)  # from this |whole| on, one range of v is used for all parts
-GREATEST_Y = 1 << 27  # from there on the bound is 2^-10, and two ends of an interval are different floats
-GREATEST_POWER = Fraction(23, 12)  # more than 2^(15/16)
+# The low part of half a logarithm is at most the first, and the second times the half logarithm; and 1/32 of it.
+LOW, LOW_OF_LOG, LOWER = Fraction(17, 1 << 21), Fraction(18, 1 << 22), Fraction(1, 32)
+GREATEST_TS = [Fraction(t) for t in (4, 5, 6, 8, 10, 12, 15, 18, 22, 26, 31, 37, 43)]
+LEAST_GREAT_ERROR = Fraction(1, 1 << 22)  # from there on two ends of an interval are different floats
+GREATEST_Y = 1 << 27  # from there on the bound is 2^-12, and two ends of an interval are different floats
+POWERS_TOGETHER = 4
+GREATEST_SLOPE = Fraction(103, 100)  # of e^2r / 2, and one over it is the least
 FOR_THE_ENDS = Fraction(1, 1 << 20)  # of the bound: its own roundings
 
 
@@ -44,8 +55,8 @@ def steps(core: Path) -> list[Step]:
     phase = Phase(core)
     return [
         Step("ln(x)/2 in pairs of floats", phase.half_log),
-        Step("y ln(x)/2 in pairs of floats", lambda: log2_text(phase.times())),
-        Step("e^2t in pairs of floats", lambda: log2_text(phase.power())),
+        Step("y ln(x)/2 in pairs of floats", phase.product),
+        Step("e^2t in pairs of floats", phase.powers),
         Step("pair_error", phase.claims),
     ]
 
@@ -124,21 +135,20 @@ class Phase:
         outputs = errors.function.outputs
         return errors.value(outputs["high"]) + errors.value(outputs["low"])
 
-    def rounding(self, v: Input, whole: Input, low: Input) -> Fraction:
-        """Return the rounding errors of a logarithm, where e ln(2) low + low of the table is `low` without them."""
+    def rounding(self, v: Input, whole: Input, low: Input) -> tuple[Fraction, Fraction]:
+        """Return the rounding errors of a logarithm, where e ln(2) low + low of the table is `low` without them, and
+        its greatest low part."""
         errors = self.log_errors(v, whole, low)
         series, _ = self.series()
         ideal = series
         for given, name in ((whole, "whole"), (low, "low")):
             ideal = ideal + (symbol(name) if given.value is None else given.value)
-        outputs = errors.function.outputs
-        high, last = outputs["high"], outputs["low"]
+        high, last = errors.function.outputs["high"], errors.function.outputs["low"]
+        greatest = errors.range(last).magnitude
         demand(
-            errors.range(last).magnitude <= UNIT * errors.range(high).magnitude
-            or errors.range(high).magnitude == 0,
-            "the low part is too great",
+            greatest <= LOWER * errors.range(high).mignitude, "the low part is too great beside the high one"
         )
-        return proved_bound(errors, self.log_value(errors), f"(n{high} + n{last})", ideal)
+        return proved_bound(errors, self.log_value(errors), f"(n{high} + n{last})", ideal), greatest
 
     def half_log(self) -> str:
         """Prove the claims about ln(x)/2."""
@@ -155,12 +165,17 @@ class Phase:
 
         def check(given: tuple[Input, Input, Input, Fraction]) -> Fraction:
             v, whole, low, more = given
-            error = self.rounding(v, whole, low) + of_series + more
-            size = whole.range.mignitude - v.range.magnitude * Fraction(17, 16) - low.range.magnitude
-            room = fixed + max(size, Fraction(0)) * of_log
+            rounding, greatest_low = self.rounding(v, whole, low)
+            error = rounding + of_series + more
+            size = max(
+                whole.range.mignitude - v.range.magnitude * Fraction(17, 16) - low.range.magnitude,
+                Fraction(0),
+            )
+            room = fixed + size * of_log
+            place = f"at whole {float(whole.range.least)}, v {float(v.range.least)}"
+            demand(error <= room, f"the error is {log2_text(error)} {place}")
             demand(
-                error <= room,
-                f"the error is {log2_text(error)} at whole {float(whole.range.least)}, v {float(v.range.least)}",
+                greatest_low <= LOW + size * LOW_OF_LOG, f"the low part is {log2_text(greatest_low)} {place}"
             )
             return error / room
 
@@ -196,88 +211,131 @@ class Phase:
 
     # The product.
 
-    @once
-    def times(self) -> Fraction:
-        """Return the relative error of y times a logarithm. (Binades differ by powers of two; where a part is below the
-        normal floats, by 2^-148 in all.)"""
+    def product(self) -> str:
+        """Prove that the product's low part has the only rounding error, and that renormalizing has none. (Where a part
+        is below the normal floats, there are errors of 2^-148 in all.)"""
         one_to_two = Interval.of(1, 2)
         given = {
             "log": Input(one_to_two, -23),
-            "log_low": Input(Interval.within(UNIT * 2)),
+            "log_low": Input(Interval.within(2 * LOWER)),
             "y": Input(one_to_two, -23),
         }
         errors = RoundingErrors(self.trace.functions["times"], given)
-        high, low = errors.function.outputs["high"], errors.function.outputs["low"]
-        value = errors.value(high) + errors.value(low)
-        ideal = symbol("y") * (symbol("log") + symbol("log_low"))
-        demand(errors.range(low).magnitude <= 8 * UNIT, "the low part is too great")
-        return proved_bound(errors, value, f"(n{high} + n{low})", ideal) / (1 - 2 * UNIT)
+        high, low = node(errors.function.outputs["high"]), node(errors.function.outputs["low"])
+        t = errors.value(high) + errors.value(low)
+        error = t - symbol("y") * (symbol("log") + symbol("log_low"))
+        demand(error.terms == {((f"d{low}", 1),): 1}, "another operation is rounded")
+        renormalized = [errors.value(errors.function.outputs[name]) for name in ("new_high", "new_low")]
+        demand(renormalized[0] + renormalized[1] == t, "renormalizing is not exact")
+        demand(
+            errors.range(errors.function.outputs["new_low"]).magnitude <= 4 * UNIT,
+            "the low part is too great",
+        )
+        of_y, of_t = self.of_product
+        return f"|y| {log2_text(of_y)} + |t| {log2_text(of_t)}"
+
+    @property
+    def of_product(self) -> tuple[Fraction, Fraction]:
+        """Return the error of y times a logarithm, for each unit of |y| and of |t|: half a unit of its low part."""
+        upwards = UNIT * (1 + 4 * UNIT)
+        return LOW * upwards, (LOW_OF_LOG + UNIT) * upwards
 
     # The power.
 
+    def powers(self) -> str:
+        """Return the errors of powers with the least t, without and with a renormalized t."""
+        return f"{log2_text(self.power(GREATEST_TS[0]))}, {log2_text(self.power())}"
+
     @once
-    def power(self) -> Fraction:
-        """Return the error of a power as 2^(n/16) e^2(t - n step), divided by 2^floor(n/16)."""
-        function = self.trace.functions["pair_power"]
-        nodes = function.nodes
+    def power(self, greatest_t: Fraction | None = None) -> Fraction:
+        """Return the error of a power as 2^(n/32) e^2(t - n step), divided by 2^floor(n/32) and by the entry of the
+        table of powers; for any t that is renormalized, or for |t| and |y| that are not great."""
+        most_t = self.claim("greatest_pair_t")
+        if greatest_t is None:
+            greatest_t, greatest_low = most_t, UNIT * most_t * (1 + 4 * UNIT)
+        else:
+            greatest_low = (self.claim("least_great_y") * LOW + greatest_t * (LOW_OF_LOG + UNIT)) * (
+                1 + 4 * UNIT
+            )
         step, step_low, steps = self.claim("step.0"), self.claim("step.1"), self.claim("steps")
-        greatest_t = self.claim("greatest_pair_t")
         greatest_n = int(greatest_t * steps) + 1
         # n is the integer nearest to t steps.
         reach = 1 / (2 * steps) + greatest_n * abs(1 / steps - step)
-        place, n, r_high, r_low = 4, 5, 6, 8  # nodes of the trace
+        corrections = max(abs(self.claim(f"corrections.{i}")) for i in range(POWERS))
+        of_low = self.of_low(greatest_t, reach, greatest_low, corrections)
+        low_reach = greatest_low + corrections + greatest_n * abs(step_low) + of_low
+        u_range = Interval.within(reach + low_reach)
+        of_u = self.of_power()
+        of_series = absolute_error(of_u, "u", "exp(2*x)", u_range)
+        of_corrections = max(map(self.of_entry_of_powers, range(POWERS)))
+        of_step = greatest_error(f"log(2)/{2 * POWERS}*x", Fraction(1), step + step_low)
+        exponent = 2 * (of_low + of_corrections + greatest_n * of_step)
+        demand(self.slope(u_range.magnitude) <= GREATEST_SLOPE, "e^2r is too far from 1")
+        powers = [self.claim(f"powers.{i}") for i in range(POWERS)]
+        roundings = [
+            self.of_entries(powers[i : i + POWERS_TOGETHER], reach, low_reach, of_u)
+            for i in range(0, POWERS, POWERS_TOGETHER)
+        ]
+        return max(roundings) + of_series + exponent * GREATEST_SLOPE
+
+    def slope(self, u: Fraction) -> Fraction:
+        """Return a bound of e^2u, u below 1/8."""
+        return 1 + 2 * u + 4 * u * u
+
+    def of_low(
+        self, greatest_t: Fraction, reach: Fraction, greatest_low: Fraction, corrections: Fraction
+    ) -> Fraction:
+        """Prove that the high part of r is exact, and return the error of the low one."""
+        function = self.trace.functions["pair_power"]
+        nodes = function.nodes
+        step, step_low, steps = self.claim("step.0"), self.claim("step.1"), self.claim("steps")
+        greatest_n = int(greatest_t * steps) + 1
         demand(
-            [nodes[place].operation, nodes[n].operation] == ["fma", "sub"]
-            and nodes[place].operands[1:] == (Constant(steps), Constant(Fraction(3 << 22)))
-            and nodes[n].operands == (place, Constant(Fraction(3 << 22))),
+            [nodes[PLACE].operation, nodes[N].operation] == ["fma", "sub"]
+            and nodes[PLACE].operands[1:] == (Constant(steps), Constant(Fraction(3 << 22)))
+            and nodes[N].operands == (PLACE, Constant(Fraction(3 << 22))),
             "n has another form",
         )
-        greatest_low = (
-            2 * UNIT * greatest_t * (1 + 4 * UNIT)
-        )  # half a unit of y s, and |y low| <= half a unit of y s
-        corrections = max(abs(self.claim(f"corrections.{i}")) for i in range(POWERS))
         given = {
             "t_low": Input(Interval.within(greatest_low)),
             "correction": Input(Interval.within(corrections)),
-            "power": Input(Interval(Fraction(1), GREATEST_POWER), -23),
+            "power": Input(Interval.of(1, 2), -23),
         }
-        r = {"r": Input(Interval.within(reach))}
         of_low = Fraction(0)
         for n_input in (constant(Fraction(0)), Input(Interval.within(greatest_n), 0)):
             n_value = symbol("n") if n_input.value is None else n_input.value
             t_value = symbol("r") + n_value * Polynomial.constant(step)
             # t is at least half a step unless n is 0, and a multiple of a unit of its last place.
-            unit = None if n_input.value is not None else -30
+            unit = None if n_input.value is not None else -31
             if unit is not None:
                 demand((Fraction(1, 2) - UNIT) / steps >= Fraction(2) ** (unit + 23), "t is too small")
             t = {"t": Input(Interval.within(greatest_t), unit, t_value)}
-            others = {"r": Input(r["r"].range, unit)} | ({"n": n_input} if unit is not None else {})
-            errors = RoundingErrors(function, given | t, cuts={n: ("n", n_input)}, until=r_low, others=others)
-            demand(errors.value(r_high) == symbol("r"), "r is rounded")
+            others = {"r": Input(Interval.within(reach), unit)} | ({"n": n_input} if unit is not None else {})
+            errors = RoundingErrors(function, given | t, cuts={N: ("n", n_input)}, until=R_LOW, others=others)
+            demand(errors.value(R_HIGH) == symbol("r"), "r is rounded")
             ideal = symbol("t_low") + symbol("correction") - n_value * Polynomial.constant(step_low)
-            of_low = max(of_low, proved_bound(errors, errors.value(r_low), f"n{r_low}", ideal))
-        low_reach = greatest_low + corrections + greatest_n * abs(step_low) + of_low
+            of_low = max(of_low, proved_bound(errors, errors.value(R_LOW), f"n{R_LOW}", ideal))
+        return of_low
+
+    def of_entries(
+        self, powers: list[Fraction], reach: Fraction, low_reach: Fraction, of_u: Polynomial
+    ) -> Fraction:
+        """Return the rounding errors of a power and of an end of its interval, divided by the table's entry."""
+        function = self.trace.functions["pair_power"]
+        zero = constant(Fraction(0))
         cuts: Cuts = {
-            r_high: ("r", r["r"]),
-            r_low: ("low", Input(Interval.within(low_reach))),
-            n: ("n", constant(Fraction(0))),
+            R_HIGH: ("r", Input(Interval.within(reach))),
+            R_LOW: ("low", Input(Interval.within(low_reach))),
+            N: ("n", zero),
         }
-        zero = {"t": constant(Fraction(0))}
-        errors = RoundingErrors(function, given | zero, cuts=cuts)
+        given = {"t": zero, "t_low": zero, "correction": zero, "power": Input(Interval.hull(powers), -23)}
+        errors = RoundingErrors(function, given, cuts=cuts)
         high, low = node(function.outputs["high"]), node(function.outputs["low"])
         value = errors.value(high) + errors.value(low)
-        of_u = self.of_power()
-        u = symbol("r") + symbol("low")
-        ideal = symbol("power") * of_u.with_value("u", u)
+        ideal = symbol("power") * of_u.with_value("u", symbol("r") + symbol("low"))
         rounding = proved_bound(errors, value, f"(n{high} + n{low})", ideal)
-        u_range = Interval.within(reach + low_reach)
-        of_series = absolute_error(of_u, "u", "exp(2*x)", u_range)
-        of_corrections = max(map(self.of_entry_of_powers, range(POWERS)))
-        of_step = greatest_error(f"log(2)/{2 * POWERS}*x", Fraction(1), step + step_low)
-        exponent = 2 * (of_low + of_corrections + greatest_n * of_step)
-        demand(errors.range(low).magnitude <= Fraction(1, 1 << 10), "the low part is too great")
-        of_ends = rounding_bound(errors.range(low).magnitude, True)
-        return rounding + GREATEST_POWER * (of_series + exponent * Fraction(17, 16)) + of_ends
+        of_end = rounding_bound(errors.range(low).magnitude * (1 + FOR_THE_ENDS) + LEAST_GREAT_ERROR, True)
+        return (rounding + of_end) / min(powers)
 
     def of_entry_of_powers(self, i: int) -> Fraction:
         """Return the error of a correction: i ln(2)/32 - ln(power)/2."""
@@ -291,9 +349,9 @@ class Phase:
         zero, one = constant(Fraction(0)), constant(Fraction(1))
         given = {"t": zero, "t_low": zero, "correction": zero, "power": one}
         cuts: Cuts = {
-            6: ("u", Input(Interval.of(Fraction(1, 1024), Fraction(1, 512)))),
-            8: ("low", zero),
-            5: ("n", zero),
+            R_HIGH: ("u", Input(Interval.of(Fraction(1, 1024), Fraction(1, 512)))),
+            R_LOW: ("low", zero),
+            N: ("n", zero),
         }
         errors = RoundingErrors(function, given, cuts=cuts)
         return (
@@ -303,22 +361,22 @@ class Phase:
     def claims(self) -> str:
         """Prove that the code's constants bound the errors."""
         fixed, of_y, of_t = (self.claim(f"pair_error{name}") for name in ("", "_of_y", "_of_t"))
+        of_y_product, of_t_product = self.of_product
+        demand(of_y * GREATEST_Y >= Fraction(1, 1 << 12), "a great y may be decided")
+        demand(self.claim("greatest_pair_t") <= GREATEST_TS[-1], "t may be greater")
         half_log, of_log = self.claim("half_log_error"), self.claim("half_log_error_of_log")
-        demand(of_y * GREATEST_Y >= Fraction(1, 1 << 10), "a great y may be decided")
-        most = GREATEST_Y * half_log + 43 * (of_log + self.times())
-        slope = 2 * GREATEST_POWER * Fraction(103, 100) * (1 + 2 * most)  # e^2r is below 1.03
-        for name, bound, claim in (
-            ("", self.power() + Fraction(1, 1 << 140), fixed),
-            ("|y| ", slope * half_log, of_y),
-            ("|t| ", slope * (of_log + self.times()) * (1 + UNIT), of_t),
-        ):
+        most = GREATEST_Y * (half_log + of_y_product) + 43 * (of_log + of_t_product)
+        slope = 2 * GREATEST_SLOPE * (1 + 2 * most) * (1 + FOR_THE_ENDS)
+        y_bound, t_bound = slope * (half_log + of_y_product), slope * (of_log + of_t_product)
+        demand(y_bound <= of_y, f"|y| {log2_text(y_bound)}, and {log2_text(of_y)} is claimed")
+        demand(t_bound < of_t, f"|t| {log2_text(t_bound)}, and {log2_text(of_t)} is claimed")
+        for least, greatest in [(Fraction(0), None), *itertools.pairwise([Fraction(0), *GREATEST_TS])]:
+            bound = (self.power(greatest) + Fraction(1, 1 << 140)) * (1 + FOR_THE_ENDS)
+            claim = fixed + least * (of_t - t_bound)
             demand(
-                bound * (1 + FOR_THE_ENDS) <= claim,
-                f"{name}{log2_text(bound)}, and {log2_text(claim)} is claimed",
+                bound <= claim, f"{log2_text(bound)} up to |t| {greatest}, and {log2_text(claim)} is claimed"
             )
-        return (
-            f"{log2_text(self.power())} + |y| {log2_text(slope * half_log)} + |t| {log2_text(slope * of_log)}"
-        )
+        return f"{log2_text(fixed)} + |y| {log2_text(of_y)} + |t| {log2_text(of_t)}"
 
 
 def binades_of(range_: Interval) -> list[Interval]:
@@ -335,5 +393,5 @@ def exponent_ranges() -> list[tuple[int, int]]:
     """Return the exponents except 0 and -1, in ranges."""
     least, greatest = EXPONENTS
     positive = [(1 << i, min((2 << i) - 1, greatest)) for i in range(7)]
-    negative = [(max(-(2 << i), least), -(1 << i) - 1) for i in range(7)]
+    negative = [(max(-(2 << i), least), -(1 << i) - 1) for i in range(8)]
     return positive + negative

@@ -33,7 +33,7 @@ FLOAT64_LOG_PARTS = 256
 FLOAT64_EXP_PARTS = 128
 SINGLE_PARTS = 8
 FLOAT_PAIR_PARTS = 32
-FLOAT_PAIR_POWERS = 16
+FLOAT_PAIR_POWERS = 32
 
 
 def interpolate(
@@ -626,7 +626,7 @@ def float_pair_tables() -> str:
     powers = [as_float(gmpy2.exp2(mpfr(i) / FLOAT_PAIR_POWERS)) for i in range(FLOAT_PAIR_POWERS)]
     lows = [as_float(step * i - gmpy2.log(mpfr(power)) / 2) if i else 0.0 for i, power in enumerate(powers)]
     # P in log(1 + 2v)/2 = v - v^2 + v^3 P(v), and Q in e^2r = 1 + 2 (r + r^2 Q(r)).
-    cubic = fit(lambda v: 4 * log_less_two_terms(2 * v), least / 2, greatest / 2, 3, 3)
+    cubic = fit(lambda v: 4 * log_less_two_terms(2 * v), least / 2, greatest / 2, 4, 3)
     square = fit(lambda r: 2 * exp_less_two_terms(2 * r), -reach, reach, 3, 2)
     return "\n".join(
         [

@@ -1,6 +1,7 @@
 // Decoding a tile's operands: from their storage to the numbers that kernels compute with.
 #pragma once
 
+#include "../numerics/double_double.h"
 #include "../simd/float16.h"
 #include "kernels.h"
 
@@ -55,6 +56,12 @@ static void decode_floats(const Storage<type>* stored, float* values, int n) {
     if constexpr (type == Element::float16) return decode_half(stored, values, n);
     // vector loop: avx512 avx2 neon scalar(most)
     for (int i = 0; i < n; ++i) values[i] = decode_float<type>(stored[i]);
+}
+
+// x * scale + bias, rounded once to float: the product is exact in a double, and the sum is rounded to odd, so that
+// the second rounding, to float, gives the right result.
+HALFULP_INLINE float scale_to_float(double x, float scale, float bias) {
+    return static_cast<float>(sum_to_odd(x * scale, bias));
 }
 
 // Exponents as floats, with which powers are faster. Returns false if some value is not a float; then values are wrong,

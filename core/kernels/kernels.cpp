@@ -70,7 +70,7 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
         y = exponents;
         y_size = 0;
     }
-    if (pow_by_singles(options, type, y_type, x, y, options.constant_exponent, out, n, streaming)) return;
+    if (pow_by_floats(options, type, y_type, x, y, options.constant_exponent, out, n, streaming)) return;
     const Tile tile = type == Element::float64 ? float64_tile()
                       : row(type).is_float     ? float_tile(type)
                                                : int_tile(type, y_type, options.scale_bias);

@@ -18,10 +18,10 @@ Tile float_tile(Element type);  // every floating type except float64
 Tile float64_tile();
 Tile int_tile(Element type, Element y_type, bool scaled);
 
-// Powers of a block by single floats first, for float16 and bfloat16. `one_y`: y is a tile of equal exponents. Returns
-// whether it takes these types and options.
-bool pow_by_singles(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
-                    void* out, int n, bool streaming);
+// Powers of a block by a phase in floats first: float16 and bfloat16, and float32 with AVX-512. `one_y`: y is a tile of
+// equal exponents. Returns whether it takes these types and options.
+bool pow_by_floats(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
+                   void* out, int n, bool streaming);
 
 // The number of powers that even the last phase did not decide (numerics/pow_exact.h). No input is known that
 // increments it.

@@ -830,56 +830,89 @@ alignas(64) inline constexpr float float_pair_lows[32] = {
 // ln(2)/2, in the same two parts.
 inline constexpr float float_pair_ln2[] = {0x1.62e4000000000p-2f, 0x1.7f7d1c0000000p-21f};
 // P in log(1 + 2v)/2 = v - v^2 + v^3 P(v), |2v| as |f|.
-alignas(64) inline constexpr float float_pair_log[3] = {
-    0x1.5555cc0000000p+0f,
-    -0x1.00104c0000000p+1f,
-    0x1.8fcb880000000p+1f,
+alignas(64) inline constexpr float float_pair_log[4] = {
+    0x1.5555540000000p+0f,
+    -0x1.0000780000000p+1f,
+    0x1.99bc1e0000000p+1f,
+    -0x1.4ca1c20000000p+2f,
 };
-// 2^(i/16), rounded, and half the logarithm of the factor that is missing.
-alignas(64) inline constexpr float float_pair_powers[16] = {
+// 2^(i/32), rounded, and half the logarithm of the factor that is missing.
+alignas(64) inline constexpr float float_pair_powers[32] = {
     0x1.0000000000000p+0f,
+    0x1.059b0e0000000p+0f,
     0x1.0b55860000000p+0f,
+    0x1.11301e0000000p+0f,
     0x1.172b840000000p+0f,
+    0x1.1d48740000000p+0f,
     0x1.2387a60000000p+0f,
+    0x1.29e9e00000000p+0f,
     0x1.306fe00000000p+0f,
+    0x1.371a740000000p+0f,
     0x1.3dea640000000p+0f,
+    0x1.44e0860000000p+0f,
     0x1.4bfdae0000000p+0f,
+    0x1.5342b60000000p+0f,
     0x1.5ab07e0000000p+0f,
+    0x1.6247ec0000000p+0f,
     0x1.6a09e60000000p+0f,
+    0x1.71f75e0000000p+0f,
     0x1.7a11480000000p+0f,
+    0x1.82589a0000000p+0f,
     0x1.8ace540000000p+0f,
+    0x1.93737c0000000p+0f,
     0x1.9c49180000000p+0f,
+    0x1.a5503c0000000p+0f,
     0x1.ae89fa0000000p+0f,
+    0x1.b7f7700000000p+0f,
     0x1.c199be0000000p+0f,
+    0x1.cb720e0000000p+0f,
     0x1.d5818e0000000p+0f,
+    0x1.dfc9740000000p+0f,
     0x1.ea4afa0000000p+0f,
+    0x1.f507660000000p+0f,
 };
-alignas(64) inline constexpr float float_pair_corrections[16] = {
+alignas(64) inline constexpr float float_pair_corrections[32] = {
     0x0.0p+0f,
+    -0x1.9474160000000p-26f,
     0x1.8d96d40000000p-26f,
+    -0x1.dda2fe0000000p-26f,
     -0x1.9c0c220000000p-28f,
+    -0x1.a2fbb40000000p-26f,
     0x1.9649020000000p-26f,
+    -0x1.2b0dbc0000000p-26f,
     0x1.1250020000000p-26f,
+    -0x1.cde8ce0000000p-27f,
     0x1.370be40000000p-26f,
+    0x1.336de20000000p-31f,
     -0x1.0a35520000000p-26f,
+    -0x1.c541b60000000p-27f,
     -0x1.00d8ac0000000p-28f,
+    -0x1.6cb2840000000p-26f,
     0x1.26055c0000000p-27f,
+    0x1.8b2bb80000000p-27f,
     -0x1.05cb440000000p-26f,
+    -0x1.1c21420000000p-27f,
     0x1.67a1ca0000000p-29f,
+    -0x1.348e560000000p-26f,
     0x1.a3b5e40000000p-29f,
+    -0x1.0b7ec80000000p-26f,
     -0x1.f9c3060000000p-28f,
+    -0x1.e4c8860000000p-27f,
     -0x1.6961b40000000p-29f,
+    -0x1.b5151e0000000p-29f,
     -0x1.a5217c0000000p-29f,
+    -0x1.ab71320000000p-27f,
     0x1.61428e0000000p-29f,
+    -0x1.2ad5f80000000p-28f,
 };
-// ln(2)/32, rounded, and the remainder.
-inline constexpr float float_pair_step[] = {0x1.62e4300000000p-6f, -0x1.05c6100000000p-34f};
-inline constexpr float float_pair_steps = 0x1.7154760000000p+5f;  // per unit of half a logarithm
+// ln(2)/64, rounded, and the remainder.
+inline constexpr float float_pair_step[] = {0x1.62e4300000000p-7f, -0x1.05c6100000000p-35f};
+inline constexpr float float_pair_steps = 0x1.7154760000000p+6f;  // per unit of half a logarithm
 // Q in e^(2r) = 1 + 2 (r + r^2 Q(r)), |r| up to half a step.
 alignas(64) inline constexpr float float_pair_exp[3] = {
     0x1.0000000000000p+0f,
-    0x1.55571e0000000p-1f,
-    0x1.55576a0000000p-2f,
+    0x1.5555c80000000p-1f,
+    0x1.5555da0000000p-2f,
 };
 // ln 2, rounded down.
 inline constexpr uint64_t ln2[17] = {

@@ -30,6 +30,7 @@ int main() {
     traced::state("pair_error_of_y", pair_error_of_y);
     traced::state("pair_error_of_t", pair_error_of_t);
     traced::state("greatest_pair_t", greatest_pair_t);
+    traced::state("least_great_y", least_great_y);
 
     traced::begin("half_log");
     const HalfLogEntry<float> entry{traced::input_float("half", 0.375f), traced::input_float("high", 0.14375f),
@@ -43,6 +44,9 @@ int main() {
     const auto t = times(traced::input_float("y", 1.5f), log2);
     traced::output("high", t.high);
     traced::output("low", t.low);
+    const auto renormalized_t = renormalized(t);
+    traced::output("new_high", renormalized_t.high);
+    traced::output("new_low", renormalized_t.low);
 
     traced::begin("pair_power");
     const Pair<float> given{traced::input_float("t", 1), traced::input_float("t_low", 0)};

@@ -36,7 +36,6 @@
 #undef _mm512_cmpeq_epi32_mask
 #undef _mm512_cmpge_epu32_mask
 #undef _mm512_cmpge_epu64_mask
-#undef _mm512_cmpneq_epi32_mask
 #undef _mm512_cvtps_ph
 #undef _mm512_fpclass_ps_mask
 #undef _mm512_getexp_pd
@@ -169,13 +168,6 @@ inline void _mm512_stream_si512(void* to, __m512i a) {
     model::require(model::is_aligned(to));
     model::store(to, a);
 }
-// It writes no memory of other lanes.
-inline void _mm512_mask_storeu_epi32(void* to, __mmask16 mask, __m512i a) {
-    const auto lanes = model::lanes_of<int>(a);
-    for (int i = 0; i < 16; ++i)
-        if (model::has(mask, i)) std::memcpy(static_cast<char*>(to) + sizeof(int) * i, &lanes[i], sizeof(int));
-}
-
 // Constants, and one type's bits as another's.
 
 inline __m512d _mm512_set1_pd(double value) {
@@ -394,6 +386,9 @@ inline bool compare(Real x, Real y, int predicate) {
         case _CMP_EQ_OQ: return x == y;
         case _CMP_LT_OQ: return x < y;
         case _CMP_UNORD_Q: return x != x || y != y;
+        case _CMP_NEQ_UQ: return !(x == y);
+        case _CMP_NLT_UQ: return !(x < y);
+        case _CMP_NLE_UQ: return !(x <= y);
     }
     __builtin_trap();
 }
@@ -419,9 +414,6 @@ inline __mmask16 _mm512_cmpge_epu32_mask(__m512i a, __m512i b) {
 }
 inline __mmask16 _mm512_mask_cmpge_epu32_mask(__mmask16 mask, __m512i a, __m512i b) {
     return mask & _mm512_cmpge_epu32_mask(a, b);
-}
-inline __mmask16 _mm512_cmpneq_epi32_mask(__m512i a, __m512i b) {
-    return model::mask<uint32_t>(std::not_equal_to(), a, b);
 }
 inline __mmask8 _mm512_cmpge_epu64_mask(__m512i a, __m512i b) {
     return model::mask<uint64_t>(std::greater_equal(), a, b);
@@ -456,12 +448,6 @@ inline __m512 _mm512_mask_mov_ps(__m512 others, __mmask16 mask, __m512 a) {
 }
 
 inline __m512i _mm512_maskz_compress_epi32(__mmask16 mask, __m512i a) { return model::compress<uint32_t>(mask, a); }
-inline __m512 _mm512_maskz_compress_ps(__mmask16 mask, __m512 a) { return model::compress<float>(mask, a); }
-inline __m512i _mm512_maskz_expand_epi32(__mmask16 mask, __m512i a) {
-    const auto lanes = model::lanes_of<int>(a);
-    int count = 0;
-    return model::each<__m512i>([&](int i) { return model::has(mask, i) ? lanes[count++] : 0; });
-}
 inline __m256i _mm256_maskz_compress_epi32(__mmask8 mask, __m256i a) { return model::compress<uint32_t>(mask, a); }
 
 // The lower three bits of an index number a lane, the next one says of which vector.

@@ -386,6 +386,8 @@ def operands_for_pairs_of_floats(kind, rng, n=1536):
             x, y = 1 + rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-24, -4, n), rng.uniform(-64, 64, n)
         case "great exponents among others":
             x, y = np.where(some, 1 + 2.0**-23, x), np.where(some, 1e7, y)
+        case "subnormal bases":
+            x, y = np.where(some, 2.0 ** rng.uniform(-149, -126, n), x), np.where(some, y / 5, y)
         case "special among others":
             x, y = (
                 np.where(some, rng.choice([0, -0.0, np.inf, np.nan], n), -x),
@@ -410,6 +412,7 @@ def operands_for_pairs_of_floats(kind, rng, n=1536):
         "growth",
         "next to 1",
         "great exponents among others",
+        "subnormal bases",
         "special among others",
         "special exponents",
         "many special",

@@ -58,13 +58,15 @@ void pairs_of_floats(Tile& tile) {
         const HalfLogEntry<float> entry{constants::float_pair_halves[part], constants::float_pair_highs[part],
                                         constants::float_pair_lows[part]};
         const float e = std::ilogb(x), m = std::ldexp(x, -std::ilogb(x));
-        const Pair<float> t = times(y, half_log(m, e, entry));
+        Pair<float> t = times(y, half_log(m, e, entry));
+        if (fabs(y) > least_great_y) t = renormalized(t);
         const float place = pair_place(t.high);
-        const uint32_t index = word_of(place) & 15;
+        const uint32_t index = word_of(place) & 31;
         const PairPowerEntry<float> of{constants::float_pair_powers[index], constants::float_pair_corrections[index]};
         const Pair<float> power = pair_power(t, place, of);
-        const auto k = static_cast<int64_t>(static_cast<int32_t>(word_of(place) << 10) >> 14);
-        tile.write({power.high, power.low}, static_cast<uint64_t>(k), pair_phase_error(fabs(y), fabs(t.high)));
+        const auto k = static_cast<int64_t>(static_cast<int32_t>(word_of(place) << 10) >> 15);
+        const float error = pair_phase_error(fabs(y), fabs(t.high));
+        tile.write({power.high, power.low}, static_cast<uint64_t>(k), of.power * error);
     }
 }
 

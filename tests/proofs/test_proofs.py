@@ -53,16 +53,30 @@ FAULTS = {
         FAST, "t - (shifted - round_magic)", "t - (shifted - round_magic) * 0.5", "fast", POWER
     ),
     "a lesser pair_error": Fault(
-        FLOATS, "pair_error = 0x1.5p-33f", "pair_error = 0x1.3p-33f", "pairs", "pair_error"
+        FLOATS, "pair_error = 0x1.8p-35f", "pair_error = 0x1.5p-35f", "pairs", "pair_error"
     ),
-    "a half logarithm that is not renormalised": Fault(
-        FLOATS, "return {high, low - (high - sum)};", "return {sum, low};", "pairs", "ln(x)/2"
+    "a half logarithm whose low part is rounded to less": Fault(
+        FLOATS,
+        "fused(square * v, cubic, whole_low + lost)",
+        "square * v * cubic + (whole_low + lost)",
+        "pairs",
+        "ln(x)/2",
+    ),
+    "a renormalized t that loses its low part": Fault(
+        FLOATS,
+        "return {high, t.low - (high - t.high)};",
+        "return {high, t.low - t.low};",
+        "pairs",
+        "y ln(x)/2",
+    ),
+    "exponents that are not renormalized": Fault(
+        FLOATS, "least_great_y = 4;", "least_great_y = 16;", "pairs", "pair_error"
     ),
     "an r with which v is rounded": Fault(
         CONSTANTS, "0x1.e800000000000p-2f", "0x1.e810000000000p-2f", "pairs", "ln(x)/2"
     ),
     "an error that does not grow with |y|": Fault(
-        FLOATS, "pair_error_of_y = 4 *", "pair_error_of_y = 0 *", "pairs", "pair_error"
+        FLOATS, "pair_error_of_y = 0x1.3p-38f", "pair_error_of_y = 0", "pairs", "pair_error"
     ),
     "an entry of a table of pairs": Fault(
         CONSTANTS, "0x1.563dc29ffa000p-3", "0x1.563dc29ff8000p-3", "double_double", "the table of logarithms"

@@ -9,7 +9,6 @@
 #include "../phases/exact.h"
 #include "../phases/triple_double.h"
 #include "lanes.h"
-#include "pairs.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -102,9 +101,9 @@ static constexpr bool takes_shortcuts(FloatKind kind) { return kind != FloatKind
 
 // The values of these types are floats. If a constant exponent has a formula, y points to floats.
 template <FloatKind kind, typename Y>
-[[gnu::noinline]] static void pow_by_doubles(const FloatType<kind>& type, const PowOptions& options, const float* x,
-                                             const Y* y, typename FloatType<kind>::Stored* out, int n,
-                                             const Prefetch& prefetch) {
+[[gnu::noinline]] static void pow_tile(const FloatType<kind>& type, const PowOptions& options, const float* x,
+                                       const Y* y, typename FloatType<kind>::Stored* out, int n,
+                                       const Prefetch& prefetch) {
     OperandFlags operand_flags{};
     alignas(64) uint32_t room[tile_size];
     uint32_t* lanes = room;
@@ -126,18 +125,6 @@ template <FloatKind kind, typename Y>
     if (count > 0) resolve(type, operand_flags, x, y, lanes, n, listed, count);
     if constexpr (kind != FloatKind::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<typename FloatType<kind>::Stored>(lanes[i]);  // vector loop
-}
-
-template <FloatKind kind, typename Y>
-static void pow_tile(const FloatType<kind>& type, const PowOptions& options, const float* x, const Y* y,
-                     typename FloatType<kind>::Stored* out, int n, const Prefetch& prefetch) {
-#ifdef __AVX512F__
-    if constexpr (kind == FloatKind::float32 && std::is_same_v<Y, float>) {
-        const bool has_formula = options.constant_exponent && shortcut_of(y[0]) != Shortcut::none;
-        if (!has_formula && pow_by_pairs(options, x, y, out, n, prefetch, pow_by_doubles<kind, Y>)) return;
-    }
-#endif
-    pow_by_doubles(type, options, x, y, out, n, prefetch);
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -13,7 +13,7 @@
 //               too. bfloat16: the float's lower 16 bits are compared with a tie's
 //   specials    AVX2: run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the
 //               rest. AVX-512: such a tile, and the rest of its block, are left to the other phases
-//   undecided   lanes have a bit in a mask; pow_by_singles (single.cpp) settles them by the other phases
+//   undecided   lanes have a bit in a mask; pow_by_floats (block.cpp) settles them by the other phases
 #pragma once
 
 #include "../../simd/floats.h"

@@ -6,10 +6,6 @@ namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// x * scale + bias, rounded once to float: the product is exact in a double, and the sum is rounded to odd, so that
-// the second rounding, to float, gives the right result.
-float scale_to_float(double x, float scale, float bias) { return static_cast<float>(sum_to_odd(x * scale, bias)); }
-
 template <Element type>
 [[gnu::noinline]] void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, void* to,
                                     int n, const Prefetch& prefetch) {
