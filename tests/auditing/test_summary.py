@@ -13,9 +13,10 @@ from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.convert import Conversion, Step
+from halfulp.auditing.convert import Conversion
 from halfulp.auditing.findings import ModelReport, about_target
 from halfulp.auditing.target import Statement
+from halfulp.conversion.editor import Change
 from halfulp.measured import available
 
 SLOPES = single("PRelu", 16, {"x": ("float32", ["N", 4, 4]), "s": ("float32", [4])})
@@ -156,7 +157,7 @@ def test_openvino_files_are_judged_by_its_own_front_end() -> None:
     assert audit_target.asked("openvino").spoken_for_by("openvino") is audit_target.asked("openvino").native
 
 
-CASTS = Conversion((Step("cast to float32", "rounded twice"),))
+CASTS = Conversion((Change("Pow", "cast to float32", "rounded twice"),))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ CASTS = Conversion((Step("cast to float32", "rounded twice"),))
         ),
         (Statement("onnxruntime", "refused", conversion=Conversion(refused="no way")), "onnxruntime.session"),
         (
-            Statement("onnxruntime", "crashed", conversion=Conversion((Step("stays unchanged"),))),
+            Statement("onnxruntime", "crashed", conversion=Conversion((Change("Pow", "stays unchanged"),))),
             "onnxruntime.session",
         ),
         (Statement("torch", "wrong"), "torch.replace"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -14,23 +15,13 @@ from halfulp.auditing.convert import Conversion, conversion, fused, heeds_consta
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
+from halfulp.auditing.node import Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import (
-    LOADERS,
-    Asked,
-    Statement,
-    asked,
-    default,
-    kind_of_exponent,
-    neighbours,
-    numbers_that_count,
-    statement,
-)
+from halfulp.auditing.target import LOADERS, Asked, asked, default, neighbours, statement
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.errors import HalfulpError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -165,15 +156,16 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
         mixed = mixed_types(found)
-        if data.samples is not None and not mixed:
-            _refuse_broken(report)
-            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
-        else:
+        is_broken = bool(mixed) or any(node.breaks for node in report.nodes)
+        if data.samples is None or is_broken:
             report.norms = norms_without_pow(*parsed)
+            report.unread = ("the data, because the model is broken",) if data.samples is not None else ()
+        else:
+            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
         if report.nodes:
             report.ways = ways(
                 *parsed,
-                is_broken=any(node.breaks for node in report.nodes),
+                is_broken=is_broken,
                 is_open=any(node.only_if for node in report.nodes),
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
@@ -182,31 +174,11 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
     return report
 
 
-def _refuse_broken(report: ModelReport) -> None:
-    """Refuse to run a model with a node that breaks a clause, and say what helps."""
-    for node in report.nodes:
-        for breach in node.breaks:
-            message = f"{breach.message}; {REPAIR}, and an audit without data says how"
-            raise ModelError(message, file=report.file, node=node.label, clause=breach.clause)
-
-
-_CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share
-
 T = TypeVar("T")
 
 
-class _Judged(NamedTuple):
-    """The results for a node, as its report has them."""
-
-    breaks: tuple[Breach, ...]
-    open: tuple[Open, ...]
-    targets: tuple[Statement, ...]
-    only_if: str | None
-    notices: tuple[str, ...] = ()
-
-
 class _Judge:
-    """Judges the nodes of one model: each kind of node once, for all values of its constants."""
+    """Judges the nodes of one model: those that share their kind and their constants once."""
 
     def __init__(self, targets: tuple[Asked, ...], *, has_data: bool) -> None:
         self.targets = targets
@@ -224,42 +196,22 @@ class _Judge:
         around: tuple[str | None, ...] = ()
         if any(operand.type in HALVES for operand in use.inputs):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        judged = self._once(self._judged, (use.kind, use.constants, around), use, around)
+        judged = self._once(self._judged, (use.kind, use.constants, around), use)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
-        return NodeReport(
-            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged._asdict()
-        )
+        return judged(use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes)
 
-    def _judged(self, use: Use, around: Hashable) -> _Judged:
-        """Return the results for a node with its own constants."""
-        kind = self._once(self._kind, (use.kind, self._of_constants(use), around), use)
-        text = use.second.text or ""
-        left_open = [Open(question, where.replace(_CONSTANT, text)) for question, where in kind.open]
-        said = [each.with_constant(_CONSTANT, text) for each in kind.targets]
-        noticed = () if kind.breaks else tuple(notices(use, has_data=self._has_data))
-        return kind._replace(open=tuple(left_open), targets=tuple(said), notices=noticed)
-
-    def _kind(self, use: Use) -> _Judged:
-        """Return the results for all nodes of a kind, with a placeholder for the constant's values."""
-        use = use.with_text(_CONSTANT)
+    def _judged(self, use: Use) -> Callable[..., NodeReport]:
+        """Return the report on all nodes that are like this one; it takes the parts that differ."""
         broken = self._once(breaches, use.kind, use)
-        return _Judged(
+        return partial(
+            NodeReport,
             breaks=broken,
             open=touched(use) if use.refused is None else (),
             targets=tuple(statement(use, target, broken, self._convert) for target in self.targets),
             only_if=None if broken else open_slope(use),
+            notices=() if broken else tuple(notices(use, has_data=self._has_data)),
         )
-
-    def _of_constants(self, use: Use) -> Hashable:
-        """Return the part of a node's constants that is judged: an exponent's kind, or else their values."""
-        if use.refused is not None or self._once(self._heeded, use.kind, use):
-            return use.constants
-        kind = kind_of_exponent(use, self._once(numbers_that_count, use.kind, use, self.targets))
-        return use.constants if kind is None else kind
-
-    def _heeded(self, use: Use) -> bool:
-        return any(heeds_constants(use, target.name) for target in self.targets)
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None

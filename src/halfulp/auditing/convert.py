@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx
 from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Use
+from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.output import refusal
 from halfulp.conversion.repair import contradicted, is_wrong, of_one_type, repaired
@@ -25,21 +27,10 @@ _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
 
 @dataclass(frozen=True)
-class Step:
-    """One thing that a conversion does to a node, and how the result can still differ; None where it can't."""
-
-    what: str
-    differs: str | None = None
-
-    def __str__(self) -> str:
-        return self.what + (f" ({self.differs})" if self.differs else "")
-
-
-@dataclass(frozen=True)
 class Conversion:
     """The changes that a conversion makes to a node, in order; or the reason that it refuses the node."""
 
-    steps: tuple[Step, ...] = ()  # empty if the target takes the node unchanged
+    steps: tuple[Change, ...] = ()  # empty if the target takes the node unchanged
     refused: str | None = None
 
     @property
@@ -62,7 +53,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
-    return Conversion(tuple(Step(printable(change.what, most=None), change.differs) for change in changes))
+    return Conversion(tuple(replace(each, what=printable(each.what, most=None)) for each in changes))
 
 
 def heeds_constants(use: Use, target: str) -> bool:
@@ -144,8 +135,7 @@ def ways(
             found.is_valid = is_broken and bool(changes) and all(each.valid for each in left)
             proto = new if found.is_valid else proto
     for target in sorted(targets):
-        copy = ModelProto()
-        copy.CopyFrom(proto)
+        copy = deepcopy(proto)
         try:
             for_target(check_clauses(Walk(copy, file, folder)), target)
         except HalfulpError as error:
@@ -155,8 +145,7 @@ def ways(
 
 def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     """Return the results of the Pow nodes that become part of one operator if norms are fused."""
-    copy = ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     try:
         fuse_norms(Walk(copy, file, folder))
     except HalfulpError:  # there are no such norms

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -278,8 +279,7 @@ def losses_in(
             found[use.label] = before + count, size + result.size
 
     if proto.functions:
-        whole, proto = proto, ModelProto()
-        proto.CopyFrom(whole)
+        proto = deepcopy(proto)
         with suppress(UnsupportedError):  # nodes in functions are then not looked at
             inline(proto, file, folder)
     uses = of_onnx(proto, file, folder)

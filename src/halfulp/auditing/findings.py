@@ -219,7 +219,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
     )
     file, is_tried = model.file, said.target not in model.ways.refused
     if taken_otherwise and is_tried and said.is_helped and found is not None:
-        steps = "; ".join(map(str, found.steps))
+        steps = "; ".join(step.text for step in found.steps)
         if file.startswith("<"):  # a model without a file is converted in Python
             first = ", repair=True" if model.ways.is_valid else ""
             return f'hu.convert(model, target="{said.target}"{first}): {steps}'

@@ -18,6 +18,7 @@ from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
+from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, Printed, count_of
 from halfulp.installed import version_of
 
@@ -71,7 +72,8 @@ class AuditReport(Printed):
         names: dict[str, None] = {}
         for model in self.models:
             if model.data is None:
-                raise HalfulpError(f"{next(model.declarations, model.file)}: no data was looked at")
+                faults = (each for each in model.findings if each.kind in ("clause", "declaration"))
+                raise HalfulpError(f"{next(faults, model.file)}: no data was looked at")
             for node in (*model.data.nodes.values(), *model.data.norms):
                 if node.overflows("float16") or node.divisions_by_zero:
                     names |= dict.fromkeys(node.modules if tool in OF_MODULES else node.region)
@@ -116,6 +118,7 @@ class AuditReport(Printed):
 
 # The members of each kind of object; after "=", the attribute of another name that a member has its value from.
 _MEMBERS: Mapping[type, str] = {
+    Change: "what differs",
     Asked: "name asked=version installed measured=measured.version date=measured.date mode=measured.mode",
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",

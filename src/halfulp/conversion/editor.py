@@ -47,8 +47,13 @@ class Change:
     is_notice: bool = False
     output: str = ""
 
+    @property
+    def text(self) -> str:
+        """The change, and how the result can still differ."""
+        return self.what + (f" ({self.differs})" if self.differs else "")
+
     def __str__(self) -> str:
-        return f"{self.node}: {self.what}" + (f" ({self.differs})" if self.differs else "")
+        return f"{self.node}: {self.text}"
 
 
 def counted(changes: Sequence[Change], noun: str = "change") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.float32 import norms, scalar
@@ -15,7 +15,7 @@ from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.onnx.infer import ValueInfo
-from halfulp.models.onnx.walk import Owner, read_names
+from halfulp.models.onnx.walk import Owner, attributes_of, read_names
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import Shape
 
@@ -191,7 +191,7 @@ def _tail(
 
 def _axes(node: NodeProto, known: ValueInfo) -> list[int] | None:
     """Return the axes of a ReduceMean that keeps its dims; None where it does not, or they are not known."""
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = attributes_of(node)
     if not attributes.get("keepdims", 1):
         return None
     axes = attributes.get("axes") if len(node.input) < 2 else known.array(node.input[1])

@@ -29,7 +29,7 @@ from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import in_force
-from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
+from halfulp.specs.broadcast import UNIDIRECTIONAL
 
 How = Literal["expand", "relu", "fold"]
 HowPow = Literal["expand", "logarithms", "fold"]
@@ -500,10 +500,7 @@ def _fits(x: str, slope: str, edit: Editor) -> bool:
         return False
     if a.shape is None:
         return b.shape == ()
-    lead = len(a.shape) - len(b.shape)
-    try:
-        UNIDIRECTIONAL.infer(a.shape, b.shape, {})
-    except Mismatch:
-        return False
-    pairs = zip(a.shape[lead:], b.shape, strict=True)
-    return all(dim == 1 or (dim is not None and dim == own) for own, dim in pairs)
+    pairs = zip(reversed(a.shape), reversed(b.shape), strict=False)
+    return UNIDIRECTIONAL.fits(a.shape, b.shape) and all(
+        dim == 1 or dim == own is not None for own, dim in pairs
+    )

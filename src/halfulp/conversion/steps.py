@@ -27,6 +27,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
+from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import format_shape
 
@@ -304,8 +305,7 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
-    found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
-    return found[0] if found else default
+    return attributes_of(node).get(name, default)
 
 
 def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float | None = None) -> Array:

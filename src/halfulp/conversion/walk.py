@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
@@ -20,6 +20,7 @@ from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
     Owner,
+    attributes_of,
     default_opset,
     every_node,
     graphs,
@@ -305,12 +306,9 @@ def check_clauses(walk: Walk) -> Walk:
 
 def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True) -> SpecError | None:
     """Return the error if a Pow or PRelu breaks a clause of its version for all inputs."""
-    attributes: tuple[tuple[str, Hashable], ...] = ()
-    if node.attribute:
-        if any(attribute.ref_attr_name for attribute in node.attribute):
-            return None
-        given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
-        attributes = tuple((name, _hashable(value)) for name, value in given)
+    if any(attribute.ref_attr_name for attribute in node.attribute):
+        return None
+    attributes = tuple((name, _hashable(value)) for name, value in attributes_of(node).items())
     operands = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
     return _breach(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
 
@@ -344,18 +342,58 @@ def _breach(
     operands: tuple[tuple[str | None, Shape], ...],
     attributes: tuple[tuple[str, Hashable], ...],
 ) -> SpecError | None:
-    *inputs, (output, shape) = operands
-    types = [TensorType(type, of_input) for type, of_input in inputs if type is not None]
-    if len(types) < len(inputs):
+    *inputs, output = operands
+    if any(kind is None for kind, _ in inputs):
         return None
     row = in_force("onnx", op_type, opset)
+    found = next(breaches(row, inputs, output, dict(attributes)), None)
+    return found and found.with_hint(f"halfulp spec {row.id} shows its clauses")
+
+
+_Known = tuple[str | None, Shape]
+"""The type and the shape of a value, each None where it is not known."""
+
+
+def breaches(
+    row: OpVersion, operands: Sequence[_Known], output: _Known, attributes: Mapping[str, Any]
+) -> Iterator[SpecError]:
+    """Yield an error for each clause that a node breaks for every choice of its unknown types and dims."""
     try:
-        result = row.infer(*types, **dict(attributes))
+        row.check_attributes(attributes)
     except SpecError as error:
-        found = error
-    else:
-        if output in (None, result.type) and agree(shape, result.shape):
-            return None
-        said = f"{row.outputs[0].name} is declared otherwise"
-        found = row.error("output", said, expected=result, got=describe(output, shape))
-    return found.with_hint(f"halfulp spec {row.id} shows its clauses")
+        yield error
+        attributes = _allowed(row, attributes)
+    types, shapes = [kind for kind, _ in operands], [shape for _, shape in operands]
+    # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
+    for given in (types, [None] * len(types)):
+        try:
+            result = row.infer(*map(TensorType, _types(row, given), shapes), **attributes)
+        except SpecError as error:
+            yield error
+            continue
+        is_other = given is types and types[:1] != [None] and output[0] not in (None, result.type)
+        if is_other or not agree(output[1], result.shape):
+            said = f"{row.outputs[0].name} is declared otherwise"
+            yield row.error("output", said, expected=result, got=describe(*output))
+        return
+
+
+def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are valid on their own."""
+    kept: dict[str, Any] = {}
+    required = {a.name: attributes[a.name] for a in row.attributes if a.required and a.name in attributes}
+    for name, value in attributes.items():
+        with suppress(SpecError):
+            row.check_attributes({**required, name: value})
+            kept[name] = value
+    return kept
+
+
+def _types(row: OpVersion, given: Sequence[str | None]) -> list[str]:
+    """Return the types of operands. An unknown one becomes that of the same type variable, or an allowed one."""
+    variables = [row.inputs[min(index, len(row.inputs) - 1)].type for index in range(len(given))]
+    known = {variable: kind for variable, kind in reversed([*zip(variables, given, strict=True)]) if kind}
+    return [
+        kind or known.get(variable, row.type_variables[variable][0])
+        for variable, kind in zip(variables, given, strict=True)
+    ]

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
@@ -49,6 +49,11 @@ def identity(owner: FunctionProto | NodeProto) -> Identity:
 def is_ours(node: NodeProto) -> bool:
     """Return whether a node is a Pow or PRelu of ONNX's own domain."""
     return node.op_type in SUPPORTED_OPS and not plain_domain(node.domain)
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """Return the values of a node's attributes by name, without those that depend on the call of a function."""
+    return {each.name: helper.get_attribute_value(each) for each in node.attribute if not each.ref_attr_name}
 
 
 def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
