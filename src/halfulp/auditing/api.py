@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -30,7 +31,6 @@ __all__ = ["audit"]
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
-_PIECE = 1 << 20
 _MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
 """The bytes that distinguish an IR file and a DxDispatch file from others of that suffix."""
 
@@ -261,10 +261,7 @@ def _is_model(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix not in _MARKS or not path.is_file():
         return suffix == ".onnx"
-    with path.open("rb") as stream:
-        before = b""
-        while piece := stream.read(_PIECE):
-            if _MARKS[suffix] in before + piece:
-                return True
-            before = piece[-len(_MARKS[suffix]) :]
-    return False
+    if not path.stat().st_size:  # which can't be mapped
+        return False
+    with path.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
+        return data.find(_MARKS[suffix]) >= 0

@@ -16,7 +16,7 @@ from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.graph import Array, describe
+from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
 from halfulp.specs import OpVersion, Unspecified, find
@@ -220,7 +220,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
     if use.refused is not None:
         return (use.refused,)
     found: dict[str, Breach] = {}
-    *operands, output = [(each.type, each.shape) for each in (*use.inputs, use.output)]
+    *operands, output = [Value(each.name, each.type, each.shape) for each in (*use.inputs, use.output)]
     for error in clauses_broken(use.row, operands, output, use.attributes):
         found.setdefault(error.clause, breach_of(error, error.clause))
     return tuple(found.values())

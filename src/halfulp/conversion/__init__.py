@@ -41,6 +41,12 @@ __all__ = ["Conversion", "Format", "convert"]
 _Steps: TypeAlias = Mapping[str, tuple[Callable[[Walk, Any], list[Change]], Any]]
 """The steps between ONNX models by the arguments that ask for them, in their order, each with that argument's value."""
 
+_WRITERS: Mapping[Format, type[OnnxWriter | OpenVINOWriter | ProgramWriter]] = {
+    "onnx": OnnxWriter,
+    "openvino": OpenVINOWriter,
+    "directml": ProgramWriter,
+}
+
 _OLDEST_READ = 13  # in older opsets, inputs of Unsqueeze and others are attributes
 
 
@@ -257,13 +263,7 @@ class _Work:
         between = self._neutral(said)
         before = self.before
         self.changes += dropped_metadata(before.model if before.proto is None else before.proto, self.file)
-        match wanted:
-            case "onnx":
-                self.model = OnnxWriter(between).model()
-            case "openvino":
-                self.model = OpenVINOWriter(between).model()
-            case "directml":
-                self.model = ProgramWriter(between).program()
+        self.model = _WRITERS[wanted](between).model()
         self.changes += said
         self.folder = None
 

@@ -40,7 +40,15 @@ from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
 from halfulp.models.onnx.infer import TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
-from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
+from halfulp.models.onnx.walk import (
+    default_opset,
+    every_node,
+    graphs,
+    is_ours,
+    owners_of,
+    plain_domain,
+    readers_of,
+)
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
@@ -297,8 +305,7 @@ def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tup
 
 
 def _strangers(model: ModelProto) -> list[NodeProto]:
-    owners = [(model.graph, model.opset_import), *((f, f.opset_import) for f in model.functions)]
-    return [node for owner, imports in owners for node in strangers_of(owner, default_opset(imports) or 1)]
+    return [node for owner, opset in owners_of(model) for node in strangers_of(owner, opset)]
 
 
 def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
@@ -553,10 +560,7 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
         return changes
     types = infer_types(model, file, declared_too=False)
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
-    read_by: dict[str, list[NodeProto]] = defaultdict(list)
-    for node in every_node(model.graph):
-        for name in {*node.input}:
-            read_by[name].append(node)
+    read_by = readers_of(every_node(model.graph))
     opset = default_opset(model.opset_import) or 1
     for name, node, maker, wanted in suspects:
         before = known.get(maker.input[0]) if maker.op_type == "Cast" and maker.input else None

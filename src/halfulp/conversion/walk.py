@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,19 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, UnsupportedError, printable, within
-from halfulp.models.graph import agree, describe, listed
+from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
     Owner,
     attributes_of,
-    default_opset,
     every_node,
     graphs,
     identity,
     inner_path,
     is_ours,
+    owners_of,
     plain_domain,
     reached,
     read_names,
@@ -83,11 +83,7 @@ class Walk:
     @property
     def owners(self) -> Iterator[tuple[Owner, int]]:
         """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
-        for function in self.model.functions:
-            opset = default_opset(function.opset_import)
-            if opset is not None:
-                yield function, opset
-        yield self.model.graph, default_opset(self.model.opset_import) or 1
+        return owners_of(self.model)
 
     def told(self) -> list[Change]:
         """Return the changes since the last call."""
@@ -306,18 +302,13 @@ def check_clauses(walk: Walk) -> Walk:
 
 def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True) -> SpecError | None:
     """Return the error if a Pow or PRelu breaks a clause of its version for all inputs."""
-    if any(attribute.ref_attr_name for attribute in node.attribute):
+    *operands, result = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
+    is_open = any(attribute.ref_attr_name for attribute in node.attribute)
+    if is_open or any(operand.type is None for operand in operands):
         return None
-    attributes = tuple((name, _hashable(value)) for name, value in attributes_of(node).items())
-    operands = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
-    return _breach(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
-
-
-def _hashable(value: Any) -> Hashable:
-    """Return an attribute's value as a key: a list as a tuple, a tensor, which no version takes, as text."""
-    if isinstance(value, list):
-        return tuple(map(_hashable, value))
-    return value if isinstance(value, Hashable) else str(value)
+    row = in_force("onnx", node.op_type, opset)
+    found = next(breaches(row, operands, result, attributes_of(node)), None)
+    return found and found.with_hint(f"halfulp spec {row.id} shows its clauses")
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
@@ -335,27 +326,8 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
     return f"the last dim of X{symbol} has {slope[-1]} elements"
 
 
-@lru_cache(maxsize=4096)  # cached: a large model has few kinds of nodes
-def _breach(
-    op_type: str,
-    opset: int,
-    operands: tuple[tuple[str | None, Shape], ...],
-    attributes: tuple[tuple[str, Hashable], ...],
-) -> SpecError | None:
-    *inputs, output = operands
-    if any(kind is None for kind, _ in inputs):
-        return None
-    row = in_force("onnx", op_type, opset)
-    found = next(breaches(row, inputs, output, dict(attributes)), None)
-    return found and found.with_hint(f"halfulp spec {row.id} shows its clauses")
-
-
-_Known = tuple[str | None, Shape]
-"""The type and the shape of a value, each None where it is not known."""
-
-
 def breaches(
-    row: OpVersion, operands: Sequence[_Known], output: _Known, attributes: Mapping[str, Any]
+    row: OpVersion, operands: Sequence[Value], output: Value, attributes: Mapping[str, Any]
 ) -> Iterator[SpecError]:
     """Yield an error for each clause that a node breaks for every choice of its unknown types and dims."""
     try:
@@ -363,7 +335,7 @@ def breaches(
     except SpecError as error:
         yield error
         attributes = _allowed(row, attributes)
-    types, shapes = [kind for kind, _ in operands], [shape for _, shape in operands]
+    types, shapes = [each.type for each in operands], [each.shape for each in operands]
     # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
     for given in (types, [None] * len(types)):
         try:
@@ -371,10 +343,10 @@ def breaches(
         except SpecError as error:
             yield error
             continue
-        is_other = given is types and types[:1] != [None] and output[0] not in (None, result.type)
-        if is_other or not agree(output[1], result.shape):
+        is_other = given is types and types[:1] != [None] and output.type not in (None, result.type)
+        if is_other or not agree(output.shape, result.shape):
             said = f"{row.outputs[0].name} is declared otherwise"
-            yield row.error("output", said, expected=result, got=describe(*output))
+            yield row.error("output", said, expected=result, got=describe(output.type, output.shape))
         return
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
@@ -103,6 +104,15 @@ def every_node(*owners: Owner) -> Iterator[NodeProto]:
                 todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
 
 
+def readers_of(nodes: Iterable[NodeProto]) -> dict[str, list[NodeProto]]:
+    """Return the nodes that read each value, which has none if it is not among the keys."""
+    readers: dict[str, list[NodeProto]] = defaultdict(list)
+    for node in nodes:
+        for name in dict.fromkeys(node.input):
+            readers[name].append(node)
+    return readers
+
+
 def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
     """Return the functions that some graphs or functions call, directly or not, in the file's order.
 
@@ -119,6 +129,15 @@ def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
                 found.add(key)
                 todo.append(functions[key])
     return [function for key, function in functions.items() if key in found]
+
+
+def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
+    """Yield a model's functions that use ONNX's own operators, then its graph, each with its opset."""
+    for function in model.functions:
+        opset = default_opset(function.opset_import)
+        if opset is not None:
+            yield function, opset
+    yield model.graph, default_opset(model.opset_import) or 1
 
 
 def value_names(*owners: Owner) -> Iterator[str]:
