@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed, file_option, files_of, input_option, sizes
+from halfulp.cli.inputs import Dims, File, Inputs, Seed, fed, file_option, files_of, sizes
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
 from halfulp.errors import HalfulpError, count_of, in_shell
 from halfulp.installed import has_module
@@ -46,12 +46,12 @@ def bench(
             min=0, max=600, help="How long to measure each row, or a network in all, beside preparing it."
         ),
     ] = None,
-    inputs: Annotated[Names, input_option("An input of the network, as for run; else made up.")] = None,
-    dims: Annotated[Names, dim_option("The size of a symbolic dim in made-up inputs.")] = None,
+    inputs: Inputs = None,
+    dims: Dims = None,
     device: Annotated[
         str, Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
     ] = "cpu",
-    seed: Annotated[int, Option(min=0, help="For the inputs that are made up.")] = 0,
+    seed: Seed = 0,
     json: Annotated[File, file_option("Write the measurements of a network. - is standard output.")] = None,
 ) -> None:
     """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
