@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
@@ -85,21 +85,15 @@ def audit(
         known = default()
     else:
         known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
-    data = _Data(inputs if inputs is not None else samples or None, seed, progress)
+    data = inputs if inputs is not None else samples or None
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
-        if data.samples is not None:
+        if data is not None:
             raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
         models = tuple(_folder(Path(model), known, progress))
     else:
-        models = (_audited(model, _name(model), known, data),)
+        models = (_audited(model, _name(model), known, data, seed, progress),)
     judged = {id(target): target for each in models for target in known[each.format]}
     return AuditReport(tuple(judged.values()), models)
-
-
-class _Data(NamedTuple):
-    samples: Samples | int | None = None
-    seed: int = 0
-    progress: Callable[[str], None] | None = None
 
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
@@ -114,7 +108,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         report = ModelReport(name, format_of(path))
         try:
             if not reason:
-                report = _audited(path, name, targets, _Data())
+                report = _audited(path, name, targets)
         except HalfulpError as error:
             reason = "; ".join(map(str.strip, str(error).splitlines()))
         except OSError as error:
@@ -131,11 +125,18 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         )
 
 
-def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> ModelReport:
+def _audited(
+    source: Source,
+    file: str,
+    targets: _Targets,
+    data: Samples | int | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> ModelReport:
     format = format_of(source)
-    judge = _Judge(targets[format], has_data=data.samples is not None)
+    judge = _Judge(targets[format], has_data=data is not None)
     if format != "onnx":
-        if data.samples is not None:
+        if data is not None:
             way_out = "halfulp run -i NAME=FILE shows NaN and infinities"
             raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
         place = source if isinstance(source, bytes) else Path(str(source))
@@ -144,7 +145,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
     with ExitStack() as stack:
         parsed = onnx.parse(source, file=file)
         fused_powers: frozenset[str] = frozenset()
-        if data.samples is not None:
+        if data is not None:
             parsed = stack.enter_context(mapped(*parsed))
             release()
             if has_halves(parsed[0]):
@@ -157,11 +158,11 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
         mixed = mixed_types(found)
         is_broken = bool(mixed) or any(node.breaks for node in report.nodes)
-        if data.samples is None or is_broken:
+        if data is None or is_broken:
             report.norms = norms_without_pow(*parsed)
-            report.unread = ("the data, because the model is broken",) if data.samples is not None else ()
+            report.unread = ("the data, because the model is broken",) if data is not None else ()
         else:
-            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+            report.data = measured(*parsed, found, data, seed=seed, progress=progress)
         if report.nodes:
             report.ways = ways(
                 *parsed,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import ModelProto
 
-from halfulp.auditing.node import Operand, Use
+from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.output import refusal
@@ -20,7 +20,7 @@ from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.tensors import enum_of, type_of
+from halfulp.models.onnx.tensors import declaration, type_of
 from halfulp.models.onnx.walk import every_node, is_ours
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
@@ -53,7 +53,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
-    return Conversion(tuple(replace(each, what=printable(each.what, most=None)) for each in changes))
+    return Conversion(tuple(Change("", printable(each.what, most=None), each.differs) for each in changes))
 
 
 def heeds_constants(use: Use, target: str) -> bool:
@@ -72,18 +72,13 @@ def _alone(use: Use) -> ModelProto:
             array = np.ascontiguousarray(constant).reshape(constant.shape)
             initializers.append(onnx.numpy_helper.from_array(array, name))
         else:
-            inputs.append(_info(name, operand))
+            inputs.append(declaration(name, operand.type, operand.shape))
     attributes = {key: value for key, value in use.attributes.items() if value is not None}
     node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
-    output = _info("o", Operand("o", use.inputs[0].type, use.output.shape))
+    output = declaration("o", use.inputs[0].type, use.output.shape)
     graph = onnx.helper.make_graph([node], "alone", inputs, [output], initializers)
     imports = [onnx.helper.make_opsetid("", int(use.asked))]
     return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
-def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
-    assert operand.type is not None
-    return onnx.helper.make_tensor_value_info(name, enum_of(operand.type), operand.shape)
 
 
 # --- the whole model -----------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(eq=False, kw_only=True)
 class NodeReport(Use):
-    """A Pow or PRelu node, and the results for it. Nodes judged alike share the tuple of their statements."""
+    """A Pow or PRelu node, and the results for it."""
 
     breaks: tuple[Breach, ...]  # the clauses that it breaks
     open: tuple[Open, ...]  # the open questions of its specification that it can touch
@@ -219,7 +219,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
     )
     file, is_tried = model.file, said.target not in model.ways.refused
     if taken_otherwise and is_tried and said.is_helped and found is not None:
-        steps = "; ".join(step.text for step in found.steps)
+        steps = "; ".join(map(str, found.steps))
         if file.startswith("<"):  # a model without a file is converted in Python
             first = ", repair=True" if model.ways.is_valid else ""
             return f'hu.convert(model, target="{said.target}"{first}): {steps}'
@@ -288,18 +288,13 @@ class Summary:
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    # Nodes that share the tuple of their statements were judged alike: the first one speaks for all of them.
-    groups: dict[int, list[NodeReport]] = {}
-    for node in model.nodes:
-        groups.setdefault(id(node.targets), []).append(node)
     outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = {}
     ulps = []
-    for group in groups.values():
-        node, count = group[0], len(group)
+    for node in model.nodes:
         said = node.targets[index]
         outcome = _outcome(node, said)
-        outcomes[outcome] += count
+        outcomes[outcome] += 1
         causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
         if outcome == "within" and said.max_ulp is not None:
             ulps.append(said.max_ulp)

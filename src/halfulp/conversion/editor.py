@@ -34,7 +34,7 @@ class Change:
     """One thing that a conversion did.
 
     Attributes:
-        node: the node, as messages name it.
+        node: the node, as messages name it; empty where it stands alone.
         what: the change, in one line.
         differs: how the result can still differ from the exact one; None where it can't.
         is_notice: whether nothing was changed, and this is information only.
@@ -47,13 +47,9 @@ class Change:
     is_notice: bool = False
     output: str = ""
 
-    @property
-    def text(self) -> str:
-        """The change, and how the result can still differ."""
-        return self.what + (f" ({self.differs})" if self.differs else "")
-
     def __str__(self) -> str:
-        return f"{self.node}: {self.text}"
+        where = f"{self.node}: " if self.node else ""
+        return where + self.what + (f" ({self.differs})" if self.differs else "")
 
 
 def counted(changes: Sequence[Change], noun: str = "change") -> str:

@@ -47,16 +47,22 @@ _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 _REWORDED = {
     (name, since)
     for since, names in {
+        6: "PRelu",
+        9: "PRelu",
+        10: "AveragePool MaxPool",
         11: "Loop LpPool MaxUnpool",
-        12: "ArgMax ArgMin GatherND",
+        12: "ArgMax ArgMin GatherND Pow",
         13: (
             "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
-            "LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
+            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
             "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
-            "Slice SoftmaxCrossEntropyLoss"
+            "Pad Pow Slice SoftmaxCrossEntropyLoss"
         ),
-        15: "BatchNormalization",
+        15: "BatchNormalization Pow",
+        16: "Loop PRelu",
         18: "LpPool",
+        19: "DequantizeLinear QuantizeLinear",
+        21: "DequantizeLinear QuantizeLinear",
     }.items()
     for name in names.split()
 }

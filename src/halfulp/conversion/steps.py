@@ -58,16 +58,6 @@ def _step(before: int, after: int, *operators: str) -> Callable[[Step], Step]:
     return register
 
 
-@_step(11, 12, "Pow")
-@_step(12, 13, "Pow")
-@_step(14, 15, "Pow")
-@_step(6, 5, "PRelu")
-@_step(8, 9, "PRelu")
-@_step(15, 16, "PRelu")
-def _as_it_is(node: NodeProto, edit: Editor) -> None:
-    edit.keep(node)
-
-
 @_step(6, 7, *_BROADCASTING)
 def _to_numpy(node: NodeProto, edit: Editor) -> None:
     """Add the node in the form of opset 7, with Y unsqueezed to the dims that ``axis`` gives."""
@@ -359,11 +349,6 @@ def _size_of_dim(node: NodeProto, edit: Editor, why: str) -> int:
     return size
 
 
-@_step(10, 9, "AveragePool", "MaxPool")
-@_step(13, 12, "Loop", "Pad")
-@_step(16, 15, "Loop")
-@_step(19, 18, "QuantizeLinear", "DequantizeLinear")
-@_step(21, 20, "QuantizeLinear", "DequantizeLinear")
 def _same(node: NodeProto, edit: Editor) -> None:
     """Add a node unchanged, if the older opset takes its types."""
     fallback.check_types(node, edit)
