@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from onnx import GraphProto, ModelProto
+from onnx import ModelProto
 
 from halfulp.conversion.between import Draft, neutral
 from halfulp.conversion.between.dxdispatch import ProgramReader, ProgramWriter
@@ -34,6 +34,7 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
+from halfulp.models.run.fitting import check_named
 from halfulp.models.source import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
@@ -243,12 +244,19 @@ class _Work:
 
     def fix(self, dims: Mapping[str, int]) -> None:
         """Set the open dims of an ONNX model to sizes, given by symbol or by INPUT[AXIS]."""
-        graph = self.model.graph if isinstance(self.model, ModelProto) else GraphProto()
-        for info in (*graph.input, *graph.output, *graph.value_info):
-            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-                name = dim.dim_param or f"{info.name}[{axis}]"
-                if name in dims and not dim.HasField("dim_value"):
-                    dim.dim_value = dims[name]
+        if not isinstance(self.model, ModelProto):
+            return
+        graph = self.model.graph
+        open_dims = [
+            (dim.dim_param or f"{info.name}[{axis}]", dim)
+            for info in (*graph.input, *graph.output, *graph.value_info)
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim)
+            if not dim.HasField("dim_value")
+        ]
+        check_named(dims, {name for name, _ in open_dims})
+        for name, dim in open_dims:
+            if name in dims:
+                dim.dim_value = dims[name]
 
     def become(self, wanted: Format) -> None:
         """Convert the model to another format."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice, zip_longest
@@ -106,10 +106,7 @@ class Fit:
             HalfulpError: ``dims`` names a dim that the model doesn't have.
         """
         wanted = needed(model)
-        names = {name for value in wanted for name in dim_names(value) if name is not None}
-        for name in self.dims.keys() - names:
-            known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
-            raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
+        check_named(self.dims, {name for value in wanted for name in dim_names(value) if name is not None})
         rng = np.random.default_rng(seed)
         made = {}
         with within(model.file):
@@ -139,6 +136,13 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
         dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
         for axis, dim in enumerate(value.shape or ())
     )
+
+
+def check_named(dims: Iterable[str], names: set[str]) -> None:
+    """Refuse sizes of dims whose names are not among those of a model's inputs."""
+    for name in sorted(set(dims) - names):
+        known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
+        raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
 
 
 def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
