@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import FailOn, File, Names, Seed, file_option, files_of
+from halfulp.cli.inputs import FailOn, File, Names, Seed, declared_inputs, file_option, files_of
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean
@@ -79,7 +79,6 @@ def audit(
     from halfulp.auditing.api import audit as audit_model
     from halfulp.auditing.report import WIDTH, lines
     from halfulp.measured import GRADES
-    from halfulp.models import load
 
     check_writable(output, html, read=[model, *files_of(inputs), *map(Path, targets or [])])
     if fail_on not in GRADES:
@@ -90,7 +89,7 @@ def audit(
         raise HalfulpError("--blocklist prints a list instead of the report: leave out --json and --html")
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
-    given = samples_of(load(model, keep_unknown=True), inputs) if inputs else None
+    given = samples_of(declared_inputs(model), inputs) if inputs else None
     with working() as progress:
         report = audit_model(
             model, targets or None, inputs=given, samples=samples, seed=seed, progress=progress

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import Dims, File, Inputs, Names, Seed, fed_file, file_option, files_of, sizes
+from halfulp.cli.inputs import (
+    Dims,
+    File,
+    Inputs,
+    Names,
+    Seed,
+    declared_inputs,
+    fed,
+    file_option,
+    files_of,
+    sizes,
+)
 from halfulp.cli.output import FORCE, check_writable, people, say, working, write_json
 from halfulp.errors import HalfulpError, in_shell, printable
 from halfulp.models.source import format_to_write
@@ -115,7 +126,7 @@ def convert(
             "--dim is for --verify, which is not given, and for a .json file, whose dims are numbers"
         )
     dim_sizes = sizes(dims, made_up=not inputs)
-    given = fed_file(model, inputs)
+    given = fed(declared_inputs(model), inputs) if inputs else None
     with working() as progress:
         conversion = convert_model(
             model,
@@ -184,7 +195,7 @@ def repair(
     check_writable(json_output, read=[model, *files_of(inputs)])
     if (dims or inputs) and not verify:
         raise HalfulpError("--dim and --input are for --verify, which is not given")
-    given = fed_file(model, inputs)
+    given = fed(declared_inputs(model), inputs) if inputs else None
     with working() as progress:
         found = repair_model(
             model,

@@ -11,6 +11,7 @@ from typer import Option
 
 from halfulp.errors import HalfulpError
 from halfulp.models.files import open_npy, read_npz, viewed
+from halfulp.models.source import format_of
 
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
@@ -94,11 +95,11 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
     return values
 
 
-def fed_file(path: Path, arguments: Names) -> dict[str, Array] | None:
-    """Return the inputs of the model in a file as :func:`fed` does; None without ``--input``."""
-    from halfulp.models import load
+def declared_inputs(path: Path) -> Model | Program:
+    """Return a model for :func:`fed`. Of an ONNX file only the inputs are read: its nodes may be broken."""
+    from halfulp.models import load, onnx
 
-    return fed(load(path, keep_unknown=True), arguments) if arguments else None
+    return onnx.declared_inputs(path) if format_of(path) == "onnx" else load(path)
 
 
 def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Array]]:
