@@ -230,19 +230,19 @@ def about_target(model: ModelReport, said: Statement) -> str:
 
 # --- the answer for a model and a runtime ---------------------------------------------------------
 
-OUTCOMES = {
-    "right": "right",
-    "within": "within",
-    "wrong": "wrong",
-    "refused": "refused",
-    "crashed": "crashed",
-    "hung": "hung",
+OUTCOMES = ("right", "within", *BAD, "depends", "invalid", "shape", "unknown")
+"""The possible outcomes of a node in a runtime."""
+
+WORDS = {
+    **{kind: kind for kind in (*OUTCOMES, "valid")},
     "depends": "not reproducible",
-    "invalid": "invalid",
     "shape": "valid for some shapes",
     "unknown": "not known",
+    "clause": "invalid",
+    "declaration": "invalid",
+    "range": "out of range",
 }
-"""The possible outcomes of a node in a runtime, with the words for them in a line."""
+"""The words for outcomes and for kinds of findings."""
 
 
 def few(names: Iterable[str]) -> str:
@@ -278,7 +278,7 @@ class Summary:
             if outcome == "within":
                 because = f" {self.max_ulp or 0:g} ulp"
             many = f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
-            parts.append(f"{'its one node' if self.nodes == 1 else many} {OUTCOMES[outcome]}{because}")
+            parts.append(f"{'its one node' if self.nodes == 1 else many} {WORDS[outcome]}{because}")
         return "; ".join(parts)
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport, Summary, few, in_float32
+from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few, in_float32
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
@@ -28,7 +28,6 @@ _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touch
 
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
-_WORDS = OUTCOMES | {"valid": "valid", "clause": "invalid", "declaration": "invalid", "range": "out of range"}
 
 Told = tuple[str, str, str | None]
 """The kind of a finding, its text and its remedy."""
@@ -237,7 +236,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
     """
     for finding in (*model.declarations, *model.within_norms):
         yield "", ""
-        yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
+        yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
         yield "  > ", str(finding.to_do)
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
@@ -252,7 +251,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
         gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].without_findings)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
-        yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)
+        yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
             yield "  ", _described(nodes[0])
         constants = few(dict.fromkeys(node.second.text or "" for node in nodes))

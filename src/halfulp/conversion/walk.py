@@ -121,11 +121,6 @@ class Walk:
         self._walk(owner, None, root(owner), task)
         return _drop(owner.node, before - set(read_names(owner)))
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether any node was replaced."""
-        return self._read is not None
-
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
         if self._read is None:  # nothing was changed
