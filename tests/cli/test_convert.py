@@ -73,6 +73,10 @@ def test_the_dims_of_a_json_file_are_given() -> None:
         hu.convert("old.onnx", to="directml", dims={"M": 2})
     with pytest.raises(hu.HalfulpError, match="no dim of the model's inputs is called 'M'"):
         hu.convert("old.onnx", to="directml", dims={"N": 2, "M": 2})
+    with pytest.raises(hu.HalfulpError, match="no dim of the model's inputs is called 'N'; none is symbolic"):
+        hu.convert("net.json", to="directml", dims={"N": 2})
+    invoked("old.onnx", "net.xml")
+    assert "written to net.json" in invoked("net.xml", "net.json", "--dim", "x[0]=2")
 
 
 @pytest.mark.parametrize("name", ["net.tflite", "net.onx", "net", "net.onnx.gz"])

@@ -124,7 +124,7 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
 # --- graphs of ONNX and of OpenVINO -----------------------------------------------------------------
 
 
-def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | None = None) -> Draft:
+def neutral(model: Model, changes: list[Change], labels: Mapping[str, str]) -> Draft:
     """Return a model's graph with the operators of no format.
 
     Args:
@@ -160,7 +160,7 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
     for name, array in graph.constants.items():
         draft.add_constant(array, name)
     for node in graph.nodes:
-        label = (labels or {}).get(node.outputs[0], node.label)
+        label = labels.get(node.outputs[0], node.label)
         with within(model.file, label):
             _add(node, label, draft)
     draft.drop_unread()
