@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, mixed_types, ways
+from halfulp.auditing.convert import Conversion, contradictions, conversion, fused, heeds_constants, ways
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
@@ -156,8 +156,8 @@ def _audited(
                 inline(*parsed)
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        mixed = mixed_types(found)
-        is_broken = bool(mixed) or any(node.breaks for node in report.nodes)
+        declared = contradictions(parsed[0], found)
+        is_broken = bool(declared) or any(node.breaks for node in report.nodes)
         if data is None or is_broken:
             report.norms = norms_without_pow(*parsed)
             report.unread = ("the data, because the model is broken",) if data is not None else ()
@@ -170,7 +170,7 @@ def _audited(
                 is_open=any(node.only_if for node in report.nodes),
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
-                mixed=mixed,
+                declared=declared,
             )
     return report
 

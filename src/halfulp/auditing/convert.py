@@ -106,19 +106,18 @@ def ways(
     is_open: bool,
     targets: Iterable[str],
     fused: frozenset[str],
-    mixed: Mapping[str, str],
+    declared: Mapping[str, str],
 ) -> Ways:
     """Return the repairs and conversions that help a model, which has Pow or PRelu nodes and is not changed.
 
     Args:
-        is_broken: whether a node breaks a clause.
+        is_broken: whether a node breaks a clause, or contradicts the types around it.
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
         fused: as :func:`fused` returned them.
-        mixed: as :func:`mixed_types` returned them.
+        declared: as :func:`contradictions` returned them.
     """
-    found = Ways(declared={**dict(_declared(proto)), **mixed}, fused=fused)
-    is_broken = is_broken or bool(found.declared)
+    found = Ways(declared=declared, fused=fused)
     if is_broken or is_open:
         try:
             new, changes, left = repaired(proto, file, folder)
@@ -154,6 +153,11 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     return frozenset(before - after)
 
 
+def contradictions(proto: ModelProto, uses: Iterable[Use]) -> dict[str, str]:
+    """Return the nodes whose types contradict the file's declarations, or their operators, and how."""
+    return {**dict(_declared(proto)), **dict(_mixed(uses))}
+
+
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
     """Give the Cast nodes whose outputs the file declares in another type, and how."""
     for name, node, cast, declared in contradicted(proto):
@@ -163,12 +167,11 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
-    """Return the nodes of the main graph whose inputs have types that their operator does not take, and which types."""
-    found: dict[str, str] = {}
+def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
+    """Give the nodes of the main graph whose inputs have types that their operator does not take, and which types."""
     use = next((use for use in uses if use.site is not None and not use.where), None)
     if use is None or use.site is None:
-        return found
+        return
     for index, node in enumerate(use.site.owner.node):
         for indices, allowed, gives_result in () if is_ours(node) else of_one_type(node, int(use.asked)):
             kinds = dict.fromkeys(use.site.values.value(node.input[each]).type for each in indices)
@@ -179,5 +182,4 @@ def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
                 text = f"its input {indices[0]} is {told}, which {node.op_type} does not take there"
             else:
                 continue
-            found[label(node, index, "")] = f"{text}: runtimes refuse to load the model"
-    return found
+            yield label(node, index, ""), f"{text}: runtimes refuse to load the model"
