@@ -14,7 +14,7 @@ from tests.models.openvino_models import SMALL, WEIGHTS
 import halfulp as hu
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.convert import Conversion
-from halfulp.auditing.findings import ModelReport, about_target
+from halfulp.auditing.findings import ModelReport, about_target, command
 from halfulp.auditing.target import Statement
 from halfulp.conversion.editor import Change
 from halfulp.measured import available
@@ -211,3 +211,14 @@ def test_it_is_data() -> None:
     assert runtime["outcomes"] == {"wrong": 1}
     assert document["findings"][0]["to_do"] == report.findings[0].to_do
     assert document["targets"][0]["installed"] is False
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("<ModelProto>", r'hu.convert(model, float32="a\"b,$c", repair=True)'),
+        ("-m n.onnx", "halfulp convert './-m n.onnx' converted.onnx --float32 'a\"b,$c' --repair"),
+    ],
+)
+def test_a_command_quotes_the_names_of_nodes(file: str, said: str) -> None:
+    assert command(file, "convert", float32='a"b,$c', repair=True) == said

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
+from typing import Literal
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
@@ -91,7 +93,7 @@ class ModelReport:
     @property
     def declarations(self) -> Iterator[Finding]:
         """The findings about values whose type is not the one that their nodes give or take."""
-        to_do = "correct the model" if self.ways.error or self.ways.left else _repair(self.file)
+        to_do = "correct the model" if self.ways.error or self.ways.left else command(self.file, "repair")
         for node, text in self.ways.declared.items():
             yield Finding(self.file, node, "declaration", None, None, text, to_do)
 
@@ -167,20 +169,27 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
     ways = model.ways
     why = ways.left.get(node.label)
     if why is not None and "--slopes" in why:
-        return f"{_repair(model.file)} needs a choice: {why}"
+        return f"{command(model.file, 'repair')} needs a choice: {why}"
     if why is not None:
         return f"halfulp repair does not know how it is meant: {why}"
     if ways.repaired or ways.is_valid:
         what = ways.repaired.get(node.label)
-        return _repair(model.file) + (f": {what}" if what else "")
+        return command(model.file, "repair") + (f": {what}" if what else "")
     if ways.error:
         return f"halfulp repair refuses the model: {ways.error}"
     shown = f"; halfulp spec {node.operator} shows its clauses" if node.operator in ids() else ""
     return f"correct the model{shown}"
 
 
-def _repair(file: str) -> str:
-    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {in_shell(file)} repaired.onnx"
+def command(file: str, verb: str, **options: str | Literal[True]) -> str:
+    """Return the command of a verb with options on a file; of a model without a file, the call in Python."""
+    if file.startswith("<"):
+        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
+        return f"hu.{verb}(model{''.join(given)})"
+    given = [
+        f" --{name}" + (f" {shlex.quote(v)}" if isinstance(v, str) else "") for name, v in options.items()
+    ]
+    return f"halfulp {verb} {in_shell(file)} {verb}ed.onnx{''.join(given)}"
 
 
 def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
@@ -189,22 +198,16 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    command = in_float32(model.file, "norms" if found.is_in_norm else ",".join(found.region))
+    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    to_do = command(model.file, "convert", float32=nodes)
     if found.divisions_by_zero:
         epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
-        least = f"{_repair(model.file)} makes an epsilon of 0 the least number of float16"
-        return f"{command}: then {epsilon}, and float32 does; or {least}"
+        least = f"{command(model.file, 'repair')} makes an epsilon of 0 the least number of float16"
+        return f"{to_do}: then {epsilon}, and float32 does; or {least}"
     if output not in model.ways.fused:
-        return command
+        return to_do
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
-    return f"{command}: or {option} in its place, for one operator that runtimes compute in float32"
-
-
-def in_float32(file: str, nodes: str) -> str:
-    """Return the command that computes nodes in float32."""
-    if file.startswith("<"):
-        return f'hu.convert(model, float32="{nodes}")'
-    return f"halfulp convert {in_shell(file)} converted.onnx --float32 {shlex.quote(nodes)}"
+    return f"{to_do}: or {option} in its place, for one operator that runtimes compute in float32"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:
@@ -217,14 +220,11 @@ def about_target(model: ModelReport, said: Statement) -> str:
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
         said.groups == ("broadcast",) and not said.depends
     )
-    file, is_tried = model.file, said.target not in model.ways.refused
+    is_tried = said.target not in model.ways.refused
     if taken_otherwise and is_tried and said.is_helped and found is not None:
-        steps = "; ".join(map(str, found.steps))
-        if file.startswith("<"):  # a model without a file is converted in Python
-            first = ", repair=True" if model.ways.is_valid else ""
-            return f'hu.convert(model, target="{said.target}"{first}): {steps}'
-        first = " --repair" if model.ways.is_valid else ""
-        return f"halfulp convert {in_shell(file)} converted.onnx --target {said.target}{first}: {steps}"
+        first: dict[str, Literal[True]] = {"repair": True} if model.ways.is_valid else {}
+        to_do = command(model.file, "convert", target=said.target, **first)
+        return f"{to_do}: {'; '.join(map(str, found.steps))}"
     return _EXACT.get(said.target, _ELSE)
 
 

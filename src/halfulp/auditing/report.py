@@ -14,7 +14,7 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few, in_float32
+from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, command, few
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
@@ -206,7 +206,8 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         yield "  ", f"not looked into: {few(model.unread)}"
     if model.norms:
         short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
-        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
+        in_float32 = command(model.file, "convert", float32="norms")
+        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}"
         yield "  ", told
 
 
