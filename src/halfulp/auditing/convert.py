@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import onnx
 from onnx import ModelProto
 
@@ -69,8 +68,7 @@ def _alone(use: Use) -> ModelProto:
     for name, operand in zip(names, use.inputs, strict=True):
         constant = operand.constant
         if constant is not None and constant.size <= _MOST:
-            array = np.ascontiguousarray(constant).reshape(constant.shape)
-            initializers.append(onnx.numpy_helper.from_array(array, name))
+            initializers.append(onnx.numpy_helper.from_array(constant, name))
         else:
             inputs.append(declaration(name, operand.type, operand.shape))
     attributes = {key: value for key, value in use.attributes.items() if value is not None}

@@ -149,8 +149,7 @@ def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
     if node.op_type == "Loop":
         backs, results = ["", *made], made[1:]
     elif node.op_type == "Scan":
-        scans = sum(attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs")
-        backs = made[: max(len(node.input) - scans, 0)]
+        backs = made[: max(len(node.input) - attributes_of(node).get("num_scan_inputs", 0), 0)]
     names = [info.name for info in graph.input]
     inputs = list(zip(names, node.input, chain(backs, repeat("")), strict=False))
     return Body(net, node.op_type, inputs, list(zip(results, node.output, strict=False)))

@@ -193,8 +193,7 @@ class Editor:
 
     def constant(self, array: Array, suffix: str) -> str:
         """Return the name of a new constant."""
-        tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
-        return self.constant_tensor(tensor, suffix)
+        return self.constant_tensor(onnx.numpy_helper.from_array(array), suffix)
 
     def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
         """Add a constant that is a tensor already, and return its name."""

@@ -26,7 +26,7 @@ from halfulp.models.onnx.checks import port_at, ports, schema_in_force
 from halfulp.models.onnx.infer import ValueInfo, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
-from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
+from halfulp.models.onnx.walk import attributes_of, every_node, plain_domain, subgraphs
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators whose function bodies round nothing, or round as their kernels do."""
@@ -255,7 +255,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         return False
     function = FunctionProto.FromString(data)
     if node.op_type == "LpNormalization":
-        (p,) = (attribute.i for attribute in call.attribute if attribute.name == "p")
+        p = attributes_of(call)["p"]
         if p not in _LP_NORMS:
             return False
         function = onnx.parser.parse_function(_LP_NORMALIZATION % _LP_NORMS[p])

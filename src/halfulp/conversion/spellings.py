@@ -26,7 +26,7 @@ from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.walk import plain_domain
+from halfulp.models.onnx.walk import attributes_of, plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL
@@ -475,7 +475,7 @@ def _of_leaky_relu(node: NodeProto, edit: Editor) -> _Found | None:
     kind = edit.value(node.input[0]).type
     if kind is None:
         return None
-    alpha = np.float32(next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01))
+    alpha = np.float32(attributes_of(node).get("alpha", 0.01))
     slope = np.array(alpha.astype(dtype_named(kind)))
     differs = _SIGN_OF_NAN + (f"; alpha is rounded to {kind}" if float(slope) != float(alpha) else "")
     return _Found(node.input[0], edit.constant(slope, "slope"), [], "LeakyRelu", differs)

@@ -14,7 +14,7 @@ import numpy as np
 from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Model, Node, Value, listed, reshape, type_name, unsqueezed
-from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.onnx.tensors import type_of
 from halfulp.models.run.api import evaluate_openvino
 from halfulp.models.run.helpers import HELPERS
 from halfulp.specs import find
@@ -210,7 +210,7 @@ def _cast(node: Node, draft: Draft) -> dict[str, Any]:
     if node.type == "CastLike":
         return {"to": draft.types[node.inputs[1]].type, "saturate": saturate}
     try:
-        return {"to": type_name(dtype_of(node.attributes["to"])), "saturate": saturate}
+        return {"to": type_of(node.attributes["to"]), "saturate": saturate}
     except KeyError:
         raise HalfulpError("Cast does not know the type", got=node.attributes["to"]) from None
 

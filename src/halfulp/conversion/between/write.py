@@ -158,8 +158,7 @@ class OnnxWriter:
 
     def _initializer(self, array: Array, name: str) -> None:
         self._enum(array.dtype.name)
-        packed = np.ascontiguousarray(array).reshape(array.shape)
-        self._graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
+        self._graph.initializer.append(onnx.numpy_helper.from_array(array, name))
 
     def _enum(self, kind: str) -> int:
         if kind in TYPES and TYPES[kind].onnx_enum is None:
