@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -12,7 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, contradictions, conversion, fused, heeds_constants, ways
+from halfulp.auditing.convert import (
+    Conversion,
+    Ways,
+    contradictions,
+    conversion,
+    fused,
+    heeds_constants,
+)
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
@@ -22,6 +30,9 @@ from halfulp.auditing.target import LOADERS, Asked, asked, default, neighbours, 
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
+from halfulp.conversion.repair import repaired
+from halfulp.conversion.targets import for_target
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
@@ -144,35 +155,48 @@ def _audited(
         return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
     with ExitStack() as stack:
         parsed = onnx.parse(source, file=file)
-        fused_powers: frozenset[str] = frozenset()
+        tried = Ways()
         if data is not None:
             parsed = stack.enter_context(mapped(*parsed))
             release()
             if has_halves(parsed[0]):
-                fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
+                tried.fused = fused(*parsed)  # as the file is: a conversion does not inline functions
             if parsed[0].functions:  # how often they are called is counted before they are written out
                 onnx.build(*parsed, keep_unknown=True, check_ours=False)
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
         found = of_onnx(*parsed)
-        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        declared = contradictions(parsed[0], found)
-        is_broken = bool(declared) or any(node.breaks for node in report.nodes)
-        if data is None or is_broken:
+        tried.declared = contradictions(parsed[0], found) if found else {}
+        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried)
+        if data is None or report.is_broken:
             report.norms = norms_without_pow(*parsed)
             report.unread = ("the data, because the model is broken",) if data is not None else ()
         else:
             report.data = measured(*parsed, found, data, seed=seed, progress=progress)
-        if report.nodes:
-            report.ways = ways(
-                *parsed,
-                is_broken=is_broken,
-                is_open=any(node.only_if for node in report.nodes),
-                targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
-                fused=fused_powers,
-                declared=declared,
-            )
+        _try_ways(report, *parsed)
     return report
+
+
+def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
+    """Try the repairs and conversions that help a model, which is not changed, and note them in its report."""
+    found = report.ways
+    if report.is_broken or any(node.only_if for node in report.nodes):
+        try:
+            new, changes, left = repaired(proto, file, folder)
+        except HalfulpError as error:  # the model needs more than a repair of these nodes
+            found.error = printable(error.message, most=None)
+        else:
+            found.repaired = {change.node: change.what for change in changes}
+            found.left = {each.node: each.why for each in left}
+            found.is_valid = report.is_broken and bool(changes) and all(each.valid for each in left)
+            proto = new if found.is_valid else proto
+    targets = {said.target for node in report.nodes for said in node.targets if said.is_helped}
+    for target in sorted(targets):
+        copy = deepcopy(proto)
+        try:
+            for_target(check_clauses(Walk(copy, file, folder)), target)
+        except HalfulpError as error:
+            found.refused[target] = error.message
 
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.output import refusal
-from halfulp.conversion.repair import contradicted, is_wrong, of_one_type, repaired
+from halfulp.conversion.repair import contradicted, is_wrong, of_one_type
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
@@ -93,46 +93,6 @@ class Ways:
     declared: Mapping[str, str] = field(default_factory=dict)  # by node: the finding about its types
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
     fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
-
-
-def ways(
-    proto: ModelProto,
-    file: str,
-    folder: Path | None,
-    *,
-    is_broken: bool,
-    is_open: bool,
-    targets: Iterable[str],
-    fused: frozenset[str],
-    declared: Mapping[str, str],
-) -> Ways:
-    """Return the repairs and conversions that help a model, which has Pow or PRelu nodes and is not changed.
-
-    Args:
-        is_broken: whether a node breaks a clause, or contradicts the types around it.
-        is_open: whether a node is valid only for some shapes.
-        targets: those for which a node can be converted by itself.
-        fused: as :func:`fused` returned them.
-        declared: as :func:`contradictions` returned them.
-    """
-    found = Ways(declared=declared, fused=fused)
-    if is_broken or is_open:
-        try:
-            new, changes, left = repaired(proto, file, folder)
-        except HalfulpError as error:  # the model needs more than a repair of these nodes
-            found.error = printable(error.message, most=None)
-        else:
-            found.repaired = {change.node: change.what for change in changes}
-            found.left = {each.node: each.why for each in left}
-            found.is_valid = is_broken and bool(changes) and all(each.valid for each in left)
-            proto = new if found.is_valid else proto
-    for target in sorted(targets):
-        copy = deepcopy(proto)
-        try:
-            for_target(check_clauses(Walk(copy, file, folder)), target)
-        except HalfulpError as error:
-            found.refused[target] = error.message
-    return found
 
 
 def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:

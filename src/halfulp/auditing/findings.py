@@ -84,6 +84,11 @@ class ModelReport:
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a node breaks a clause, or contradicts the types around it."""
+        return bool(self.ways.declared) or any(node.breaks for node in self.nodes)
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
