@@ -444,11 +444,10 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
-    constants = {**outer, **graph.constants}
-    for node in graph.nodes:
-        for value in node.attributes.values() if node.type == "Constant" else ():
-            if node.outputs and isinstance(value, np.ndarray | int | float):
-                constants[node.outputs[0]] = np.asarray(value)
+    numbers = (
+        (name, each) for name, each in graph.held.items() if isinstance(each, np.ndarray | int | float)
+    )
+    constants = {**outer, **{name: np.asarray(each) for name, each in numbers}}
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:
