@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, get_args
-
-from onnx import ModelProto
 
 from halfulp.auditing.data import losses_in
 from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
@@ -131,8 +130,7 @@ def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
     proto, file, folder = parse(source)
     subject = Subject(build(proto, file, folder, keep_unknown=engine != "halfulp"), proto, folder)
     if has_ours(subject):
-        copy = ModelProto()  # because the walk may change it
-        copy.CopyFrom(proto)
+        copy = deepcopy(proto)  # because the walk may change it
         check_clauses(Walk(copy, file, folder))
     return subject
 

@@ -367,6 +367,13 @@ def test_a_cast_that_is_declared_otherwise_is_found() -> None:
         finding.text == "its output is declared as float32, and is float16: runtimes refuse to load the model"
     )
     assert hu.audit(hu.repair(model).model, targets=()).findings == ()
+    model = parsed(
+        f"{text.replace('float16[4] y', 'float[4] y, float[4] d')} <float e = {{2}}, float[4] c>"
+        " { c = Cast<to = 10>(x)  d = Relu(c)  y = Pow(x, e) }"
+    )
+    report = hu.audit(model, targets=(), samples=1)
+    assert [finding.kind for finding in report.findings] == ["declaration"]
+    assert report.models[0].unread == ("the data, because the model is broken",)
 
 
 def test_a_conversion_is_advised_only_where_the_whole_model_can_be_converted() -> None:

@@ -13,9 +13,10 @@ from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.convert import Conversion, Step
-from halfulp.auditing.findings import ModelReport, about_target
+from halfulp.auditing.convert import Conversion
+from halfulp.auditing.findings import ModelReport, about_target, command
 from halfulp.auditing.target import Statement
+from halfulp.conversion.editor import Change
 from halfulp.measured import available
 
 SLOPES = single("PRelu", 16, {"x": ("float32", ["N", 4, 4]), "s": ("float32", [4])})
@@ -156,7 +157,7 @@ def test_openvino_files_are_judged_by_its_own_front_end() -> None:
     assert audit_target.asked("openvino").spoken_for_by("openvino") is audit_target.asked("openvino").native
 
 
-CASTS = Conversion((Step("cast to float32", "rounded twice"),))
+CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ CASTS = Conversion((Step("cast to float32", "rounded twice"),))
         ),
         (Statement("onnxruntime", "refused", conversion=Conversion(refused="no way")), "onnxruntime.session"),
         (
-            Statement("onnxruntime", "crashed", conversion=Conversion((Step("stays unchanged"),))),
+            Statement("onnxruntime", "crashed", conversion=Conversion((Change("", "stays unchanged"),))),
             "onnxruntime.session",
         ),
         (Statement("torch", "wrong"), "torch.replace"),
@@ -210,3 +211,14 @@ def test_it_is_data() -> None:
     assert runtime["outcomes"] == {"wrong": 1}
     assert document["findings"][0]["to_do"] == report.findings[0].to_do
     assert document["targets"][0]["installed"] is False
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("<ModelProto>", r'hu.convert(model, float32="a\"b,$c", repair=True)'),
+        ("-m n.onnx", "halfulp convert './-m n.onnx' converted.onnx --float32 'a\"b,$c' --repair"),
+    ],
+)
+def test_a_command_quotes_the_names_of_nodes(file: str, said: str) -> None:
+    assert command(file, "convert", float32='a"b,$c', repair=True) == said

@@ -69,8 +69,14 @@ def test_the_dims_of_a_json_file_are_given() -> None:
     feeds = {"x": x, "y": np.array([1, 2, 3], np.float32)}
     outputs = hu.run("net.json", {name: array.reshape(-1) for name, array in feeds.items()})
     assert outputs["z"].tobytes() == hu.run("old.onnx", feeds)["z"].tobytes()
-    with pytest.raises(hu.UnsupportedError, match="dims that are not known"):
+    with pytest.raises(hu.HalfulpError, match="no dim of the model's inputs is called 'M'; there are N"):
         hu.convert("old.onnx", to="directml", dims={"M": 2})
+    with pytest.raises(hu.HalfulpError, match="no dim of the model's inputs is called 'M'"):
+        hu.convert("old.onnx", to="directml", dims={"N": 2, "M": 2})
+    with pytest.raises(hu.HalfulpError, match="no dim of the model's inputs is called 'N'; none is symbolic"):
+        hu.convert("net.json", to="directml", dims={"N": 2})
+    invoked("old.onnx", "net.xml")
+    assert "written to net.json" in invoked("net.xml", "net.json", "--dim", "x[0]=2")
 
 
 @pytest.mark.parametrize("name", ["net.tflite", "net.onx", "net", "net.onnx.gz"])

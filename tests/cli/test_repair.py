@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -93,6 +94,28 @@ def test_verify() -> None:
     assert "not verified" not in text
     assert len(text.splitlines()) > 2
     assert "?" not in text
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        (("repair", "--verify"), "axis=0 puts it"),
+        (("convert", "--repair", "--verify"), "axis=0 puts it"),
+        (("audit",), "not looked into: the data, because the model is broken"),
+    ],
+)
+@pytest.mark.parametrize("weight", ["", "<float[2] y = {2, 3}>"])
+def test_the_inputs_of_a_broken_model_are_read(verb: tuple[str, ...], said: str, weight: str) -> None:
+    onnx.save(
+        parser.parse_model(f"""<ir_version: 8, opset_import: ["": 13]>
+        g (float[2, 3] x, float[2] y) => (float[2, 3] z) {weight} {{ z = Pow <axis = 0> (x, y) }}"""),
+        "axis.onnx",
+    )
+    np.savez("data.npz", x=np.float32([[1, 2, 3], [4, 5, 6]]), y=np.float32([2, 3]))
+    output = [] if verb[0] == "audit" else ["out.onnx"]
+    result = CliRunner().invoke(app, [verb[0], "axis.onnx", *output, *verb[1:], "-i", "data.npz"])
+    assert result.exit_code == (1 if verb[0] == "audit" else 0), result.output
+    assert said in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -5,32 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from copy import deepcopy
+from functools import partial
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, mixed_types, ways
+from halfulp.auditing.convert import (
+    Conversion,
+    Ways,
+    contradictions,
+    conversion,
+    fused,
+    heeds_constants,
+)
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Breach, Open, Use, breaches, notices, open_slope, touched
+from halfulp.auditing.node import Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import (
-    LOADERS,
-    Asked,
-    Statement,
-    asked,
-    default,
-    kind_of_exponent,
-    neighbours,
-    numbers_that_count,
-    statement,
-)
+from halfulp.auditing.target import LOADERS, Asked, asked, default, neighbours, statement
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.conversion.repair import repaired
+from halfulp.conversion.targets import for_target
+from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.errors import HalfulpError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -39,7 +42,6 @@ __all__ = ["audit"]
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
-_PIECE = 1 << 20
 _MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
 """The bytes that distinguish an IR file and a DxDispatch file from others of that suffix."""
 
@@ -94,21 +96,15 @@ def audit(
         known = default()
     else:
         known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
-    data = _Data(inputs if inputs is not None else samples or None, seed, progress)
+    data = inputs if inputs is not None else samples or None
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
-        if data.samples is not None:
+        if data is not None:
             raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
         models = tuple(_folder(Path(model), known, progress))
     else:
-        models = (_audited(model, _name(model), known, data),)
+        models = (_audited(model, _name(model), known, data, seed, progress),)
     judged = {id(target): target for each in models for target in known[each.format]}
     return AuditReport(tuple(judged.values()), models)
-
-
-class _Data(NamedTuple):
-    samples: Samples | int | None = None
-    seed: int = 0
-    progress: Callable[[str], None] | None = None
 
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
@@ -123,7 +119,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         report = ModelReport(name, format_of(path))
         try:
             if not reason:
-                report = _audited(path, name, targets, _Data())
+                report = _audited(path, name, targets)
         except HalfulpError as error:
             reason = "; ".join(map(str.strip, str(error).splitlines()))
         except OSError as error:
@@ -140,11 +136,18 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         )
 
 
-def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> ModelReport:
+def _audited(
+    source: Source,
+    file: str,
+    targets: _Targets,
+    data: Samples | int | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> ModelReport:
     format = format_of(source)
-    judge = _Judge(targets[format], has_data=data.samples is not None)
+    judge = _Judge(targets[format], has_data=data is not None)
     if format != "onnx":
-        if data.samples is not None:
+        if data is not None:
             way_out = "halfulp run -i NAME=FILE shows NaN and infinities"
             raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
         place = source if isinstance(source, bytes) else Path(str(source))
@@ -152,61 +155,55 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
         return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
     with ExitStack() as stack:
         parsed = onnx.parse(source, file=file)
-        fused_powers: frozenset[str] = frozenset()
-        if data.samples is not None:
+        tried = Ways()
+        if data is not None:
             parsed = stack.enter_context(mapped(*parsed))
             release()
             if has_halves(parsed[0]):
-                fused_powers = fused(*parsed)  # as the file is: a conversion does not inline functions
+                tried.fused = fused(*parsed)  # as the file is: a conversion does not inline functions
             if parsed[0].functions:  # how often they are called is counted before they are written out
                 onnx.build(*parsed, keep_unknown=True, check_ours=False)
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
         found = of_onnx(*parsed)
-        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        mixed = mixed_types(found)
-        if data.samples is not None and not mixed:
-            _refuse_broken(report)
-            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
-        else:
+        tried.declared = contradictions(parsed[0], found) if found else {}
+        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried)
+        if data is None or report.is_broken:
             report.norms = norms_without_pow(*parsed)
-        if report.nodes:
-            report.ways = ways(
-                *parsed,
-                is_broken=any(node.breaks for node in report.nodes),
-                is_open=any(node.only_if for node in report.nodes),
-                targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
-                fused=fused_powers,
-                mixed=mixed,
-            )
+            report.unread = ("the data, because the model is broken",) if data is not None else ()
+        else:
+            report.data = measured(*parsed, found, data, seed=seed, progress=progress)
+        _try_ways(report, *parsed)
     return report
 
 
-def _refuse_broken(report: ModelReport) -> None:
-    """Refuse to run a model with a node that breaks a clause, and say what helps."""
-    for node in report.nodes:
-        for breach in node.breaks:
-            message = f"{breach.message}; {REPAIR}, and an audit without data says how"
-            raise ModelError(message, file=report.file, node=node.label, clause=breach.clause)
+def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
+    """Try the repairs and conversions that help a model, which is not changed, and note them in its report."""
+    found = report.ways
+    if report.is_broken or any(node.only_if for node in report.nodes):
+        try:
+            new, changes, left = repaired(proto, file, folder)
+        except HalfulpError as error:  # the model needs more than a repair of these nodes
+            found.error = printable(error.message, most=None)
+        else:
+            found.repaired = {change.node: change.what for change in changes}
+            found.left = {each.node: each.why for each in left}
+            found.is_valid = report.is_broken and bool(changes) and all(each.valid for each in left)
+            proto = new if found.is_valid else proto
+    targets = {said.target for node in report.nodes for said in node.targets if said.is_helped}
+    for target in sorted(targets):
+        copy = deepcopy(proto)
+        try:
+            for_target(check_clauses(Walk(copy, file, folder)), target)
+        except HalfulpError as error:
+            found.refused[target] = error.message
 
-
-_CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share
 
 T = TypeVar("T")
 
 
-class _Judged(NamedTuple):
-    """The results for a node, as its report has them."""
-
-    breaks: tuple[Breach, ...]
-    open: tuple[Open, ...]
-    targets: tuple[Statement, ...]
-    only_if: str | None
-    notices: tuple[str, ...] = ()
-
-
 class _Judge:
-    """Judges the nodes of one model: each kind of node once, for all values of its constants."""
+    """Judges the nodes of one model: those that share their kind and their constants once."""
 
     def __init__(self, targets: tuple[Asked, ...], *, has_data: bool) -> None:
         self.targets = targets
@@ -224,42 +221,22 @@ class _Judge:
         around: tuple[str | None, ...] = ()
         if any(operand.type in HALVES for operand in use.inputs):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        judged = self._once(self._judged, (use.kind, use.constants, around), use, around)
+        judged = self._once(self._judged, (use.kind, use.constants, around), use)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
-        return NodeReport(
-            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged._asdict()
-        )
+        return judged(use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes)
 
-    def _judged(self, use: Use, around: Hashable) -> _Judged:
-        """Return the results for a node with its own constants."""
-        kind = self._once(self._kind, (use.kind, self._of_constants(use), around), use)
-        text = use.second.text or ""
-        left_open = [Open(question, where.replace(_CONSTANT, text)) for question, where in kind.open]
-        said = [each.with_constant(_CONSTANT, text) for each in kind.targets]
-        noticed = () if kind.breaks else tuple(notices(use, has_data=self._has_data))
-        return kind._replace(open=tuple(left_open), targets=tuple(said), notices=noticed)
-
-    def _kind(self, use: Use) -> _Judged:
-        """Return the results for all nodes of a kind, with a placeholder for the constant's values."""
-        use = use.with_text(_CONSTANT)
+    def _judged(self, use: Use) -> Callable[..., NodeReport]:
+        """Return the report on all nodes that are like this one; it takes the parts that differ."""
         broken = self._once(breaches, use.kind, use)
-        return _Judged(
+        return partial(
+            NodeReport,
             breaks=broken,
             open=touched(use) if use.refused is None else (),
             targets=tuple(statement(use, target, broken, self._convert) for target in self.targets),
             only_if=None if broken else open_slope(use),
+            notices=() if broken else tuple(notices(use, has_data=self._has_data)),
         )
-
-    def _of_constants(self, use: Use) -> Hashable:
-        """Return the part of a node's constants that is judged: an exponent's kind, or else their values."""
-        if use.refused is not None or self._once(self._heeded, use.kind, use):
-            return use.constants
-        kind = kind_of_exponent(use, self._once(numbers_that_count, use.kind, use, self.targets))
-        return use.constants if kind is None else kind
-
-    def _heeded(self, use: Use) -> bool:
-        return any(heeds_constants(use, target.name) for target in self.targets)
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None
@@ -309,10 +286,7 @@ def _is_model(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix not in _MARKS or not path.is_file():
         return suffix == ".onnx"
-    with path.open("rb") as stream:
-        before = b""
-        while piece := stream.read(_PIECE):
-            if _MARKS[suffix] in before + piece:
-                return True
-            before = piece[-len(_MARKS[suffix]) :]
-    return False
+    if not path.stat().st_size:  # which can't be mapped
+        return False
+    with path.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
+        return data.find(_MARKS[suffix]) >= 0

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import onnx
 from onnx import ModelProto
 
-from halfulp.auditing.node import Operand, Use
+from halfulp.auditing.node import Use
+from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.output import refusal
-from halfulp.conversion.repair import contradicted, is_wrong, of_one_type, repaired
+from halfulp.conversion.repair import contradicted, is_wrong, of_one_type
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.tensors import enum_of, type_of
+from halfulp.models.onnx.tensors import declaration, type_of
 from halfulp.models.onnx.walk import every_node, is_ours
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
 
 @dataclass(frozen=True)
-class Step:
-    """One thing that a conversion does to a node, and how the result can still differ; None where it can't."""
-
-    what: str
-    differs: str | None = None
-
-    def __str__(self) -> str:
-        return self.what + (f" ({self.differs})" if self.differs else "")
-
-
-@dataclass(frozen=True)
 class Conversion:
     """The changes that a conversion makes to a node, in order; or the reason that it refuses the node."""
 
-    steps: tuple[Step, ...] = ()  # empty if the target takes the node unchanged
+    steps: tuple[Change, ...] = ()  # empty if the target takes the node unchanged
     refused: str | None = None
 
     @property
@@ -62,7 +52,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
-    return Conversion(tuple(Step(printable(change.what, most=None), change.differs) for change in changes))
+    return Conversion(tuple(Change("", printable(each.what, most=None), each.differs) for each in changes))
 
 
 def heeds_constants(use: Use, target: str) -> bool:
@@ -78,21 +68,15 @@ def _alone(use: Use) -> ModelProto:
     for name, operand in zip(names, use.inputs, strict=True):
         constant = operand.constant
         if constant is not None and constant.size <= _MOST:
-            array = np.ascontiguousarray(constant).reshape(constant.shape)
-            initializers.append(onnx.numpy_helper.from_array(array, name))
+            initializers.append(onnx.numpy_helper.from_array(constant, name))
         else:
-            inputs.append(_info(name, operand))
+            inputs.append(declaration(name, operand.type, operand.shape))
     attributes = {key: value for key, value in use.attributes.items() if value is not None}
     node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
-    output = _info("o", Operand("o", use.inputs[0].type, use.output.shape))
+    output = declaration("o", use.inputs[0].type, use.output.shape)
     graph = onnx.helper.make_graph([node], "alone", inputs, [output], initializers)
     imports = [onnx.helper.make_opsetid("", int(use.asked))]
     return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
-def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
-    assert operand.type is not None
-    return onnx.helper.make_tensor_value_info(name, enum_of(operand.type), operand.shape)
 
 
 # --- the whole model -----------------------------------------------------------------------------
@@ -111,52 +95,9 @@ class Ways:
     fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
 
-def ways(
-    proto: ModelProto,
-    file: str,
-    folder: Path | None,
-    *,
-    is_broken: bool,
-    is_open: bool,
-    targets: Iterable[str],
-    fused: frozenset[str],
-    mixed: Mapping[str, str],
-) -> Ways:
-    """Return the repairs and conversions that help a model, which has Pow or PRelu nodes and is not changed.
-
-    Args:
-        is_broken: whether a node breaks a clause.
-        is_open: whether a node is valid only for some shapes.
-        targets: those for which a node can be converted by itself.
-        fused: as :func:`fused` returned them.
-        mixed: as :func:`mixed_types` returned them.
-    """
-    found = Ways(declared={**dict(_declared(proto)), **mixed}, fused=fused)
-    is_broken = is_broken or bool(found.declared)
-    if is_broken or is_open:
-        try:
-            new, changes, left = repaired(proto, file, folder)
-        except HalfulpError as error:  # the model needs more than a repair of these nodes
-            found.error = printable(error.message, most=None)
-        else:
-            found.repaired = {change.node: change.what for change in changes}
-            found.left = {each.node: each.why for each in left}
-            found.is_valid = is_broken and bool(changes) and all(each.valid for each in left)
-            proto = new if found.is_valid else proto
-    for target in sorted(targets):
-        copy = ModelProto()
-        copy.CopyFrom(proto)
-        try:
-            for_target(check_clauses(Walk(copy, file, folder)), target)
-        except HalfulpError as error:
-            found.refused[target] = error.message
-    return found
-
-
 def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     """Return the results of the Pow nodes that become part of one operator if norms are fused."""
-    copy = ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     try:
         fuse_norms(Walk(copy, file, folder))
     except HalfulpError:  # there are no such norms
@@ -170,6 +111,11 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     return frozenset(before - after)
 
 
+def contradictions(proto: ModelProto, uses: Iterable[Use]) -> dict[str, str]:
+    """Return the nodes whose types contradict the file's declarations, or their operators, and how."""
+    return {**dict(_declared(proto)), **dict(_mixed(uses))}
+
+
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
     """Give the Cast nodes whose outputs the file declares in another type, and how."""
     for name, node, cast, declared in contradicted(proto):
@@ -179,12 +125,11 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
-    """Return the nodes of the main graph whose inputs have types that their operator does not take, and which types."""
-    found: dict[str, str] = {}
+def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
+    """Give the nodes of the main graph whose inputs have types that their operator does not take, and which types."""
     use = next((use for use in uses if use.site is not None and not use.where), None)
     if use is None or use.site is None:
-        return found
+        return
     for index, node in enumerate(use.site.owner.node):
         for indices, allowed, gives_result in () if is_ours(node) else of_one_type(node, int(use.asked)):
             kinds = dict.fromkeys(use.site.values.value(node.input[each]).type for each in indices)
@@ -195,5 +140,4 @@ def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
                 text = f"its input {indices[0]} is {told}, which {node.op_type} does not take there"
             else:
                 continue
-            found[label(node, index, "")] = f"{text}: runtimes refuse to load the model"
-    return found
+            yield label(node, index, ""), f"{text}: runtimes refuse to load the model"

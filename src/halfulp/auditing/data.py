@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,29 +63,21 @@ class NodeData:
     modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
 
     @classmethod
-    def within(cls, use: Use, norm: Sequence[Numbered]) -> NodeData:
-        """Return the data of a node of a norm that is not a power, before any run."""
-        assert use.site is not None
-        type = use.site.values.value(norm[0][1].input[0]).type or ""
-        values = {name for _, node in norm for name in node.output}
-        shifts = [
-            node.output[0]
-            for _, node in norm
-            if node.op_type in _EPSILON and not values.issuperset(node.input)
-        ]
-        adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
-        made = cls(use.label, use.operator, type, is_in_norm=True, adds_epsilon=adds_epsilon)
-        made.keep(norm)
-        return made
-
-    @classmethod
-    def of(cls, use: Use, norm: Sequence[Numbered]) -> NodeData:
+    def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
         values = None if use.is_prelu else use.second.values
         exponent = float(values[0]) if values is not None and values.size == 1 else None
-        made = cls(use.label, use.operator, use.inputs[0].type or "", exponent, is_in_norm=bool(norm))
-        made.keep(norm)
-        return made
+        type = use.inputs[0].type if use.inputs else None
+        if not use.inputs and use.site is not None:  # it is not a power
+            type = use.site.values.value(norm[0][1].input[0]).type
+        made = {name for _, node in norm for name in node.output}
+        shifts = [n.output[0] for _, n in norm if n.op_type in _EPSILON and not made.issuperset(n.input)]
+        adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
+        found = cls(
+            use.label, use.operator, type or "", exponent, is_in_norm=bool(norm), adds_epsilon=adds_epsilon
+        )
+        found.keep(norm)
+        return found
 
     def keep(self, nodes: Sequence[Numbered]) -> None:
         """Note which nodes have to be in float32 together."""
@@ -212,12 +205,11 @@ def measured(
         ModelError: an input is missing, or contradicts the model's declaration.
     """
     wanted = list(filter(_is_valid, uses))
-    of_norms = _norms([*wanted, _main(proto, file, folder)])
-    data = {
-        use.label: NodeData.of(use, of_norms[use.label][1] if use.label in of_norms else ()) for use in wanted
-    }
+    main = Site(proto.graph, 0, "", values_of(proto, file, folder))
+    of_norms = _norms([*(use.site for use in wanted if use.site), main])
+    data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
     others = [use for name, (use, _) in of_norms.items() if name not in data]
-    inner = {use.label: NodeData.within(*of_norms[use.label]) for use in others}
+    inner = {use.label: NodeData.of(*of_norms[use.label]) for use in others}
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
@@ -278,8 +270,7 @@ def losses_in(
             found[use.label] = before + count, size + result.size
 
     if proto.functions:
-        whole, proto = proto, ModelProto()
-        proto.CopyFrom(whole)
+        proto = deepcopy(proto)
         with suppress(UnsupportedError):  # nodes in functions are then not looked at
             inline(proto, file, folder)
     uses = of_onnx(proto, file, folder)
@@ -314,15 +305,10 @@ def _is_valid(use: Use) -> bool:
     return in_graph and use.refused is None and len(use.inputs) == 2 and bool(use.output.name)
 
 
-def _main(proto: ModelProto, file: str, folder: Path | None) -> Use:
-    """Return a placeholder for a node of the main graph."""
-    return Use("", "", "", (), Operand(""), site=Site(proto.graph, 0, "", values_of(proto, file, folder)))
-
-
-def _norms(uses: Iterable[Use]) -> dict[str, tuple[Use, list[Numbered]]]:
-    """Return each node of the norms in the graphs of nodes but the last, and its norm, by its label."""
+def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
+    """Return each node of the norms in the graphs of these nodes, and its norm, by its label."""
     found: dict[str, tuple[Use, list[Numbered]]] = {}
-    for owner, _, where, values in {id(use.site.owner): use.site for use in uses if use.site}.values():
+    for owner, _, where, values in {id(site.owner): site for site in sites}.values():
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
         for nodes in norms(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
+from typing import Literal
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
@@ -52,7 +54,7 @@ class Finding:
 
 @dataclass(eq=False, kw_only=True)
 class NodeReport(Use):
-    """A Pow or PRelu node, and the results for it. Nodes judged alike share the tuple of their statements."""
+    """A Pow or PRelu node, and the results for it."""
 
     breaks: tuple[Breach, ...]  # the clauses that it breaks
     open: tuple[Open, ...]  # the open questions of its specification that it can touch
@@ -82,6 +84,11 @@ class ModelReport:
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a node breaks a clause, or contradicts the types around it."""
+        return bool(self.ways.declared) or any(node.breaks for node in self.nodes)
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
@@ -91,7 +98,7 @@ class ModelReport:
     @property
     def declarations(self) -> Iterator[Finding]:
         """The findings about values whose type is not the one that their nodes give or take."""
-        to_do = "correct the model" if self.ways.error or self.ways.left else _repair(self.file)
+        to_do = "correct the model" if self.ways.error or self.ways.left else command(self.file, "repair")
         for node, text in self.ways.declared.items():
             yield Finding(self.file, node, "declaration", None, None, text, to_do)
 
@@ -167,20 +174,27 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
     ways = model.ways
     why = ways.left.get(node.label)
     if why is not None and "--slopes" in why:
-        return f"{_repair(model.file)} needs a choice: {why}"
+        return f"{command(model.file, 'repair')} needs a choice: {why}"
     if why is not None:
         return f"halfulp repair does not know how it is meant: {why}"
     if ways.repaired or ways.is_valid:
         what = ways.repaired.get(node.label)
-        return _repair(model.file) + (f": {what}" if what else "")
+        return command(model.file, "repair") + (f": {what}" if what else "")
     if ways.error:
         return f"halfulp repair refuses the model: {ways.error}"
     shown = f"; halfulp spec {node.operator} shows its clauses" if node.operator in ids() else ""
     return f"correct the model{shown}"
 
 
-def _repair(file: str) -> str:
-    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {in_shell(file)} repaired.onnx"
+def command(file: str, verb: str, **options: str | Literal[True]) -> str:
+    """Return the command of a verb with options on a file; of a model without a file, the call in Python."""
+    if file.startswith("<"):
+        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
+        return f"hu.{verb}(model{''.join(given)})"
+    given = [
+        f" --{name}" + (f" {shlex.quote(v)}" if isinstance(v, str) else "") for name, v in options.items()
+    ]
+    return f"halfulp {verb} {in_shell(file)} {verb}ed.onnx{''.join(given)}"
 
 
 def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
@@ -189,22 +203,16 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    command = in_float32(model.file, "norms" if found.is_in_norm else ",".join(found.region))
+    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    to_do = command(model.file, "convert", float32=nodes)
     if found.divisions_by_zero:
         epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
-        least = f"{_repair(model.file)} makes an epsilon of 0 the least number of float16"
-        return f"{command}: then {epsilon}, and float32 does; or {least}"
+        least = f"{command(model.file, 'repair')} makes an epsilon of 0 the least number of float16"
+        return f"{to_do}: then {epsilon}, and float32 does; or {least}"
     if output not in model.ways.fused:
-        return command
+        return to_do
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
-    return f"{command}: or {option} in its place, for one operator that runtimes compute in float32"
-
-
-def in_float32(file: str, nodes: str) -> str:
-    """Return the command that computes nodes in float32."""
-    if file.startswith("<"):
-        return f'hu.convert(model, float32="{nodes}")'
-    return f"halfulp convert {in_shell(file)} converted.onnx --float32 {shlex.quote(nodes)}"
+    return f"{to_do}: or {option} in its place, for one operator that runtimes compute in float32"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:
@@ -217,32 +225,29 @@ def about_target(model: ModelReport, said: Statement) -> str:
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
         said.groups == ("broadcast",) and not said.depends
     )
-    file, is_tried = model.file, said.target not in model.ways.refused
+    is_tried = said.target not in model.ways.refused
     if taken_otherwise and is_tried and said.is_helped and found is not None:
-        steps = "; ".join(map(str, found.steps))
-        if file.startswith("<"):  # a model without a file is converted in Python
-            first = ", repair=True" if model.ways.is_valid else ""
-            return f'hu.convert(model, target="{said.target}"{first}): {steps}'
-        first = " --repair" if model.ways.is_valid else ""
-        return f"halfulp convert {in_shell(file)} converted.onnx --target {said.target}{first}: {steps}"
+        first: dict[str, Literal[True]] = {"repair": True} if model.ways.is_valid else {}
+        to_do = command(model.file, "convert", target=said.target, **first)
+        return f"{to_do}: {'; '.join(map(str, found.steps))}"
     return _EXACT.get(said.target, _ELSE)
 
 
 # --- the answer for a model and a runtime ---------------------------------------------------------
 
-OUTCOMES = {
-    "right": "right",
-    "within": "within",
-    "wrong": "wrong",
-    "refused": "refused",
-    "crashed": "crashed",
-    "hung": "hung",
+OUTCOMES = ("right", "within", *BAD, "depends", "invalid", "shape", "unknown")
+"""The possible outcomes of a node in a runtime."""
+
+WORDS = {
+    **{kind: kind for kind in (*OUTCOMES, "valid")},
     "depends": "not reproducible",
-    "invalid": "invalid",
     "shape": "valid for some shapes",
     "unknown": "not known",
+    "clause": "invalid",
+    "declaration": "invalid",
+    "range": "out of range",
 }
-"""The possible outcomes of a node in a runtime, with the words for them in a line."""
+"""The words for outcomes and for kinds of findings."""
 
 
 def few(names: Iterable[str]) -> str:
@@ -278,7 +283,7 @@ class Summary:
             if outcome == "within":
                 because = f" {self.max_ulp or 0:g} ulp"
             many = f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
-            parts.append(f"{'its one node' if self.nodes == 1 else many} {OUTCOMES[outcome]}{because}")
+            parts.append(f"{'its one node' if self.nodes == 1 else many} {WORDS[outcome]}{because}")
         return "; ".join(parts)
 
     def __str__(self) -> str:
@@ -288,18 +293,13 @@ class Summary:
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
-    # Nodes that share the tuple of their statements were judged alike: the first one speaks for all of them.
-    groups: dict[int, list[NodeReport]] = {}
-    for node in model.nodes:
-        groups.setdefault(id(node.targets), []).append(node)
     outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = {}
     ulps = []
-    for group in groups.values():
-        node, count = group[0], len(group)
+    for node in model.nodes:
         said = node.targets[index]
         outcome = _outcome(node, said)
-        outcomes[outcome] += count
+        outcomes[outcome] += 1
         causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
         if outcome == "within" and said.max_ulp is not None:
             ulps.append(said.max_ulp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,7 @@ class Network:
 
     def _size(self, name: str, sample: Sample) -> int:
         if not self._sizes:
-            copy = ModelProto()
-            copy.CopyFrom(self._proto)
+            copy = deepcopy(self._proto)
             for info in copy.graph.input:
                 shape = np.shape(sample.get(info.name, ()))
                 dims = info.type.tensor_type.shape.dim
@@ -268,8 +268,7 @@ def _is_float(value: Any) -> bool:
 
 def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
     """Return a copy with inputs that can replace each of these values."""
-    copy = ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     graph = copy.graph
     del graph.node[:]
     for node in proto.graph.node:

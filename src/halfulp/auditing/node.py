@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -13,12 +13,13 @@ import numpy as np
 from halfulp.auditing.halves import Net
 from halfulp.auditing.ranges import SHORT, limits
 from halfulp.conversion.editor import SIGNIFICANT, is_float
+from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
-from halfulp.errors import HalfulpError, SpecError, printable
-from halfulp.models.graph import Array, agree, describe
+from halfulp.errors import HalfulpError, printable
+from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
-from halfulp.specs import OpVersion, TensorType, Unspecified, find
+from halfulp.specs import OpVersion, Unspecified, find
 from halfulp.specs.tensor import Shape
 from halfulp.specs.unspecified import QUESTIONS, Node, number
 from halfulp.types import TYPES
@@ -179,13 +180,6 @@ class Use:
             return None
         return float(values[0])
 
-    def with_text(self, text: str) -> Use:
-        """Return the node with a text for the values of its constant exponent or slope."""
-        if self.second.constant is None or len(self.inputs) < 2:
-            return self
-        second = replace(self.inputs[1], text=text)
-        return replace(self, inputs=(self.inputs[0], second, *self.inputs[2:]))
-
     @cached_property
     def kind(self) -> Hashable:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
@@ -226,58 +220,10 @@ def breaches(use: Use) -> tuple[Breach, ...]:
     if use.refused is not None:
         return (use.refused,)
     found: dict[str, Breach] = {}
-    for error in _errors(use):
+    *operands, output = [Value(each.name, each.type, each.shape) for each in (*use.inputs, use.output)]
+    for error in clauses_broken(use.row, operands, output, use.attributes):
         found.setdefault(error.clause, breach_of(error, error.clause))
     return tuple(found.values())
-
-
-def _errors(use: Use) -> Iterator[SpecError]:
-    row, attributes = use.row, dict(use.attributes)
-    try:
-        row.check_attributes(attributes)
-    except SpecError as error:
-        yield error
-        attributes = _allowed(row, attributes)
-    types: list[str | None] = [operand.type for operand in use.inputs]
-    # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
-    for given in (types, [None] * len(types)):
-        try:
-            result = row.infer(*_operands(row, use, given), **attributes)
-        except SpecError as error:
-            yield error
-            continue
-        output = use.output
-        known = given is types and types[:1] != [None] and output.type is not None
-        if (known and output.type != result.type) or not agree(output.shape, result.shape):
-            message = f"{row.outputs[0].name} is declared otherwise"
-            yield row.error("output", message, expected=result, got=output)
-        return
-
-
-def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are valid on their own."""
-    kept: dict[str, Any] = {}
-    required = {a.name: attributes[a.name] for a in row.attributes if a.required and a.name in attributes}
-    for name, value in attributes.items():
-        try:
-            row.check_attributes({**required, name: value})
-        except SpecError:
-            continue
-        kept[name] = value
-    return kept
-
-
-def _operands(row: OpVersion, use: Use, types: Sequence[str | None]) -> list[TensorType]:
-    """Return the operands. An unknown type becomes that of the same type variable, or an allowed one."""
-    bound: dict[str, str] = {}
-    for port, kind in zip(row.inputs, types, strict=False):
-        if kind is not None:
-            bound.setdefault(port.type, kind)
-    ports = [row.inputs[min(index, len(row.inputs) - 1)] for index in range(len(use.inputs))]
-    return [
-        TensorType(kind or bound.get(port.type, row.type_variables[port.type][0]), operand.shape)
-        for port, kind, operand in zip(ports, types, use.inputs, strict=True)
-    ]
 
 
 def open_slope(use: Use) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +22,6 @@ JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 SHORT = JUDGED[1:2] + JUDGED[3:]
 """The types among them whose exponent range is so small that ordinary data leave it."""
 
-_AT_ONCE = 1 << 15  # numbers of a type whose powers are computed at once
 _PIECE = 1 << 20  # elements that are processed at once
 
 
@@ -44,31 +45,22 @@ def limits(exponent: float, type: str) -> Limits:
     with np.errstate(over="ignore"):
         power = np.array(exponent).astype(dtype)
 
-    def last(holds: Callable[[Array], Array]) -> int:
-        """Return the bits of the greatest number that meets a condition that all smaller ones meet, or 0."""
-        low, high = 0, greatest + 1
-        while high - low > 1:
-            step = max(1, (high - low) // _AT_ONCE)
-            bits = np.arange(low + step, high, step, dtype=np.int64)
-            with np.errstate(all="ignore"):
-                powers = np.asarray(pow(bits.astype(words).view(dtype), power)).astype(np.float64)
-            count = int(np.argmin(np.append(holds(powers), False)))
-            low, high = low + count * step, min(low + (count + 1) * step, high)
-        return low
+    def number(bits: int) -> Array:
+        return np.array(bits, words).view(dtype)
 
-    def number(bits: int, *, ends: tuple[int, int]) -> float | None:
-        return None if bits in ends else float(np.array([bits], words).view(dtype)[0])
+    def edge(holds: Callable[[float], bool], *, before: bool = False) -> float | None:
+        """Return the least number whose power meets a condition that those of greater ones meet; or the one before."""
+        place = bisect_left(
+            range(1, greatest + 1), True, key=lambda bits: holds(float(pow(number(bits), power)))
+        )
+        return None if place in (0, greatest) else float(number(place if before else place + 1))
 
-    at_end = (0, greatest + 1)
-    if exponent > 0:
-        below = last(lambda powers: powers == 0)
-        overflow = number(last(np.isfinite), ends=(0, greatest))
-        return Limits(overflow, number(below + 1 if below else 0, ends=at_end))
-    above = last(lambda powers: ~np.isfinite(powers))
-    return Limits(
-        number(above + 1 if above else 0, ends=at_end),
-        number(last(lambda powers: powers != 0), ends=(0, greatest)),
-    )
+    with np.errstate(all="ignore"):
+        if exponent > 0:
+            return Limits(
+                edge(lambda power: not isfinite(power), before=True), edge(lambda power: power != 0)
+            )
+        return Limits(edge(isfinite), edge(lambda power: power == 0, before=True))
 
 
 @dataclass

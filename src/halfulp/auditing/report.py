@@ -14,10 +14,11 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport, Summary, few, in_float32
+from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, command, few
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
+from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, Printed, count_of
 from halfulp.installed import version_of
 
@@ -27,7 +28,6 @@ _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touch
 
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
-_WORDS = OUTCOMES | {"valid": "valid", "clause": "invalid", "declaration": "invalid", "range": "out of range"}
 
 Told = tuple[str, str, str | None]
 """The kind of a finding, its text and its remedy."""
@@ -71,7 +71,8 @@ class AuditReport(Printed):
         names: dict[str, None] = {}
         for model in self.models:
             if model.data is None:
-                raise HalfulpError(f"{next(model.declarations, model.file)}: no data was looked at")
+                faults = (each for each in model.findings if each.kind in ("clause", "declaration"))
+                raise HalfulpError(f"{next(faults, model.file)}: no data was looked at")
             for node in (*model.data.nodes.values(), *model.data.norms):
                 if node.overflows("float16") or node.divisions_by_zero:
                     names |= dict.fromkeys(node.modules if tool in OF_MODULES else node.region)
@@ -116,6 +117,7 @@ class AuditReport(Printed):
 
 # The members of each kind of object; after "=", the attribute of another name that a member has its value from.
 _MEMBERS: Mapping[type, str] = {
+    Change: "what differs",
     Asked: "name asked=version installed measured=measured.version date=measured.date mode=measured.mode",
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
@@ -204,7 +206,8 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         yield "  ", f"not looked into: {few(model.unread)}"
     if model.norms:
         short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
-        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32(model.file, 'norms')}"
+        in_float32 = command(model.file, "convert", float32="norms")
+        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}"
         yield "  ", told
 
 
@@ -234,7 +237,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
     """
     for finding in (*model.declarations, *model.within_norms):
         yield "", ""
-        yield f"{model.file}: {_WORDS[finding.kind]}: ", str(finding.node)
+        yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
         yield "  > ", str(finding.to_do)
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
@@ -249,7 +252,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
         gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].without_findings)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
-        yield f"{model.file}: {_WORDS[gravest]}: {many}", few(node.label for node in nodes)
+        yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
             yield "  ", _described(nodes[0])
         constants = few(dict.fromkeys(node.second.text or "" for node in nodes))

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 
 from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.node import Breach, Use, number_in, open_slope
+from halfulp.auditing.node import Breach, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
 from halfulp.models.files import read_text
 from halfulp.specs import ids
-from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
+from halfulp.specs.broadcast import NUMPY
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
@@ -154,12 +152,6 @@ class Statement:
         found = self.conversion
         return self.is_finding and found is not None and found.needed and found.refused is None
 
-    def with_constant(self, stands_for: str, text: str) -> Statement:
-        """Return the statement about a node with other constants: their text is put into the reasons."""
-        if not any(stands_for in reason for reason in self.reasons):
-            return self
-        return replace(self, reasons=tuple(reason.replace(stands_for, text) for reason in self.reasons))
-
 
 def statement(
     use: Use,
@@ -218,7 +210,7 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     if not use.is_prelu or not use.types or len({*use.types}) != 1 or len(use.inputs) != 2:
         return None
     x, slope = (operand.shape for operand in use.inputs)
-    if condition is None and (x is None or slope is None or _fits(use.row.broadcasting, x, slope)):
+    if condition is None and (x is None or slope is None or use.row.broadcasting.fits(x, slope)):
         return None
     if target.name == "openvino" and x and slope and len(slope) == 1 < len(x) and x[1] == slope[0]:
         return "it runs with one slope for each channel, dim 1 of X"
@@ -227,17 +219,10 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
         return f"right only if {condition}{rest}"
     if target.name != "onnxruntime":
         return None
-    if _fits(NUMPY, x, slope):
+    if NUMPY.fits(x, slope):
         return "it broadcasts X to the slope"
     message = "Attempting to broadcast an axis by a dimension other than 1"
     return f"it loads the model and refuses to run it: {message}"
-
-
-def _fits(rule: Rule, x: Shape, slope: Shape) -> bool:
-    with suppress(Mismatch):
-        rule.infer(x, slope, {})
-        return True
-    return False
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -313,35 +298,6 @@ def _kind(exponent: float) -> tuple[bool, bool] | None:
     if exponent in (0, 1) or not abs(exponent) <= _LARGE:
         return None
     return exponent < 0, exponent.is_integer()
-
-
-def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
-    """Return the exponents that must be judged individually, for nodes of a kind.
-
-    They are the measured ones, those of examples, and those for which a power is a copy or a constant.
-    """
-    found: set[float] = {-1, 0, 1}
-    for row in (_row(use, target) for target in targets):
-        if row is not None and use.second.constant is not None:
-            found |= {*row.constants, *row.columns}
-            groups = (*row.groups, *row.constants.values(), *row.columns.values())
-            texts = (group.operands[1] for group in groups if group.operands is not None)
-            found |= {number_in(use.second.constant.dtype, text) for text in texts}
-    return frozenset(found)
-
-
-def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
-    """Return the part of a power's constant exponent that matters for judging.
-
-    It is None where the value counts, as one of :func:`numbers_that_count`, and where it is not the only
-    constant.
-    """
-    exponent = use.exponent
-    if exponent is None or use.inputs[0].constant is not None:
-        return None
-    if exponent in numbers or not math.isfinite(exponent):
-        return None
-    return exponent < 0, exponent.is_integer(), abs(exponent) > _LARGE
 
 
 def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group]) -> bool:

@@ -25,6 +25,7 @@ from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
     Owner,
+    attributes_of,
     default_opset,
     identity,
     inner_path,
@@ -108,16 +109,11 @@ class _Reader:
             own = self._functions and identity(node) in self._functions
             if is_ours(node) and opset is not None and not own:
                 names = (*node.input, node.output[0] if node.output else "")
-                for given in names:
-                    if given not in known:
-                        known[given] = self._operand(given, value_info)
-                *inputs, output = [known[given] for given in names]
+                known |= {each: self._operand(each, value_info) for each in names if each not in known}
+                *inputs, output = [known[each] for each in names]
                 operator = in_force("onnx", node.op_type, opset).id
-                # Attributes that depend on a call of the enclosing function are unknown.
-                given_ones = [attribute for attribute in node.attribute if not attribute.ref_attr_name]
-                values = {each.name: onnx.helper.get_attribute_value(each) for each in given_ones}
-                site = Site(owner, index, where, value_info)
-                yield Use(name, operator, str(opset), tuple(inputs), output, values, net=net, site=site)
+                given = name, operator, str(opset), tuple(inputs), output, attributes_of(node)
+                yield Use(*given, net=net, site=Site(owner, index, where, value_info))
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
@@ -153,8 +149,7 @@ def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
     if node.op_type == "Loop":
         backs, results = ["", *made], made[1:]
     elif node.op_type == "Scan":
-        scans = sum(attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs")
-        backs = made[: max(len(node.input) - scans, 0)]
+        backs = made[: max(len(node.input) - attributes_of(node).get("num_scan_inputs", 0), 0)]
     names = [info.name for info in graph.input]
     inputs = list(zip(names, node.input, chain(backs, repeat("")), strict=False))
     return Body(net, node.op_type, inputs, list(zip(results, node.output, strict=False)))

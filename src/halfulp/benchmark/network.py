@@ -16,7 +16,7 @@ from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call, Summary, summary
 from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
-from halfulp.conversion.verify import Run, Subject, runs
+from halfulp.conversion.verify import Run, Subject, all_nodes, runs
 from halfulp.errors import UnsupportedError
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx import parse
@@ -64,13 +64,7 @@ def _name_nodes(graph: GraphProto) -> None:
 
 def nodes_of(graph: Graph) -> Iterator[Node]:
     """Yield the Pow and PRelu nodes, including those in subgraphs and functions."""
-    for node in graph.nodes:
-        if node.function is not None:
-            yield from nodes_of(node.function)
-        elif _is_wanted(node):
-            yield node
-        for inner in node.subgraphs:
-            yield from nodes_of(inner)
+    return (node for node in all_nodes(graph.nodes) if node.function is None and _is_wanted(node))
 
 
 def _is_wanted(node: Node) -> bool:

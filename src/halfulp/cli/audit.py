@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, file_option, files_of, input_option
+from halfulp.cli.inputs import FailOn, File, Names, Seed, declared_inputs, file_option, files_of
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean
@@ -36,16 +36,19 @@ def audit(
     ] = None,
     inputs: Annotated[
         Names,
-        input_option(
-            "Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file; repeat"
-            " for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz file for"
-            " each sample."
+        Option(
+            "--input",
+            "-i",
+            metavar="NAME=FILE",
+            help="Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file;"
+            " repeat for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz"
+            " file for each sample.",
         ),
     ] = None,
     samples: Annotated[
         int, Option(min=0, metavar="N", help="Make up N sets of inputs if there is no data.")
     ] = 0,
-    seed: Annotated[int, Option(min=0, help="The seed of inputs that are made up.")] = 0,
+    seed: Seed = 0,
     blocklist: Annotated[
         str | None,
         Option(
@@ -61,14 +64,7 @@ def audit(
     html: Annotated[
         File, file_option("Write the report as a page to FILE, with a picture of the data's ranges.")
     ] = None,
-    fail_on: Annotated[
-        str,
-        Option(
-            metavar="GRADE",
-            help="Ignore less grave faults of runtimes in the exit status. The grades, from the least grave: support,"
-            " reproducibility, zero-signs, subnormals, exponents, nan, edges, ordinary.",
-        ),
-    ] = "support",
+    fail_on: FailOn = "support",
     output: Annotated[
         File, file_option("Also write the report to FILE. - is standard output.", "--json")
     ] = None,
@@ -83,7 +79,6 @@ def audit(
     from halfulp.auditing.api import audit as audit_model
     from halfulp.auditing.report import WIDTH, lines
     from halfulp.measured import GRADES
-    from halfulp.models import load
 
     check_writable(output, html, read=[model, *files_of(inputs), *map(Path, targets or [])])
     if fail_on not in GRADES:
@@ -94,7 +89,7 @@ def audit(
         raise HalfulpError("--blocklist prints a list instead of the report: leave out --json and --html")
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
-    given = samples_of(load(model, keep_unknown=True), inputs) if inputs else None
+    given = samples_of(declared_inputs(model), inputs) if inputs else None
     with working() as progress:
         report = audit_model(
             model, targets or None, inputs=given, samples=samples, seed=seed, progress=progress

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed, file_option, files_of, input_option, sizes
+from halfulp.cli.inputs import Dims, File, Inputs, Seed, fed, file_option, files_of, sizes
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
 from halfulp.errors import HalfulpError, count_of, in_shell
 from halfulp.installed import has_module
@@ -18,7 +17,6 @@ from halfulp.operators import thread_count
 
 if TYPE_CHECKING:
     from halfulp.benchmark.cuda import Line
-    from halfulp.benchmark.network import Network
     from halfulp.benchmark.peers import Case
 
 _SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
@@ -46,12 +44,12 @@ def bench(
             min=0, max=600, help="How long to measure each row, or a network in all, beside preparing it."
         ),
     ] = None,
-    inputs: Annotated[Names, input_option("An input of the network, as for run; else made up.")] = None,
-    dims: Annotated[Names, dim_option("The size of a symbolic dim in made-up inputs.")] = None,
+    inputs: Inputs = None,
+    dims: Dims = None,
     device: Annotated[
         str, Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
     ] = "cpu",
-    seed: Annotated[int, Option(min=0, help="For the inputs that are made up.")] = 0,
+    seed: Seed = 0,
     json: Annotated[File, file_option("Write the measurements of a network. - is standard output.")] = None,
 ) -> None:
     """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
@@ -175,10 +173,11 @@ def _network(
         HalfulpError: the network, a runtime for it, or inputs on which it runs are missing.
     """
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
-    from halfulp.benchmark.network import light, nodes_of
+    from halfulp.benchmark.network import light, network_of, nodes_of, watched
     from halfulp.models import load
     from halfulp.models.graph import Model
     from halfulp.models.onnx.tensors import release
+    from halfulp.models.run.fitting import fit
     from halfulp.running import refuse_breaches
 
     check_writable(output, read=[path, *files_of(inputs)])
@@ -205,7 +204,19 @@ def _network(
     refuse_breaches(path)
     with light(path) as copy, working() as shown:
         progress = shown or (lambda line: None)
-        network, told = _runnable(copy, path, threads, inputs, dim_sizes, seed, progress)
+        progress("running it once for the operands of its Pow and PRelu")
+        model = load(copy, keep_unknown=True)
+        assert isinstance(model, Model)
+        model = replace(model, file=str(path))  # as errors are to name it
+        run = watched(copy, model)
+        if inputs:
+            values, told = fed(model, inputs), ""
+        else:
+            found = fit(model, run, seed=seed, dims=dim_sizes, progress=progress)
+            values, told = found.inputs(model, seed), str(found)
+        network = network_of(copy, model, run, values, threads)
+        del run
+        release()
         rows = compare(network, runtimes, seconds, progress)
         nodes = len(list(nodes_of(network.model.graph)))
     write_json(output, lambda: {"model": str(path), "threads": threads, "runtimes": document(rows)})
@@ -223,35 +234,3 @@ def _network(
         " the farthest is.",
         highlight=False,
     )
-
-
-def _runnable(
-    path: Path,
-    original: Path,
-    threads: int,
-    inputs: list[str],
-    dims: dict[str, int],
-    seed: int,
-    progress: Callable[[str], None],
-) -> tuple[Network, str]:
-    """Return the network with inputs on which it runs, and a line about the inputs that were made up."""
-    from halfulp.benchmark.network import network_of, watched
-    from halfulp.models import load
-    from halfulp.models.graph import Model
-    from halfulp.models.onnx.tensors import release
-    from halfulp.models.run.fitting import fit
-
-    progress("running it once for the operands of its Pow and PRelu")
-    model, told = load(path, keep_unknown=True), ""
-    assert isinstance(model, Model)
-    model = replace(model, file=str(original))  # as errors are to name it
-    run = watched(path, model)
-    if inputs:
-        values = fed(model, inputs)
-    else:
-        found = fit(model, run, seed=seed, dims=dims, progress=progress)
-        values, told = found.inputs(model, seed), str(found)
-    network = network_of(path, model, run, values, threads)
-    del run
-    release()
-    return network, told

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, file_option
+from halfulp.cli.inputs import FailOn, File, Names, file_option
 from halfulp.cli.output import (
     check_writable,
     console,
@@ -132,14 +132,7 @@ def check(
             metavar="N", min=1, max=256, help="Processes of a target at a time; one per processor by default."
         ),
     ] = None,
-    fail_on: Annotated[
-        str,
-        Option(
-            metavar="GRADE",
-            help="Findings less grave than this don't count for the exit status: support, reproducibility, zero-signs,"
-            " subnormals, exponents, nan, edges, ordinary.",
-        ),
-    ] = "support",
+    fail_on: FailOn = "support",
     ulp: Annotated[
         float, Option(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong.")
     ] = 4.0,

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed_file, file_option, files_of, input_option, sizes
+from halfulp.cli.inputs import (
+    Dims,
+    File,
+    Inputs,
+    Names,
+    Seed,
+    declared_inputs,
+    fed,
+    file_option,
+    files_of,
+    sizes,
+)
 from halfulp.cli.output import FORCE, check_writable, people, say, working, write_json
 from halfulp.errors import HalfulpError, in_shell, printable
 from halfulp.models.source import format_to_write
@@ -80,21 +91,21 @@ def convert(
         bool, Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does.")
     ] = False,
     verify: Annotated[
-        bool, Option("--verify", help="Run both models on the same inputs and compare every bit.")
+        bool,
+        Option(
+            "--verify", help="Run both models on the same inputs, given or made up, and compare every bit."
+        ),
     ] = False,
-    seed: Annotated[int, Option(min=0, help="For those inputs.")] = 0,
+    seed: Seed = 0,
     dims: Annotated[
         Names,
-        dim_option(
-            "The size of a symbolic dim in them, and in a .json file. Others are tried until IN runs."
+        Option(
+            "--dim",
+            metavar="NAME=N",
+            help="The size of a symbolic dim in made-up inputs, and in a .json file. Others are tried until IN runs.",
         ),
     ] = None,
-    inputs: Annotated[
-        Names,
-        input_option(
-            "Verify with this input, from a .npy, .npz or .pb file, and no made-up ones; repeat for more."
-        ),
-    ] = None,
+    inputs: Inputs = None,
     force: Annotated[bool, FORCE] = False,
 ) -> None:
     """Convert a model, and list the change to each node.
@@ -115,7 +126,7 @@ def convert(
             "--dim is for --verify, which is not given, and for a .json file, whose dims are numbers"
         )
     dim_sizes = sizes(dims, made_up=not inputs)
-    given = fed_file(model, inputs)
+    given = fed(declared_inputs(model), inputs) if inputs else None
     with working() as progress:
         conversion = convert_model(
             model,
@@ -166,11 +177,9 @@ def repair(
             help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
         ),
     ] = False,
-    seed: Annotated[int, Option(min=0, help="For made-up inputs of --verify.")] = 0,
-    dims: Annotated[Names, dim_option("The size of a symbolic dim in them.")] = None,
-    inputs: Annotated[
-        Names, input_option("Verify with this input and no made-up ones; repeat for more.")
-    ] = None,
+    seed: Seed = 0,
+    dims: Dims = None,
+    inputs: Inputs = None,
 ) -> None:
     """Give each broken Pow and PRelu node the one meaning that its author can have had, and say which.
 
@@ -186,7 +195,7 @@ def repair(
     check_writable(json_output, read=[model, *files_of(inputs)])
     if (dims or inputs) and not verify:
         raise HalfulpError("--dim and --input are for --verify, which is not given")
-    given = fed_file(model, inputs)
+    given = fed(declared_inputs(model), inputs) if inputs else None
     with working() as progress:
         found = repair_model(
             model,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from typer import Option
 
 from halfulp.errors import HalfulpError
 from halfulp.models.files import open_npy, read_npz, viewed
+from halfulp.models.source import format_of
 
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
@@ -19,6 +20,34 @@ if TYPE_CHECKING:
 
 Names = list[str] | None
 File = Path | None
+Inputs = Annotated[
+    Names,
+    Option(
+        "--input",
+        "-i",
+        metavar="NAME=FILE",
+        help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more. FILE.npz alone feeds every input"
+        " it has an entry for. Without any, inputs are made up; those of a .json file have values of their own.",
+    ),
+]
+Dims = Annotated[
+    Names,
+    Option(
+        "--dim",
+        metavar="NAME=N",
+        help="The size of a symbolic dim in made-up inputs; one without a name is INPUT[AXIS]. Without it sizes are"
+        " tried until the model runs.",
+    ),
+]
+Seed = Annotated[int, Option(min=0, help="The seed of inputs that are made up.")]
+FailOn = Annotated[
+    str,
+    Option(
+        metavar="GRADE",
+        help="Ignore less grave faults of runtimes in the exit status. The grades, from the least grave: support,"
+        " reproducibility, zero-signs, subnormals, exponents, nan, edges, ordinary.",
+    ),
+]
 
 
 def file_option(help: str, *names: str) -> Any:
@@ -26,19 +55,9 @@ def file_option(help: str, *names: str) -> Any:
     return Option(*names, metavar="FILE", help=help)
 
 
-def input_option(help: str) -> Any:
-    """Return the option ``--input``."""
-    return Option("--input", "-i", metavar="NAME=FILE", help=help)
-
-
 def files_of(inputs: Names) -> list[Path]:
     """Return the files that the values of ``--input`` name."""
     return [Path(each.partition("=")[2] or each) for each in inputs or []]
-
-
-def dim_option(help: str) -> Any:
-    """Return the option ``--dim``."""
-    return Option("--dim", metavar="NAME=N", help=help)
 
 
 def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
@@ -76,11 +95,11 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
     return values
 
 
-def fed_file(path: Path, arguments: Names) -> dict[str, Array] | None:
-    """Return the inputs of the model in a file as :func:`fed` does; None without ``--input``."""
-    from halfulp.models import load
+def declared_inputs(path: Path) -> Model | Program:
+    """Return a model for :func:`fed`. Of an ONNX file only the inputs are read: its nodes may be broken."""
+    from halfulp.models import load, onnx
 
-    return fed(load(path, keep_unknown=True), arguments) if arguments else None
+    return onnx.declared_inputs(path) if format_of(path) == "onnx" else load(path)
 
 
 def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Array]]:

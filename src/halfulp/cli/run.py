@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Names, dim_option, fed, files_of, input_option, sizes
+from halfulp.cli.inputs import Dims, File, Inputs, Seed, fed, files_of, sizes
 from halfulp.cli.output import check_writable, console, print_rows, say, working
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
@@ -25,14 +25,7 @@ def run(
     model: Annotated[
         Path, Argument(metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
     ],
-    inputs: Annotated[
-        Names,
-        input_option(
-            "An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
-            " FILE.npz alone feeds every input it has an entry for."
-            " Without any, inputs are made up; those of a .json file have values of their own."
-        ),
-    ] = None,
+    inputs: Inputs = None,
     output: Annotated[
         File,
         Option(
@@ -43,14 +36,8 @@ def run(
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
         ),
     ] = None,
-    seed: Annotated[int, Option(min=0, help="For the inputs that are made up.")] = 0,
-    dims: Annotated[
-        Names,
-        dim_option(
-            "The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
-            " Without it sizes are tried until the model runs."
-        ),
-    ] = None,
+    seed: Seed = 0,
+    dims: Dims = None,
     output_folder: Annotated[
         File,
         Option(

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from onnx import GraphProto, ModelProto
+from onnx import ModelProto
 
 from halfulp.conversion.between import Draft, neutral
 from halfulp.conversion.between.dxdispatch import ProgramReader, ProgramWriter
@@ -34,12 +34,19 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
+from halfulp.models.run.fitting import check_named, with_sizes
 from halfulp.models.source import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
 
 _Steps: TypeAlias = Mapping[str, tuple[Callable[[Walk, Any], list[Change]], Any]]
 """The steps between ONNX models by the arguments that ask for them, in their order, each with that argument's value."""
+
+_WRITERS: Mapping[Format, type[OnnxWriter | OpenVINOWriter | ProgramWriter]] = {
+    "onnx": OnnxWriter,
+    "openvino": OpenVINOWriter,
+    "directml": ProgramWriter,
+}
 
 _OLDEST_READ = 13  # in older opsets, inputs of Unsqueeze and others are attributes
 
@@ -192,9 +199,7 @@ def convert(
     if wanted != "onnx" and asked:
         *others, last = steps
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
-    if wanted == "directml":
-        work.fix(dims or {})
-    work.become(wanted)
+    work.become(wanted, dims or {} if wanted == "directml" else {})
     if isinstance(work.model, ModelProto):
         work.edit(work.model, asked)
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
@@ -235,18 +240,10 @@ class _Work:
             self.before = Subject(loaded)
             self.file = loaded.file
 
-    def fix(self, dims: Mapping[str, int]) -> None:
-        """Set the open dims of an ONNX model to sizes, given by symbol or by INPUT[AXIS]."""
-        graph = self.model.graph if isinstance(self.model, ModelProto) else GraphProto()
-        for info in (*graph.input, *graph.output, *graph.value_info):
-            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-                name = dim.dim_param or f"{info.name}[{axis}]"
-                if name in dims and not dim.HasField("dim_value"):
-                    dim.dim_value = dims[name]
-
-    def become(self, wanted: Format) -> None:
-        """Convert the model to another format."""
+    def become(self, wanted: Format, sizes: Mapping[str, int]) -> None:
+        """Convert the model to another format, with sizes for open dims."""
         if wanted == self.format:
+            check_named(sizes, set())
             return
         if wanted == "openvino" and isinstance(self.model, ModelProto) and has_foreign(self.before):
             network, changes = to_network(self.model, self.file, self.folder)
@@ -254,34 +251,27 @@ class _Work:
             self.model, self.folder = network, None
             return
         said: list[Change] = []
-        between = self._neutral(said)
+        between = self._neutral(said, sizes)
         before = self.before
         self.changes += dropped_metadata(before.model if before.proto is None else before.proto, self.file)
-        match wanted:
-            case "onnx":
-                self.model = OnnxWriter(between).model()
-            case "openvino":
-                self.model = OpenVINOWriter(between).model()
-            case "directml":
-                self.model = ProgramWriter(between).program()
+        self.model = _WRITERS[wanted](between).model()
         self.changes += said
         self.folder = None
 
-    def _neutral(self, said: list[Change]) -> Draft:
-        model = self.model
+    def _neutral(self, said: list[Change], sizes: Mapping[str, int]) -> Draft:
+        model, labels = self.model, dict[str, str]()
         if isinstance(model, Program):
             draft, self.renamed = ProgramReader(model, said).read()
             return draft
-        if isinstance(model, Model):
-            return neutral(model, said)
-        proto = model
-        assert isinstance(proto, ModelProto)
-        self.changes += inline(proto, self.file, self.folder)
-        named = enumerate(proto.graph.node)
-        labels = {output: label(node, index, "") for index, node in named for output in node.output}
-        if opset_of(proto, self.file) < _OLDEST_READ:
-            self.changes += to_opset(Walk(proto, self.file, self.folder), OPSET)
-        return neutral(build(proto, self.file, self.folder), said, labels)
+        if isinstance(model, ModelProto):
+            self.changes += inline(model, self.file, self.folder)
+            named = enumerate(model.graph.node)
+            labels = {output: label(node, index, "") for index, node in named for output in node.output}
+            if opset_of(model, self.file) < _OLDEST_READ:
+                self.changes += to_opset(Walk(model, self.file, self.folder), OPSET)
+            model = build(model, self.file, self.folder)
+        assert isinstance(model, Model)
+        return neutral(with_sizes(model, sizes), said, labels)
 
     def edit(self, model: ModelProto, asked: _Steps) -> None:
         """Take an ONNX model through the steps that are asked for, and check the result."""

@@ -34,7 +34,7 @@ class Change:
     """One thing that a conversion did.
 
     Attributes:
-        node: the node, as messages name it.
+        node: the node, as messages name it; empty where it stands alone.
         what: the change, in one line.
         differs: how the result can still differ from the exact one; None where it can't.
         is_notice: whether nothing was changed, and this is information only.
@@ -48,7 +48,8 @@ class Change:
     output: str = ""
 
     def __str__(self) -> str:
-        return f"{self.node}: {self.what}" + (f" ({self.differs})" if self.differs else "")
+        where = f"{self.node}: " if self.node else ""
+        return where + self.what + (f" ({self.differs})" if self.differs else "")
 
 
 def counted(changes: Sequence[Change], noun: str = "change") -> str:
@@ -192,8 +193,7 @@ class Editor:
 
     def constant(self, array: Array, suffix: str) -> str:
         """Return the name of a new constant."""
-        tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
-        return self.constant_tensor(tensor, suffix)
+        return self.constant_tensor(onnx.numpy_helper.from_array(array), suffix)
 
     def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
         """Add a constant that is a tensor already, and return its name."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
@@ -22,11 +22,11 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.conversion.editor import Editor, NoExactForm, inherit, remade
 from halfulp.errors import printable
 from halfulp.models.graph import Value
-from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.checks import port_at, ports, schema_in_force
 from halfulp.models.onnx.infer import ValueInfo, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
-from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
+from halfulp.models.onnx.walk import attributes_of, every_node, plain_domain, subgraphs
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators whose function bodies round nothing, or round as their kernels do."""
@@ -47,16 +47,22 @@ _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 _REWORDED = {
     (name, since)
     for since, names in {
+        6: "PRelu",
+        9: "PRelu",
+        10: "AveragePool MaxPool",
         11: "Loop LpPool MaxUnpool",
-        12: "ArgMax ArgMin GatherND",
+        12: "ArgMax ArgMin GatherND Pow",
         13: (
             "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
-            "LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
+            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
             "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
-            "Slice SoftmaxCrossEntropyLoss"
+            "Pad Pow Slice SoftmaxCrossEntropyLoss"
         ),
-        15: "BatchNormalization",
+        15: "BatchNormalization Pow",
+        16: "Loop PRelu",
         18: "LpPool",
+        19: "DequantizeLinear QuantizeLinear",
+        21: "DequantizeLinear QuantizeLinear",
     }.items()
     for name in names.split()
 }
@@ -87,7 +93,7 @@ def _says_the_same(op_type: str, opset: int, to: int) -> bool:
     if old is None or new is None or old.deprecated or new.deprecated:
         return False
     return (op_type, max(opset, to)) in _REWORDED or (
-        _signature(old) == _signature(new)
+        _signature(op_type, opset) == _signature(op_type, to)
         and _words(old.doc) == _words(new.doc)
         # A description may allow a negative axis, say.
         and all(
@@ -134,7 +140,10 @@ def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
     }
 
 
-def _signature(schema: onnx.defs.OpSchema) -> object:
+@lru_cache(maxsize=4096)
+def _signature(op_type: str, opset: int) -> object:
+    schema = schema_in_force("", op_type, opset)
+    assert schema is not None
     variables = {constraint.type_param_str for constraint in schema.type_constraints}
     order: dict[str, int] = {}  # type variables by position, because their names change
 
@@ -154,39 +163,20 @@ def _words(text: str | None) -> list[str]:
     return _VERSION_NOTE.sub("", text or "").split()
 
 
-class _Ports(NamedTuple):
-    """The inputs and outputs of an operator, and the types of each type variable."""
-
-    inputs: Sequence[onnx.defs.OpSchema.FormalParameter]
-    outputs: Sequence[onnx.defs.OpSchema.FormalParameter]
-    allowed: Mapping[str, set[str]]
-    signature: object
-
-    def taken(self, name: str) -> set[str]:
-        """Return the types that the inputs or outputs with a name take."""
-        named = (port for port in (*self.inputs, *self.outputs) if port.name == name)
-        return {kind for port in named for kind in self.allowed.get(port.type_str, ())}
-
-
-@lru_cache(maxsize=4096)  # because reading a schema is slow
-def _ports(op_type: str, opset: int) -> _Ports:
-    schema = schema_in_force("", op_type, opset)
-    assert schema is not None
-    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
-    return _Ports(schema.inputs, schema.outputs, allowed, _signature(schema))
-
-
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    ports, newer = _ports(node.op_type, edit.opset), _ports(node.op_type, edit.opset + 1)
+    here, newer = ports(node.op_type, edit.opset), ports(node.op_type, edit.opset + 1)
+    assert here is not None
+    assert newer is not None
     equal: dict[str, set[str | None]] = defaultdict(set)
-    for names, formals in ((node.input, ports.inputs), (node.output, ports.outputs)):
+    for names, formals in ((node.input, here.inputs), (node.output, here.outputs)):
         for index, name in enumerate(names):
-            formal = formals[min(index, len(formals) - 1)]
-            if not name or formal.type_str not in ports.allowed:
+            formal = port_at(formals, index)
+            if not name or formal.type_str not in here.allowed:
                 continue
-            allowed, value, spelled = ports.allowed[formal.type_str], edit.value(name), None
-            fits = allowed >= newer.taken(formal.name)
+            allowed, value, spelled = here.allowed[formal.type_str], edit.value(name), None
+            alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
+            fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
             if value.kind not in ("tensor", "undeclared"):
                 spelled, fits = f"{value.kind}(...)", any(kind.startswith(value.kind) for kind in allowed)
             elif value.kind == "tensor" and value.type is not None:
@@ -200,7 +190,7 @@ def check_types(node: NodeProto, edit: Editor) -> None:
                 raise NoExactForm(
                     f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
                 )
-    if ports.signature == newer.signature:
+    if _signature(node.op_type, edit.opset) == _signature(node.op_type, edit.opset + 1):
         return
     for kinds in equal.values():
         if len(kinds) > 1:
@@ -265,7 +255,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         return False
     function = FunctionProto.FromString(data)
     if node.op_type == "LpNormalization":
-        (p,) = (attribute.i for attribute in call.attribute if attribute.name == "p")
+        p = attributes_of(call)["p"]
         if p not in _LP_NORMS:
             return False
         function = onnx.parser.parse_function(_LP_NORMALIZATION % _LP_NORMS[p])

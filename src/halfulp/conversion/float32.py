@@ -326,7 +326,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         edit.note("is taken away: its neighbours compute in float32" if is_cast else "computes in float32")
         return None
 
-    walk.rewrite(owner, opset, is_wanted, rewrite, f"opset {opset}")
+    walk.rewrite(owner, opset, is_wanted, rewrite)
 
 
 def _widen_attributes(node: NodeProto) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -30,10 +29,11 @@ from halfulp.conversion.targets import lost
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
+from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, in_force
-from halfulp.specs.broadcast import NUMPY, Mismatch
+from halfulp.specs.broadcast import NUMPY
 from halfulp.specs.tensor import Shape, format_shape
 from halfulp.types import TYPES
 
@@ -328,11 +328,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
 def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     """Whether the shapes of the operands go together in a version."""
     x, y = (edit.value(name).shape for name in node.input)
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    with suppress(Mismatch):
-        row.broadcasting.infer(x, y, given)
-        return True
-    return False
+    return row.broadcasting.fits(x, y, attributes_of(node))
 
 
 def _dim_of_slope(node: NodeProto, asked: str | int | None, edit: Editor) -> int:
@@ -390,13 +386,9 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         starts = range(len(x.shape) - len(y.shape) + 1)
         fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
         tried += [{**tried[0], "axis": axis} for axis in fits]
-    fitting = []
-    for attributes in tried:
-        with suppress(Mismatch):
-            row.broadcasting.infer(x.shape, y.shape, attributes)
-            fitting.append(attributes)
-            if "axis" not in attributes:
-                break  # aligned at the last dims, as everywhere else
+    fitting = [attributes for attributes in tried if row.broadcasting.fits(x.shape, y.shape, attributes)]
+    if fitting and "axis" not in fitting[0]:
+        fitting = fitting[:1]  # aligned at the last dims, as everywhere else
     if len(fitting) > 1:
         axes = " or ".join(f"axis={attributes['axis']}" for attributes in fitting)
         raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {axes}, and nothing says which is meant")
@@ -404,11 +396,9 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         attributes = fitting[0]
         added = " and ".join(f"{name}={attributes[name]}" for name in attributes if name not in given)
         edit.note(f"gets {added or 'broadcast=1'}: X and Y differ in shape")
+    elif not NUMPY.fits(x.shape, y.shape):
+        return
     else:
-        try:
-            NUMPY.infer(x.shape, y.shape, {})
-        except Mismatch:
-            return
         node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     _set_attributes(node, [onnx.helper.make_attribute(name, value) for name, value in attributes.items()])

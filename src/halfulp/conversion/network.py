@@ -101,7 +101,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     changes += for_target(Walk(proto, file, folder), "openvino")
     walk = Walk(proto, file, folder)
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, _with_constants, f"opset {opset}")
+        walk.rewrite(owner, opset, is_ours, _with_constants)
     _declare(proto, file)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.float32 import norms, scalar
@@ -15,7 +15,7 @@ from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.onnx.infer import ValueInfo
-from halfulp.models.onnx.walk import Owner, read_names
+from halfulp.models.onnx.walk import Owner, attributes_of, read_names, readers_of
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import Shape
 
@@ -67,7 +67,6 @@ def fuse_norms(walk: Walk) -> list[Change]:
             opset,
             lambda node: bool(node.output) and node.output[0] in found,
             lambda node, edit: _fuse(found[node.output[0]], node, edit),
-            f"opset {opset}",
         )
     if not fused:
         needed = max((_SINCE[name] for name in too_old), default=None)
@@ -95,19 +94,10 @@ def _fuse(norm: _Norm, last: NodeProto, edit: Editor) -> None:
     edit.add(norm.operator, inputs, output=last.output[0], like=last, axis=norm.axis, epsilon=norm.epsilon)
 
 
-def _readers_of(graph: Owner) -> dict[str, list[NodeProto]]:
-    """Return the nodes of a graph that read each value."""
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
-    return readers
-
-
 def _matched(graph: Owner, known: ValueInfo) -> Iterator[_Norm]:
     """Yield the norms whose inner values no other node reads."""
     makers = {name: node for node in graph.node for name in node.output}
-    readers = _readers_of(graph)
+    readers = readers_of(graph.node)
     reads = Counter(read_names(graph))
     for nodes in norms(graph, known):
         norm = _match(nodes, known, makers, readers)
@@ -191,7 +181,7 @@ def _tail(
 
 def _axes(node: NodeProto, known: ValueInfo) -> list[int] | None:
     """Return the axes of a ReduceMean that keeps its dims; None where it does not, or they are not known."""
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = attributes_of(node)
     if not attributes.get("keepdims", 1):
         return None
     axes = attributes.get("axes") if len(node.input) < 2 else known.array(node.input[1])

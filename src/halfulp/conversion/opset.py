@@ -51,14 +51,7 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
                 walk.changes.append(Change(walk.label("", node), said))
                 node.op_type = "RMSNormalization"
         _adapt(walk, owner, own, strangers_of(owner, own, unknown=True), since=opset + 1)
-        kinds: set[str] = set()
-        by = 1 if opset > own else -1
-        for here in range(own, opset, by):
-            kinds = kinds or {node.op_type for node in every_node(owner)}
-            if any(fallback.changes(kind, here, here + by) for kind in kinds):
-                _step(walk, owner, here, here + by)
-            if walk.is_changed:
-                kinds.clear()  # the new nodes may be of others
+        _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
     return finish(walk)
@@ -142,7 +135,7 @@ def _among(walk: Walk, nodes: list[NodeProto]) -> Callable[[NodeProto], bool]:
 def _through(
     walk: Walk, owner: Owner, before: int, after: int, wanted: Callable[[NodeProto], bool] | None = None
 ) -> None:
-    """Convert the nodes that are wanted from opset to opset."""
+    """Convert all nodes, or those that are wanted, from opset to opset."""
     by = 1 if after > before else -1
     for here in range(before, after, by):
         _step(walk, owner, here, here + by, wanted)

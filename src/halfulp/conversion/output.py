@@ -21,7 +21,7 @@ from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import REFUSALS, inferred
 from halfulp.models.onnx.tensors import external_data
-from halfulp.models.onnx.walk import default_opset, every_node, plain_domain
+from halfulp.models.onnx.walk import every_node, owners_of, plain_domain
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
@@ -101,12 +101,11 @@ def _message(model: ModelProto) -> str | None:
 
 def _own(model: ModelProto) -> list[NodeProto]:
     """Return the nodes of ONNX's own domain whose operators only a runtime knows."""
-    owners = [(model.graph, model.opset_import), *((each, each.opset_import) for each in model.functions)]
     return [
         node
-        for owner, imports in owners
+        for owner, opset in owners_of(model)
         for node in every_node(owner)
-        if not plain_domain(node.domain) and is_foreign(node, default_opset(imports) or 1)
+        if not plain_domain(node.domain) and is_foreign(node, opset)
     ]
 
 

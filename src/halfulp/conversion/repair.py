@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,10 +37,18 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
-from halfulp.models.onnx.checks import label, schema_in_force, version_of
+from halfulp.models.onnx.checks import label, port_at, ports, version_of
 from halfulp.models.onnx.infer import TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
-from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
+from halfulp.models.onnx.walk import (
+    default_opset,
+    every_node,
+    graphs,
+    is_ours,
+    owners_of,
+    plain_domain,
+    readers_of,
+)
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
@@ -298,8 +305,7 @@ def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tup
 
 
 def _strangers(model: ModelProto) -> list[NodeProto]:
-    owners = [(model.graph, model.opset_import), *((f, f.opset_import) for f in model.functions)]
-    return [node for owner, imports in owners for node in strangers_of(owner, default_opset(imports) or 1)]
+    return [node for owner, opset in owners_of(model) for node in strangers_of(owner, opset)]
 
 
 def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
@@ -446,34 +452,22 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds, bool]]:
     """Yield the inputs of a node that share a type, the types that they can have, and whether the result shares it."""
-    variables, allowed, result = _type_variables("" if plain_domain(node.domain) else node.op_type, opset)
+    known = None if plain_domain(node.domain) else ports(node.op_type, opset)
+    if known is None or not (known.inputs and known.outputs and any(node.output[:1])):
+        return
     places = defaultdict[str, list[int]](list)
-    for index, name in enumerate(node.input if variables and any(node.output[:1]) else ()):
-        variable = variables[min(index, len(variables) - 1)]
-        if name and variable:  # the values of a Loop have types of their own
-            places[variable].append(index)
+    for index, name in enumerate(node.input):
+        port = port_at(known.inputs, index)
+        if name and port.is_homogeneous:  # the values of a Loop have types of their own
+            places[port.type_str].append(index)
     for variable, indices in places.items():
-        yield indices, allowed[variable], variable == result
+        allowed = {*map(TYPE_NAMES.get, known.types(port_at(known.inputs, indices[0])))}
+        yield indices, allowed, variable == known.outputs[0].type_str
 
 
 def is_wrong(kinds: _Kinds, allowed: _Kinds, gives_result: bool) -> bool:
     """Tell whether operands of one type should have the single other one that is allowed."""
     return not gives_result and len(allowed) == 1 and allowed != kinds and None not in allowed | kinds
-
-
-@lru_cache(maxsize=4096)  # because reading a schema is slow
-def _type_variables(op_type: str, opset: int) -> tuple[list[str], dict[str, _Kinds], str]:
-    """Return the type variable of each input of an operator, the types of each, and that of the first output."""
-    schema: Any = schema_in_force("", op_type, opset)
-    if schema is None or not schema.outputs:
-        return [], {}, ""
-    allowed: dict[str, _Kinds] = {
-        each.type_param_str: {*map(TYPE_NAMES.get, each.allowed_type_strs)}
-        for each in schema.type_constraints
-    }
-    variables = [port.type_str if port.is_homogeneous else "" for port in schema.inputs]
-    single = {kind: {TYPE_NAMES.get(kind)} for kind in variables if kind not in allowed}
-    return variables, allowed | single, schema.outputs[0].type_str
 
 
 def _type_meant(
@@ -566,10 +560,7 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
         return changes
     types = infer_types(model, file, declared_too=False)
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
-    read_by: dict[str, list[NodeProto]] = defaultdict(list)
-    for node in every_node(model.graph):
-        for name in {*node.input}:
-            read_by[name].append(node)
+    read_by = readers_of(every_node(model.graph))
     opset = default_opset(model.opset_import) or 1
     for name, node, maker, wanted in suspects:
         before = known.get(maker.input[0]) if maker.op_type == "Cast" and maker.input else None
@@ -614,12 +605,9 @@ def _type_read(
     """Return the type that readers of a value want by their other inputs; None where these do not tell, or differ."""
     wanted: set[str | None] = set()
     for node in readers:
-        schema = None if plain_domain(node.domain) else schema_in_force("", node.op_type, opset)
-        if schema is not None and schema.inputs:
-            ports, last = schema.inputs, len(schema.inputs) - 1
-            kinds = [(ports[min(index, last)].type_str, read) for index, read in enumerate(node.input)]
-            own = {kind for kind, read in kinds if read == name}
-            wanted |= {known.get(read) for kind, read in kinds if read != name and kind in own}
+        for indices, _, _ in of_one_type(node, opset):
+            together = {node.input[index] for index in indices}
+            wanted |= {known.get(other) for other in together - {name}} if name in together else set()
     wanted.discard(None)
     return wanted.pop() if len(wanted) == 1 else None
 

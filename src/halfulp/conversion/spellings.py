@@ -26,10 +26,10 @@ from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.walk import plain_domain
+from halfulp.models.onnx.walk import attributes_of, plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import in_force
-from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
+from halfulp.specs.broadcast import UNIDIRECTIONAL
 
 How = Literal["expand", "relu", "fold"]
 HowPow = Literal["expand", "logarithms", "fold"]
@@ -475,7 +475,7 @@ def _of_leaky_relu(node: NodeProto, edit: Editor) -> _Found | None:
     kind = edit.value(node.input[0]).type
     if kind is None:
         return None
-    alpha = np.float32(next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01))
+    alpha = np.float32(attributes_of(node).get("alpha", 0.01))
     slope = np.array(alpha.astype(dtype_named(kind)))
     differs = _SIGN_OF_NAN + (f"; alpha is rounded to {kind}" if float(slope) != float(alpha) else "")
     return _Found(node.input[0], edit.constant(slope, "slope"), [], "LeakyRelu", differs)
@@ -500,10 +500,7 @@ def _fits(x: str, slope: str, edit: Editor) -> bool:
         return False
     if a.shape is None:
         return b.shape == ()
-    lead = len(a.shape) - len(b.shape)
-    try:
-        UNIDIRECTIONAL.infer(a.shape, b.shape, {})
-    except Mismatch:
-        return False
-    pairs = zip(a.shape[lead:], b.shape, strict=True)
-    return all(dim == 1 or (dim is not None and dim == own) for own, dim in pairs)
+    pairs = zip(reversed(a.shape), reversed(b.shape), strict=False)
+    return UNIDIRECTIONAL.fits(a.shape, b.shape) and all(
+        dim == 1 or dim == own is not None for own, dim in pairs
+    )

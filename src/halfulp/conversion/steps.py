@@ -27,6 +27,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
+from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import format_shape
 
@@ -55,16 +56,6 @@ def _step(before: int, after: int, *operators: str) -> Callable[[Step], Step]:
         return step
 
     return register
-
-
-@_step(11, 12, "Pow")
-@_step(12, 13, "Pow")
-@_step(14, 15, "Pow")
-@_step(6, 5, "PRelu")
-@_step(8, 9, "PRelu")
-@_step(15, 16, "PRelu")
-def _as_it_is(node: NodeProto, edit: Editor) -> None:
-    edit.keep(node)
 
 
 @_step(6, 7, *_BROADCASTING)
@@ -304,8 +295,7 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
-    found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
-    return found[0] if found else default
+    return attributes_of(node).get(name, default)
 
 
 def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float | None = None) -> Array:
@@ -359,11 +349,6 @@ def _size_of_dim(node: NodeProto, edit: Editor, why: str) -> int:
     return size
 
 
-@_step(10, 9, "AveragePool", "MaxPool")
-@_step(13, 12, "Loop", "Pad")
-@_step(16, 15, "Loop")
-@_step(19, 18, "QuantizeLinear", "DequantizeLinear")
-@_step(21, 20, "QuantizeLinear", "DequantizeLinear")
 def _same(node: NodeProto, edit: Editor) -> None:
     """Add a node unchanged, if the older opset takes its types."""
     fallback.check_types(node, edit)

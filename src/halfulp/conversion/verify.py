@@ -516,7 +516,8 @@ class _Nodes:
             for proto in (before.proto, after.proto)
         )
         self._opset = default_opset(before.proto.opset_import) or 1
-        self._constants = [_constants(subject) for subject in (before, after)]
+        models = [subject.model for subject in (before, after) if isinstance(subject.model, Model)]
+        self._constants = [model.graph.held for model in models]
         self._before, self._after = before, after
         self._announced = {change.output: change.differs for change in changes if change.differs}
         # Constants stay constants: some kernels need that.
@@ -524,7 +525,7 @@ class _Nodes:
             (node, name)
             for node in before.nodes
             for name in node.outputs
-            if name in self._new and not _is_constant(node)
+            if name in self._new and (node.domain, node.type) != ("", "Constant")
         ]
         self._run: Run | None = None
         self._cut: dict[tuple[str, ...], Run] = {}
@@ -579,21 +580,6 @@ class _Nodes:
         old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
         return old_node.input[:] == new_node.input[: len(old_node.input)] and not any(unlike)
-
-
-def _constants(subject: Subject) -> dict[str, Any]:
-    """Return the constants of a model's graph by name."""
-    assert isinstance(subject.model, Model)
-    made = {
-        node.outputs[0]: next(iter(node.attributes.values()), None)
-        for node in subject.nodes
-        if _is_constant(node)
-    }
-    return {**made, **subject.model.graph.constants}
-
-
-def _is_constant(node: Node) -> bool:
-    return node.type == "Constant" and not node.domain
 
 
 # --- two arrays -----------------------------------------------------------------------------------

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
-from functools import cached_property, lru_cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, UnsupportedError, printable, within
-from halfulp.models.graph import agree, describe, listed
+from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
     Owner,
-    default_opset,
+    attributes_of,
     every_node,
     graphs,
     identity,
     inner_path,
     is_ours,
+    owners_of,
     plain_domain,
     reached,
     read_names,
@@ -82,11 +83,7 @@ class Walk:
     @property
     def owners(self) -> Iterator[tuple[Owner, int]]:
         """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
-        for function in self.model.functions:
-            opset = default_opset(function.opset_import)
-            if opset is not None:
-                yield function, opset
-        yield self.model.graph, default_opset(self.model.opset_import) or 1
+        return owners_of(self.model)
 
     def told(self) -> list[Change]:
         """Return the changes since the last call."""
@@ -123,11 +120,6 @@ class Walk:
         before = set(read_names(owner))
         self._walk(owner, None, root(owner), task)
         return _drop(owner.node, before - set(read_names(owner)))
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether any node was replaced."""
-        return self._read is not None
 
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
@@ -305,21 +297,13 @@ def check_clauses(walk: Walk) -> Walk:
 
 def breach(node: NodeProto, opset: int, known: ValueInfo, *, output: bool = True) -> SpecError | None:
     """Return the error if a Pow or PRelu breaks a clause of its version for all inputs."""
-    attributes: tuple[tuple[str, Hashable], ...] = ()
-    if node.attribute:
-        if any(attribute.ref_attr_name for attribute in node.attribute):
-            return None
-        given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
-        attributes = tuple((name, _hashable(value)) for name, value in given)
-    operands = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
-    return _breach(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
-
-
-def _hashable(value: Any) -> Hashable:
-    """Return an attribute's value as a key: a list as a tuple, a tensor, which no version takes, as text."""
-    if isinstance(value, list):
-        return tuple(map(_hashable, value))
-    return value if isinstance(value, Hashable) else str(value)
+    *operands, result = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
+    is_open = any(attribute.ref_attr_name for attribute in node.attribute)
+    if is_open or any(operand.type is None for operand in operands):
+        return None
+    row = in_force("onnx", node.op_type, opset)
+    found = next(breaches(row, operands, result, attributes_of(node)), None)
+    return found and found.with_hint(f"halfulp spec {row.id} shows its clauses")
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
@@ -337,25 +321,46 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
     return f"the last dim of X{symbol} has {slope[-1]} elements"
 
 
-@lru_cache(maxsize=4096)  # cached: a large model has few kinds of nodes
-def _breach(
-    op_type: str,
-    opset: int,
-    operands: tuple[tuple[str | None, Shape], ...],
-    attributes: tuple[tuple[str, Hashable], ...],
-) -> SpecError | None:
-    *inputs, (output, shape) = operands
-    types = [TensorType(type, of_input) for type, of_input in inputs if type is not None]
-    if len(types) < len(inputs):
-        return None
-    row = in_force("onnx", op_type, opset)
+def breaches(
+    row: OpVersion, operands: Sequence[Value], output: Value, attributes: Mapping[str, Any]
+) -> Iterator[SpecError]:
+    """Yield an error for each clause that a node breaks for every choice of its unknown types and dims."""
     try:
-        result = row.infer(*types, **dict(attributes))
+        row.check_attributes(attributes)
     except SpecError as error:
-        found = error
-    else:
-        if output in (None, result.type) and agree(shape, result.shape):
-            return None
-        said = f"{row.outputs[0].name} is declared otherwise"
-        found = row.error("output", said, expected=result, got=describe(output, shape))
-    return found.with_hint(f"halfulp spec {row.id} shows its clauses")
+        yield error
+        attributes = _allowed(row, attributes)
+    types, shapes = [each.type for each in operands], [each.shape for each in operands]
+    # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
+    for given in (types, [None] * len(types)):
+        try:
+            result = row.infer(*map(TensorType, _types(row, given), shapes), **attributes)
+        except SpecError as error:
+            yield error
+            continue
+        is_other = given is types and types[:1] != [None] and output.type not in (None, result.type)
+        if is_other or not agree(output.shape, result.shape):
+            said = f"{row.outputs[0].name} is declared otherwise"
+            yield row.error("output", said, expected=result, got=describe(output.type, output.shape))
+        return
+
+
+def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are valid on their own."""
+    kept: dict[str, Any] = {}
+    required = {a.name: attributes[a.name] for a in row.attributes if a.required and a.name in attributes}
+    for name, value in attributes.items():
+        with suppress(SpecError):
+            row.check_attributes({**required, name: value})
+            kept[name] = value
+    return kept
+
+
+def _types(row: OpVersion, given: Sequence[str | None]) -> list[str]:
+    """Return the types of operands. An unknown one becomes that of the same type variable, or an allowed one."""
+    variables = [row.inputs[min(index, len(row.inputs) - 1)].type for index in range(len(given))]
+    known = {variable: kind for variable, kind in reversed([*zip(variables, given, strict=True)]) if kind}
+    return [
+        kind or known.get(variable, row.type_variables[variable][0])
+        for variable, kind in zip(variables, given, strict=True)
+    ]

@@ -224,6 +224,13 @@ class Graph:
     source: Any = None
 
     @property
+    def held(self) -> dict[str, Any]:
+        """The constants, and the values of Constant nodes, by name."""
+        nodes = (node for node in self.nodes if node.type == "Constant" and not node.domain)
+        made = {name: value for node in nodes for name in node.outputs for value in node.attributes.values()}
+        return {**made, **self.constants}
+
+    @property
     def captures(self) -> frozenset[str]:
         """The names that the graph reads from the graphs around it."""
         return self._lifetimes[0]

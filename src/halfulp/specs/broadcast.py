@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from halfulp.specs.tensor import Dim, Shape
@@ -39,6 +40,14 @@ class Rule:
     text: str
     infer: Callable[[Shape, Shape, Attributes], Shape]
     arrange: Callable[[StaticShape, StaticShape, Attributes], StaticShape] = lambda x, y, attributes: y
+
+    def fits(self, x: Shape, y: Shape, attributes: Attributes = MappingProxyType({})) -> bool:
+        """Whether two shapes go together for some values of their unknown dims."""
+        try:
+            self.infer(x, y, attributes)
+        except Mismatch:
+            return False
+        return True
 
 
 def _differ(a: Dim, b: Dim) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Model, Node, Value, listed, reshape, type_name, unsqueezed
-from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.onnx.tensors import type_of
 from halfulp.models.run.api import evaluate_openvino
 from halfulp.models.run.helpers import HELPERS
 from halfulp.specs import find
@@ -124,7 +124,7 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
 # --- graphs of ONNX and of OpenVINO -----------------------------------------------------------------
 
 
-def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | None = None) -> Draft:
+def neutral(model: Model, changes: list[Change], labels: Mapping[str, str]) -> Draft:
     """Return a model's graph with the operators of no format.
 
     Args:
@@ -160,7 +160,7 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
     for name, array in graph.constants.items():
         draft.add_constant(array, name)
     for node in graph.nodes:
-        label = (labels or {}).get(node.outputs[0], node.label)
+        label = labels.get(node.outputs[0], node.label)
         with within(model.file, label):
             _add(node, label, draft)
     draft.drop_unread()
@@ -210,7 +210,7 @@ def _cast(node: Node, draft: Draft) -> dict[str, Any]:
     if node.type == "CastLike":
         return {"to": draft.types[node.inputs[1]].type, "saturate": saturate}
     try:
-        return {"to": type_name(dtype_of(node.attributes["to"])), "saturate": saturate}
+        return {"to": type_of(node.attributes["to"]), "saturate": saturate}
     except KeyError:
         raise HalfulpError("Cast does not know the type", got=node.attributes["to"]) from None
 

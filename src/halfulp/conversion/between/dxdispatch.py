@@ -197,7 +197,7 @@ class ProgramWriter:
         self._root: dict[str, str] = {}  # by value, the value whose elements it shares
         self._resources: dict[str, Resource] = {}
 
-    def program(self) -> Program:
+    def model(self) -> Program:
         """Return the program; raises UnsupportedError where the graph has no exact form."""
         draft = self._draft
         nodes = self._computing()

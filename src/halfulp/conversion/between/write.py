@@ -15,6 +15,7 @@ from halfulp.conversion.editor import NoExactForm, claimed, exactly_as, holds, i
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx.checks import ports
 from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.openvino.operators import OPENVINO_TYPES
 from halfulp.types import TYPES, ElementType
@@ -157,8 +158,7 @@ class OnnxWriter:
 
     def _initializer(self, array: Array, name: str) -> None:
         self._enum(array.dtype.name)
-        packed = np.ascontiguousarray(array).reshape(array.shape)
-        self._graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
+        self._graph.initializer.append(onnx.numpy_helper.from_array(array, name))
 
     def _enum(self, kind: str) -> int:
         if kind in TYPES and TYPES[kind].onnx_enum is None:
@@ -175,9 +175,8 @@ def _first(op_type: str, index: int, kind: str) -> int:
     """Return the first opset, of those that are written, in which an operator takes a type as an input."""
     spelled = f"tensor({TensorProto.DataType.Name(enum_of(kind)).lower()})"
     for opset in range(OPSET, onnx.defs.onnx_opset_version() + 1):
-        schema = onnx.defs.get_schema(op_type, opset, "")
-        allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
-        if spelled in allowed[schema.inputs[index].type_str]:
+        found = ports(op_type, opset)
+        if found is not None and spelled in found.types(found.inputs[index]):
             return opset
     raise NoExactForm(f"{op_type} of ONNX takes no {kind}")
 

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,8 +146,7 @@ def open_session(
 
 def _named(model: ModelProto) -> ModelProto:
     """Return a copy of a model whose Pow and PRelu nodes without a name have their place as name, as in messages."""
-    result = ModelProto()
-    result.CopyFrom(model)
+    result = deepcopy(model)
     for owner in (result.graph, *result.functions):
         for _, each in graphs(owner):
             for index, node in enumerate(each.node):

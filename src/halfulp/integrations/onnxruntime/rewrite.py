@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Container, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,7 @@ def patched(model: ModelProto, file: str) -> ModelProto:
         return result
     ways: tuple[Ask, ...] = ("none", "all")
     for ask in ways:
-        attempt = ModelProto()
-        attempt.CopyFrom(result)
+        attempt = deepcopy(result)
         try:
             _Patcher(infer_types(result, file, ask=ask), file).graph(attempt.graph, "", None)
         except _Untyped as untyped:
@@ -194,8 +194,7 @@ def _with_halves(
 
     Those of halves are marked.
     """
-    result = ModelProto()
-    result.CopyFrom(ours)
+    result = deepcopy(ours)
     pairs = zip(every_node(result.graph), every_node(plain.graph), strict=True)
     for index, (node, before) in enumerate(pairs):
         if node.domain == DOMAIN and index not in fixed:

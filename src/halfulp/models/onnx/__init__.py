@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
@@ -53,6 +54,14 @@ def load(source: Source, *, file: str | None = None, keep_unknown: bool = False)
         UnsupportedError: an operator belongs to an unknown domain.
     """
     return build(*parse(source, file=file), keep_unknown=keep_unknown)
+
+
+def declared_inputs(source: Source) -> Model:
+    """Return a model's inputs without its nodes and weights. These are not checked: a broken model has inputs, too."""
+    proto, file, _ = parse(source, report=lambda line: None)
+    inputs = tuple(declared(info, file) for info in proto.graph.input)
+    defaults = dict.fromkeys((tensor.name for tensor in proto.graph.initializer), np.empty(0))
+    return Model(file, Graph(proto.graph.name, inputs, (), defaults, (), {}))
 
 
 def parse(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
@@ -15,6 +15,8 @@ from halfulp.errors import ModelError, UnsupportedError, printable, within
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
 from halfulp.specs import in_force
+
+Port: TypeAlias = onnx.defs.OpSchema.FormalParameter
 
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
@@ -209,6 +211,33 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
         return onnx.defs.get_schema(op_type, opset, domain)
     except (onnx.defs.SchemaError, TypeError):  # TypeError: an opset of more than 32 bits
         return None
+
+
+class Ports(NamedTuple):
+    """The inputs and the outputs of an operator, and the types of each type variable as schemas spell them."""
+
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    allowed: Mapping[str, frozenset[str]]
+
+    def types(self, port: Port) -> frozenset[str]:
+        """Return the types that an input or output can have."""
+        return self.allowed.get(port.type_str, frozenset((port.type_str,)))
+
+
+def port_at(ports: Sequence[Port], index: int) -> Port:
+    """Return the input or output of a place; the last one may stand for many."""
+    return ports[min(index, len(ports) - 1)]
+
+
+@lru_cache(maxsize=4096)  # because reading a schema is slow
+def ports(op_type: str, opset: int) -> Ports | None:
+    """Return the inputs and outputs of one of ONNX's own operators at an opset, if it exists."""
+    schema = schema_in_force("", op_type, opset)
+    if schema is None:
+        return None
+    allowed = {each.type_param_str: frozenset(each.allowed_type_strs) for each in schema.type_constraints}
+    return Ports(schema.inputs, schema.outputs, allowed)
 
 
 @lru_cache(maxsize=4096)

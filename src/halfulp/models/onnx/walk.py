@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
 from typing import Any
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
@@ -49,6 +50,11 @@ def identity(owner: FunctionProto | NodeProto) -> Identity:
 def is_ours(node: NodeProto) -> bool:
     """Return whether a node is a Pow or PRelu of ONNX's own domain."""
     return node.op_type in SUPPORTED_OPS and not plain_domain(node.domain)
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """Return the values of a node's attributes by name, without those that depend on the call of a function."""
+    return {each.name: helper.get_attribute_value(each) for each in node.attribute if not each.ref_attr_name}
 
 
 def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
@@ -98,6 +104,15 @@ def every_node(*owners: Owner) -> Iterator[NodeProto]:
                 todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
 
 
+def readers_of(nodes: Iterable[NodeProto]) -> dict[str, list[NodeProto]]:
+    """Return the nodes that read each value, which has none if it is not among the keys."""
+    readers: dict[str, list[NodeProto]] = defaultdict(list)
+    for node in nodes:
+        for name in dict.fromkeys(node.input):
+            readers[name].append(node)
+    return readers
+
+
 def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
     """Return the functions that some graphs or functions call, directly or not, in the file's order.
 
@@ -114,6 +129,15 @@ def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
                 found.add(key)
                 todo.append(functions[key])
     return [function for key, function in functions.items() if key in found]
+
+
+def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
+    """Yield a model's functions that use ONNX's own operators, then its graph, each with its opset."""
+    for function in model.functions:
+        opset = default_opset(function.opset_import)
+        if opset is not None:
+            yield function, opset
+    yield model.graph, default_opset(model.opset_import) or 1
 
 
 def value_names(*owners: Owner) -> Iterator[str]:

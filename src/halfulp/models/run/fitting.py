@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice, zip_longest
@@ -106,10 +106,7 @@ class Fit:
             HalfulpError: ``dims`` names a dim that the model doesn't have.
         """
         wanted = needed(model)
-        names = {name for value in wanted for name in dim_names(value) if name is not None}
-        for name in self.dims.keys() - names:
-            known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
-            raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
+        check_named(self.dims, {name for value in wanted for name in dim_names(value) if name is not None})
         rng = np.random.default_rng(seed)
         made = {}
         with within(model.file):
@@ -139,6 +136,24 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
         dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
         for axis, dim in enumerate(value.shape or ())
     )
+
+
+def check_named(dims: Iterable[str], names: set[str]) -> None:
+    """Refuse sizes of dims whose names are not among those of a model's inputs."""
+    for name in sorted(set(dims) - names):
+        known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
+        raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
+
+
+def with_sizes(model: Model, sizes: Mapping[str, int]) -> Model:
+    """Return a model whose inputs have these sizes in the place of open dims, which :func:`dim_names` names."""
+    check_named(sizes, {name for value in model.inputs for name in dim_names(value) if name is not None})
+    inputs = []
+    for value in model.inputs:
+        named = zip(value.shape or (), dim_names(value), strict=True)
+        shape = value.shape and tuple(sizes.get(str(name), dim) for dim, name in named)
+        inputs.append(replace(value, shape=shape))
+    return replace(model, graph=replace(model.graph, inputs=tuple(inputs)))
 
 
 def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -429,11 +444,10 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
-    constants = {**outer, **graph.constants}
-    for node in graph.nodes:
-        for value in node.attributes.values() if node.type == "Constant" else ():
-            if node.outputs and isinstance(value, np.ndarray | int | float):
-                constants[node.outputs[0]] = np.asarray(value)
+    numbers = (
+        (name, each) for name, each in graph.held.items() if isinstance(each, np.ndarray | int | float)
+    )
+    constants = {**outer, **{name: np.asarray(each) for name, each in numbers}}
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:
