@@ -9,13 +9,11 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halfulp import operators
+from halfulp._interop import Array
 from halfulp.installed import version_of
 from halfulp.types import element_type
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

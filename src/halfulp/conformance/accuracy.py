@@ -36,10 +36,10 @@ from halfulp.conformance.cases.operands import (
 )
 from halfulp.conformance.cases.values import hard_pairs
 from halfulp.conformance.examine import Examiner
-from halfulp.conformance.floats import codes, float_type, from_codes, is_nan
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
+from halfulp.floats import codes, float_type, from_codes, is_nan
 from halfulp.installed import has_module
 from halfulp.models.files import read_text
 from halfulp.operators import instruction_set

@@ -15,10 +15,10 @@ import onnx
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, parse
-from halfulp.conformance.floats import codes, float_type
 from halfulp.conformance.judge import unspecified
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
+from halfulp.floats import codes, float_type
 from halfulp.types import element_type
 
 __all__ = ["Exported", "export"]

@@ -16,8 +16,8 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, operands_at, operands_of
-from halfulp.conformance.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.errors import HalfulpError
+from halfulp.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
 from halfulp.specs.unspecified import QUESTIONS, Node
