@@ -7,7 +7,7 @@ that format's own library.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -111,6 +111,13 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
+
+
+def lengthened(name: str, taken: Container[str], sign: str = "_") -> str:
+    """Return a name, with as many signs behind it as make it differ from the names that are taken."""
+    while name in taken:
+        name += sign
+    return name
 
 
 # Values and nodes are not frozen: a large model has many, and frozen ones take five times as long to make.

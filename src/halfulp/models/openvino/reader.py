@@ -32,6 +32,7 @@ from halfulp.models.graph import (
     agree,
     describe,
     is_countable,
+    lengthened,
     type_name,
 )
 from halfulp.models.openvino.operators import (
@@ -140,7 +141,7 @@ EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 def build(root: Element, weights: Weights, file: str, *, is_body: bool = False) -> Model:
     """Return the graph of a file's elements, or of a layer's body, which may be without a Result."""
     reader = _Reader(root, weights, file)
-    if not is_body and not any(layer.type == "Result" for layer in reader.layers.values()):
+    if not is_body and not reader.results:
         raise ModelError("has no layer of the type Result, and so no output", file=file)
     return reader.model()
 
@@ -175,6 +176,7 @@ class _Reader:
         with within(file):
             edges = found["edges"].iterfind("edge") if "edges" in found else ()
             self._edges = tuple(Edge(*(_number(edge, name) for name in EDGE)) for edge in edges)
+        self.results = tuple(layer for layer in self.layers.values() if layer.type == "Result")
         self._outputs = {
             (layer.id, port.id): port for layer in self.layers.values() for port in layer.outputs
         }
@@ -198,9 +200,8 @@ class _Reader:
                 elif layer.type != "Result":
                     nodes.append(self._node(layer))
         inputs.sort(key=lambda value: self._makers[value.name].position)
-        results = tuple(layer for layer in self.layers.values() if layer.type == "Result")
-        outputs = tuple(map(self._output, results))
-        origin = Origin(self._makers, results, self._rest, self._edges)
+        outputs = tuple(map(self._output, self.results))
+        origin = Origin(self._makers, self.results, self._rest, self._edges)
         parts = tuple(inputs), outputs, self._constants, tuple(nodes), self._known
         return Model(self._file, Graph(self._graph_name, *parts, source=origin))
 
@@ -261,31 +262,24 @@ class _Reader:
         The name of an input or output is its tensor name, else that of the Parameter or Result. Any other value has its
         layer's name.
         """
-        taken: set[str] = set()
+        wished: list[tuple[Source, tuple[str, ...]]] = []
         for layer in self.layers.values():
             if layer.type == "Parameter":
-                port = layer.outputs[0]
-                self._name((layer.id, port.id), (*port.names, layer.name), taken)
-        for layer in self.layers.values():
-            if layer.type == "Result":
-                source = self._sources[layer.id, layer.inputs[0].id]
-                names = self._outputs[source].names
-                self._name(source, (*layer.output_names, *names, layer.name), taken)
+                (port,) = layer.outputs
+                wished.append(((layer.id, port.id), (*port.names, layer.name)))
+        for layer in self.results:
+            source = self._sources[layer.id, layer.inputs[0].id]
+            wished.append((source, (*layer.output_names, *self._outputs[source].names, layer.name)))
         for layer in self.layers.values():
             for index, port in enumerate(layer.outputs):
-                name = layer.name if index == 0 else f"{layer.name}.{index}"
-                self._name((layer.id, port.id), (name,), taken)
-
-    def _name(self, source: Source, wished: tuple[str, ...], taken: set[str]) -> None:
-        if source in self._names:
-            return
-        name = next((name for name in wished if name and name not in taken), None)
-        if name is None:
-            name = f"{wished[0]}#{source[0]}"
-            while name in taken:
-                name += "'"
-        taken.add(name)
-        self._names[source] = name
+                wished.append(((layer.id, port.id), (f"{layer.name}.{index}" if index else layer.name,)))
+        taken: set[str] = set()
+        for source, names in wished:
+            if source not in self._names:
+                name = next((name for name in names if name and name not in taken), "")
+                name = name or lengthened(f"{names[0]}#{source[0]}", taken, "'")
+                taken.add(name)
+                self._names[source] = name
 
     # --- layers ---------------------------------------------------------------------------------
 
