@@ -192,15 +192,14 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
     """
     from onnx import helper, numpy_helper
 
+    from halfulp.models.onnx.tensors import declaration, enum_of
+
     ort: Any = import_module("onnxruntime")
     feeds = {"x": case.x} if case.constant is not None else {"x": case.x, "y": case.y}
     if not all(array.flags.c_contiguous for array in feeds.values()):
         raise NotImplementedError("operands that are not contiguous")
     out = case.output
-    declared = [
-        helper.make_tensor_value_info(name, _enum(array.dtype), array.shape)
-        for name, array in (*feeds.items(), ("z", out))
-    ]
+    declared = [declaration(name, a.dtype.name, a.shape) for name, a in (*feeds.items(), ("z", out))]
     node = helper.make_node("Pow" if case.operator == "pow" else "PRelu", ["x", "y"], ["z"])
     constants = [] if case.constant is None else [numpy_helper.from_array(case.y, "y")]
     graph = helper.make_graph([node], "one_node", declared[:-1], declared[-1:], constants)
@@ -213,21 +212,14 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for name, array in feeds.items():
-        binding.bind_input(name, "cpu", 0, _enum(array.dtype), array.shape, array.ctypes.data)
-    binding.bind_output("z", "cpu", 0, _enum(out.dtype), out.shape, out.ctypes.data)
+        binding.bind_input(name, "cpu", 0, enum_of(array.dtype.name), array.shape, array.ctypes.data)
+    binding.bind_output("z", "cpu", 0, enum_of(out.dtype.name), out.shape, out.ctypes.data)
 
     def call() -> object:
         session.run_with_iobinding(binding)
         return feeds, out  # keeps the bound memory alive
 
     return Prepared(call, lambda result: np.asarray(result[1]))
-
-
-def _enum(dtype: np.dtype[Any]) -> int:
-    number = element_type(dtype).onnx_enum
-    if number is None:
-        raise NotImplementedError(f"{dtype} has no name in ONNX")
-    return number
 
 
 def _openvino(case: Case, threads: int) -> Prepared:

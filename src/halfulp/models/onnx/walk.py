@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -205,7 +206,7 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
         return model, False
     copy, on_cycle = deepcopy(model), False
     for nodes, places, is_cyclic in _late(copy):
-        nodes.sort(key=lambda _, left=iter(places): next(left))
+        nodes.sort(key=partial(next, iter(places)))  # the places are in the order of the nodes
         on_cycle = on_cycle or is_cyclic
     return copy, not on_cycle
 

@@ -23,6 +23,7 @@ from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import opened
 from halfulp.models.graph import (
+    LARGEST,
     MOST_DIMS,
     Array,
     Graph,
@@ -33,6 +34,7 @@ from halfulp.models.graph import (
     describe,
     is_countable,
     lengthened,
+    natural,
     type_name,
 )
 from halfulp.models.openvino.operators import (
@@ -53,9 +55,6 @@ NEWEST_OPSET = 17
 """That of OpenVINO 2026.4."""
 
 _DEEPEST = 256  # Python recurses to copy or write an element
-LARGEST = (1 << 63) - 1
-"""The largest dim, offset or id."""
-
 Source = tuple[int, int]  # a layer's id and one of its output ports
 
 
@@ -421,15 +420,6 @@ def _natural(text: str, what: str) -> int:
     if number is None:
         raise HalfulpError(f"{what} must be a number, at least 0 and below 2^63", got=printable(repr(text)))
     return number
-
-
-def natural(text: str) -> int | None:
-    """Return the number that a text of an IR file is; None if it is not one from 0 to 2^63 - 1."""
-    # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        return None
-    number = int(text)
-    return number if number <= LARGEST else None
 
 
 # --- shapes and constants ---------------------------------------------------------------------------
