@@ -422,6 +422,11 @@ def type_order(name: str) -> tuple[int, str]:
     return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
 
 
+def machine() -> str:
+    """Return this machine's architecture, and the instructions that halfulp takes."""
+    return f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}"
+
+
 def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
     """Return the circumstances of a check that ends now."""
     return {
@@ -429,7 +434,7 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
         "date": datetime.now(UTC).date().isoformat(),
         "mode": mode,
         "selection": selection,
-        "machine": f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}",
+        "machine": machine(),
         "python": platform.python_version(),
         "ulp_limit": ulp_limit,
         "seconds": round(seconds, 1),

@@ -18,14 +18,13 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
-from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
 
 
 class Prepared(NamedTuple):
-    """The operands of one case, in shapes that NumPy's broadcasting fits together.
+    """The operands of one case. The newest versions, which these targets have, broadcast as NumPy does.
 
     ``number`` is y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or the
     case is about scalars.
@@ -42,9 +41,7 @@ def prepare(case: Case) -> Prepared:
     """Return the operands of a case."""
     x, y = case.inputs
     number: int | float | None = None
-    if y.ndim:
-        y = y.reshape(case.row.plan(tensor_type(x), tensor_type(y), case.attributes).y_shape)
-    elif y.dtype.kind in "iuf" and (1 in case.constants or case.aspect == "scalar exponent"):
+    if not y.ndim and y.dtype.kind in "iuf" and (1 in case.constants or case.aspect == "scalar exponent"):
         number = y.item()
     return Prepared(case.row.kernel == "prelu", x, y, case.constants, number)
 

@@ -158,7 +158,7 @@ class TensorReader:
         if is_raw:
             if tensor.data_type == TensorProto.STRING:
                 self._fail(f"{what} stores strings as {'external' if external else 'raw'} data")
-            needed = _stored_bytes(tensor.data_type, dtype, count)
+            needed = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8)
             if external:
                 raw = self._external(tensor, needed, what, described)
             else:
@@ -258,11 +258,6 @@ class TensorReader:
 def _frozen(array: Array) -> Array:
     array.flags.writeable = False  # the model may run again
     return array
-
-
-def _stored_bytes(onnx_enum: int, dtype: np.dtype[Any], count: int) -> int:
-    bits = _PACKED_BITS.get(onnx_enum)
-    return count * dtype.itemsize if bits is None else -(-count * bits // 8)
 
 
 # --- the tensors of a model, and a file for its weights ------------------------------------------------
