@@ -12,7 +12,6 @@ import numpy as np
 
 from halfulp import operators
 from halfulp._interop import Array
-from halfulp.installed import version_of
 from halfulp.types import element_type
 
 
@@ -106,13 +105,6 @@ class Prepared(NamedTuple):
 
     call: Callable[[], Any]
     to_numpy: Callable[[Any], Array]
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the libraries that are installed, by name."""
-    found = {name: version_of(name) for name in LIBRARIES}
-    found["halfulp"] = found["halfulp"] or "(source tree)"
-    return {name: version for name, version in found.items() if version is not None}
 
 
 def prepare(name: str, case: Case, threads: int) -> Prepared:

@@ -25,8 +25,8 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast, final
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
 from halfulp.conformance.cases import cases, type_pairs
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
-from halfulp.conformance.targets import versions
 from halfulp.errors import HalfulpError
+from halfulp.installed import versions
 from halfulp.models.files import read_text
 from halfulp.operators import instruction_set
 from halfulp.specs import find, ids

@@ -24,7 +24,7 @@ from typing import Any
 
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError, did_you_mean, named
-from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
+from halfulp.installed import RUNTIME_ALIASES, has_module, versions
 from halfulp.models.source import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
@@ -59,13 +59,6 @@ class Target(ABC):
             NotOfferedError: the runtime has no way to ask for such an operator with such types.
             CrashedError: the program that computes this died.
         """
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of those packages that are installed; halfulp's source tree has none."""
-    missing = {"halfulp": "(source tree)"}
-    found = {package: version_of(package) or missing.get(package) for package in packages}
-    return {package: version for package, version in found.items() if version}
 
 
 class NotOfferedError(Exception):
