@@ -197,7 +197,8 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
-    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, and ``litert:builtin_ref`` a resolver of LiteRT.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``litert:builtin_ref`` a resolver of LiteRT, and
+    ``torch:cuda`` a target on a device.
 
     Raises:
         HalfulpError: the target is unknown, its package is not installed, or the command is broken.
@@ -213,6 +214,8 @@ def find(target: object) -> TargetSpec:
         spec = BUILT_IN[variant_of]
         argument = f"{spec.argument}:{attribute}".lstrip(":")
         spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
+    elif spec is None and variant_of is not None and attribute in BUILT_IN[variant_of].devices:
+        spec = on_device(BUILT_IN[variant_of], attribute)
     if spec is None:
         package = module.partition(".")[0]
         is_file = os.path.isfile(module)  # False for a name that is too long
@@ -293,7 +296,7 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
     """Return a target that computes on a device; raises HalfulpError if it has no such device."""
     if device not in spec.devices:
         raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
-    if device == spec.devices[0]:
+    if device in (spec.devices[0], spec.argument):
         return spec
     return replace(spec, name=f"{spec.name} ({device})", argument=device)
 
