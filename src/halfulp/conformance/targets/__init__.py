@@ -46,9 +46,9 @@ class Target(ABC):
         """Return by package the versions of the runtime and of the packages that take part."""
         return versions(*self.packages)
 
-    @abstractmethod
     def prepare(self, case: Case) -> Any:
-        """Return the argument of ``run``, such as a model. An exception here is a fault of halfulp."""
+        """Return the argument of ``run``: a model, or the case itself. An exception here is a fault of halfulp."""
+        return case
 
     @abstractmethod
     def run(self, prepared: Any) -> list[Any]:
