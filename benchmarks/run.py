@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from halfulp.benchmark.comparison import table
-from halfulp.benchmark.peers import versions
+from halfulp.benchmark.peers import LIBRARIES
+from halfulp.installed import versions
 from side_by_side import bars, chart, page
 from side_by_side.line import Line, read_csv, write_csv
 from side_by_side.measure import WorkerError, elapsed, imports, workers
@@ -95,7 +96,9 @@ def main() -> None:
     options = parser.parse_args()
     start, console = time.monotonic(), Console()
     console = console if console.is_terminal else Console(width=200)
-    console.print(", ".join(f"{name} {version}" for name, version in versions().items()), highlight=False)
+    console.print(
+        ", ".join(f"{name} {version}" for name, version in versions(*LIBRARIES).items()), highlight=False
+    )
     if options.source is not None:
         lines, well = read_csv(options.source), True
     else:

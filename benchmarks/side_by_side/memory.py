@@ -9,7 +9,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from halfulp.benchmark.peers import Array, Case
+from halfulp._interop import Array
+from halfulp.benchmark.peers import Case
 
 ORDINARY, STREAMING = "memory, ordinary stores", "memory, streaming stores"
 _SOURCE = Path(__file__).with_name("memory.cpp")

@@ -9,8 +9,9 @@ from datetime import date
 from pathlib import Path
 
 from halfulp.benchmark.comparison import Exactness, cell, time_of
-from halfulp.benchmark.peers import LIBRARIES, versions
+from halfulp.benchmark.peers import LIBRARIES
 from halfulp.benchmark.timing import Summary
+from halfulp.installed import versions
 from halfulp.operators import thread_count
 from side_by_side.bars import MEMORY, ONE_THREAD, Outcome
 from side_by_side.line import Line
@@ -40,7 +41,7 @@ def machine() -> list[str]:
     ]
     return [
         f"{date.today()}: {', '.join(filter(None, facts))}",
-        ", ".join(f"{name} {version}" for name, version in versions().items()),
+        ", ".join(f"{name} {version}" for name, version in versions(*LIBRARIES).items()),
     ]
 
 

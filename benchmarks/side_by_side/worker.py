@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.benchmark.comparison import Comparison
-from halfulp.benchmark.peers import prepare, versions
+from halfulp.benchmark.peers import LIBRARIES, prepare
+from halfulp.installed import versions
 from side_by_side import memory
 from side_by_side.rows import Row, rows
 
@@ -36,7 +37,7 @@ def comparison(row: Row, threads: int, library: Path | None) -> Comparison:
         others[ADDITION] = partial(np.add, case.x, case.y, out=case.output)
     if row.memory and library is not None:
         others |= memory.calls(library, case, threads)
-    installed = versions()
+    installed = versions(*LIBRARIES)
     return Comparison(case, [name for name in row.peers if name in installed], threads, others)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from halfulp.benchmark.peers import Array, Case, constant_power, power
+from halfulp._interop import Array
+from halfulp.benchmark.peers import Case, constant_power, power
 from halfulp.types import element_type
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")

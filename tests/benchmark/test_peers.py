@@ -19,8 +19,8 @@ from halfulp.benchmark.peers import (
     power,
     prelu,
     prepare,
-    versions,
 )
+from halfulp.installed import versions
 
 # What a library makes of its own threads, allocators and signals is not our business here.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -141,5 +141,5 @@ def test_environment() -> None:
 
 
 def test_versions_list_what_is_installed() -> None:
-    assert set(versions()) <= {"halfulp", *PEERS}
-    assert versions()["numpy"] == np.__version__
+    assert set(versions(*LIBRARIES)) <= {"halfulp", *PEERS}
+    assert versions(*LIBRARIES)["numpy"] == np.__version__

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.floats import codes, from_codes, ranks
 from halfulp.conformance.judge import (
     HISTOGRAM,
     Outcome,
@@ -17,6 +16,7 @@ from halfulp.conformance.judge import (
     verdicts,
 )
 from halfulp.errors import SpecError
+from halfulp.floats import codes, from_codes, ranks
 from halfulp.types import FLOATS, TYPES
 
 F32 = np.float32

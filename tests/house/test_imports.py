@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "reference": BASE,
     "_interop": {"errors", "types"},
     "_integers": BASE | {"_interop"},
+    "floats": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
     "__init__": BASE
@@ -34,9 +35,9 @@ MAY_IMPORT = {
     "backend": BASE | {"specs", "operators", "models"},
     "demo": BASE | {"models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
-    "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
+    "benchmark": BASE | {"_interop", "floats", "cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
-    | {"specs", "_interop", "operators", "reference", "models", "backend"}
+    | {"specs", "_interop", "floats", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
     "integrations": BASE | {"specs", "_interop", "operators", "models", "linking"},
     "cli": BASE

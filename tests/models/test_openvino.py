@@ -23,10 +23,10 @@ from tests.models.openvino_models import (
 
 import halfulp as hu
 from halfulp.models import load as load_any
-from halfulp.models.graph import Model, Value
+from halfulp.models.graph import Model, Value, natural
 from halfulp.models.openvino import load, save
 from halfulp.models.openvino.operators import OPENVINO_TYPES
-from halfulp.models.openvino.reader import allows, natural, parse_shape, split_names
+from halfulp.models.openvino.reader import allows, parse_shape, split_names
 from halfulp.types import TYPES
 
 X = np.array([[3, -2, 4], [0, 1, 9]], np.float32)

@@ -11,8 +11,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from halfulp.benchmark.peers import Array, Case, RefusalError, prepare
+from halfulp._interop import Array
+from halfulp.benchmark.peers import Case, RefusalError, prepare
 from halfulp.benchmark.timing import Call, InterleavedRuns, Summary
+from halfulp.floats import codes, is_nan, ranks
 from halfulp.types import element_type
 
 
@@ -88,32 +90,13 @@ def exactness(result: Array, right: Array) -> Exactness:
     """
     if result.dtype != right.dtype or result.shape != right.shape:
         raise ValueError(f"not comparable: {result.dtype}{result.shape} and {right.dtype}{right.shape}")
-    unsigned = np.dtype(f"u{right.dtype.itemsize}")  # a dtype of the same size, so any strides work
-    differs = result.view(unsigned) != right.view(unsigned)
+    differs = (codes(result) != codes(right)) & ~(is_nan(result) & is_nan(right))
     ours, theirs = right[differs], result[differs]
-    if element_type(right.dtype).kind == "float":
-        known = ~(np.isnan(ours) & np.isnan(theirs))
-        ours, theirs = ours[known], theirs[known]
-    return Exactness(ours.size, right.size, _farthest(ours, theirs))
-
-
-def _farthest(a: Array, b: Array) -> int:
-    if a.size == 0:
-        return 0
-    element = element_type(a.dtype)
-    if element.kind == "float":
-        if (np.isnan(a) | np.isnan(b)).any():
-            return 1 << element.bits
-        a, b = _ranks(a), _ranks(b)
-    # Python integers, because the distance of two int64 may need 64 unsigned bits.
-    return int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max())
-
-
-def _ranks(values: Array) -> Array:
-    """Number the floats in ascending order. Neighbours differ by one, and so do the two zeros."""
-    codes = values.view(f"i{values.dtype.itemsize}").astype(np.int64)
-    lowest = np.int64(-(1 << (8 * values.dtype.itemsize - 1)))
-    return np.where(codes < 0, lowest - codes - 1, codes)
+    a, b = ranks(ours), ranks(theirs)
+    farthest = int((np.maximum(a, b) - np.minimum(a, b)).max(initial=0))
+    if (is_nan(ours) | is_nan(theirs)).any():
+        farthest = 1 << element_type(right.dtype).bits
+    return Exactness(ours.size, right.size, farthest)
 
 
 # --- text for a terminal -------------------------------------------------------------------------

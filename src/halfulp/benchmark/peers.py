@@ -9,13 +9,10 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halfulp import operators
-from halfulp.installed import version_of
+from halfulp._interop import Array
 from halfulp.types import element_type
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +107,6 @@ class Prepared(NamedTuple):
     to_numpy: Callable[[Any], Array]
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the libraries that are installed, by name."""
-    found = {name: version_of(name) for name in LIBRARIES}
-    found["halfulp"] = found["halfulp"] or "(source tree)"
-    return {name: version for name, version in found.items() if version is not None}
-
-
 def prepare(name: str, case: Case, threads: int) -> Prepared:
     """Return a library's way of computing a case.
 
@@ -194,15 +184,14 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
     """
     from onnx import helper, numpy_helper
 
+    from halfulp.models.onnx.tensors import declaration, enum_of
+
     ort: Any = import_module("onnxruntime")
     feeds = {"x": case.x} if case.constant is not None else {"x": case.x, "y": case.y}
     if not all(array.flags.c_contiguous for array in feeds.values()):
         raise NotImplementedError("operands that are not contiguous")
     out = case.output
-    declared = [
-        helper.make_tensor_value_info(name, _enum(array.dtype), array.shape)
-        for name, array in (*feeds.items(), ("z", out))
-    ]
+    declared = [declaration(name, a.dtype.name, a.shape) for name, a in (*feeds.items(), ("z", out))]
     node = helper.make_node("Pow" if case.operator == "pow" else "PRelu", ["x", "y"], ["z"])
     constants = [] if case.constant is None else [numpy_helper.from_array(case.y, "y")]
     graph = helper.make_graph([node], "one_node", declared[:-1], declared[-1:], constants)
@@ -215,21 +204,14 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for name, array in feeds.items():
-        binding.bind_input(name, "cpu", 0, _enum(array.dtype), array.shape, array.ctypes.data)
-    binding.bind_output("z", "cpu", 0, _enum(out.dtype), out.shape, out.ctypes.data)
+        binding.bind_input(name, "cpu", 0, enum_of(array.dtype.name), array.shape, array.ctypes.data)
+    binding.bind_output("z", "cpu", 0, enum_of(out.dtype.name), out.shape, out.ctypes.data)
 
     def call() -> object:
         session.run_with_iobinding(binding)
         return feeds, out  # keeps the bound memory alive
 
     return Prepared(call, lambda result: np.asarray(result[1]))
-
-
-def _enum(dtype: np.dtype[Any]) -> int:
-    number = element_type(dtype).onnx_enum
-    if number is None:
-        raise NotImplementedError(f"{dtype} has no name in ONNX")
-    return number
 
 
 def _openvino(case: Case, threads: int) -> Prepared:

@@ -85,10 +85,11 @@ def _arrays(threads: int, seconds: float) -> None:
     from rich.progress import track
 
     from halfulp.benchmark.comparison import Comparison, cell, table
-    from halfulp.benchmark.peers import PEERS, versions
+    from halfulp.benchmark.peers import LIBRARIES, PEERS
     from halfulp.benchmark.timing import summary
+    from halfulp.installed import versions
 
-    installed = versions()
+    installed = versions(*LIBRARIES)
     libraries = ["halfulp", *(name for name in PEERS if name in installed)]
     rows = []
     cases = list(_cases().items())

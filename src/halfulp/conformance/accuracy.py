@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -35,14 +34,14 @@ from halfulp.conformance.cases.operands import (
     result_logs,
 )
 from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.document import machine
 from halfulp.conformance.examine import Examiner
-from halfulp.conformance.floats import codes, float_type, from_codes, is_nan
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
+from halfulp.floats import codes, float_type, from_codes, is_nan
 from halfulp.installed import has_module
 from halfulp.models.files import read_text
-from halfulp.operators import instruction_set
 from halfulp.operators import pow as exact_pow
 from halfulp.types import FLOATS, TYPES
 
@@ -317,10 +316,7 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
     return {
         "schema": SCHEMA,
         "target": {"name": name, "versions": versions},
-        "run": {
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": f"{platform.machine()} {instruction_set()}",
-        },
+        "run": {"date": datetime.now(UTC).date().isoformat(), "machine": machine()},
         "types": [asdict(each) for each in measured],
     }
 

@@ -25,8 +25,8 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast, final
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
 from halfulp.conformance.cases import cases, type_pairs
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
-from halfulp.conformance.targets import versions
 from halfulp.errors import HalfulpError
+from halfulp.installed import versions
 from halfulp.models.files import read_text
 from halfulp.operators import instruction_set
 from halfulp.specs import find, ids
@@ -422,6 +422,11 @@ def type_order(name: str) -> tuple[int, str]:
     return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
 
 
+def machine() -> str:
+    """Return this machine's architecture, and the instructions that halfulp takes."""
+    return f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}"
+
+
 def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
     """Return the circumstances of a check that ends now."""
     return {
@@ -429,7 +434,7 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
         "date": datetime.now(UTC).date().isoformat(),
         "mode": mode,
         "selection": selection,
-        "machine": f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}",
+        "machine": machine(),
         "python": platform.python_version(),
         "ulp_limit": ulp_limit,
         "seconds": round(seconds, 1),

@@ -23,7 +23,6 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, operands_of, oracle
 from halfulp.conformance.document import Cell, Repetition, Result, case_entry
-from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.judge import (
     Judgement,
     Outcome,
@@ -36,6 +35,7 @@ from halfulp.conformance.judge import (
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
+from halfulp.floats import codes, is_nan
 from halfulp.operators import thread_count
 from halfulp.specs.tensor import tensor_type
 

@@ -15,10 +15,10 @@ import onnx
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, parse
-from halfulp.conformance.floats import codes, float_type
 from halfulp.conformance.judge import unspecified
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
+from halfulp.floats import codes, float_type
 from halfulp.types import element_type
 
 __all__ = ["Exported", "export"]
@@ -56,7 +56,7 @@ def export(
         ulp_limit: the distance, in representable values, that a result may have; 0 demands every bit.
 
     Raises:
-        HalfulpError: the folder has something in it already, or can't be written.
+        HalfulpError: the format is unknown, or the folder has something in it already, or can't be written.
 
     Example:
         >>> import tempfile
@@ -67,6 +67,8 @@ def export(
         >>> sorted(path.name for path in folder.rglob("*.*"))
         ['data.json', 'input_0.pb', 'input_1.pb', 'model.onnx', 'output_0.pb']
     """
+    if format not in FORMATS:
+        raise HalfulpError("no such format of cases", expected=", ".join(FORMATS), got=repr(format)[:80])
     counts = {VALID: 0, INVALID: 0}
     left_out, directory = 0, Path(directory)
     try:

@@ -16,8 +16,8 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, operands_at, operands_of
-from halfulp.conformance.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.errors import HalfulpError
+from halfulp.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
 from halfulp.specs.unspecified import QUESTIONS, Node
@@ -258,25 +258,24 @@ def grades_of(operands: Sequence[Array], expected: Array, got: Array, *, is_powe
         numbers = [array.astype(np.float64) for array in operands]
         right = expected.astype(np.float64)
         found = np.full(expected.shape, "ordinary", "<U15")
+        floats = [pair for pair in zip(operands, numbers, strict=True) if is_float(pair[0])]
         if is_float(expected):
-            facts = float_type(element_type(expected.dtype).name)
-            big, small = 2.0 ** (facts.greatest_exponent - 1), _least_normal(expected)
-            found[(np.abs(right) >= big) | (np.abs(right) <= 2 * small)] = "edges"
-        for array, number in zip(operands, numbers, strict=True):
-            if is_float(array):
-                found[~np.isfinite(number) | (number == 0)] = "edges"
+            facts, least = float_type(element_type(expected.dtype).name), _least_normal(expected)
+            big = 2.0 ** (facts.greatest_exponent - 1)
+            found[(np.abs(right) >= big) | (np.abs(right) <= 2 * least)] = "edges"
+        for _, number in floats:
+            found[~np.isfinite(number) | (number == 0)] = "edges"
         if is_power:
             # Integers of 64 bits themselves are compared: the double nearest to 2^53 + 1 is 2^53.
             y = operands[-1] if operands[-1].dtype.kind in "iu" else numbers[-1]
             found[np.isfinite(numbers[-1]) & ((y > 2**53) | (y < -(2**53)))] = "exponents"
         if is_float(expected):
             # A result that rounds up to the least normal number was subnormal before.
-            found[(right != 0) & (np.abs(right) <= _least_normal(expected))] = "subnormals"
+            found[(right != 0) & (np.abs(right) <= least)] = "subnormals"
         for number in (*numbers, right):
             found[np.isnan(number)] = "nan"
-        for array, number in zip(operands, numbers, strict=True):
-            if is_float(array):
-                found[(number != 0) & (np.abs(number) < _least_normal(array))] = "subnormals"
+        for array, number in floats:
+            found[(number != 0) & (np.abs(number) < _least_normal(array))] = "subnormals"
         if is_float(expected):
             found[(right == 0) & (got.astype(np.float64) == 0)] = "zero-signs"
     return found

@@ -7,7 +7,7 @@ that format's own library.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -24,6 +24,16 @@ Array: TypeAlias = npt.NDArray[Any]
 
 MOST_DIMS = 64
 """The most dims that NumPy's arrays have."""
+
+LARGEST = (1 << 63) - 1
+"""The largest dim, offset or id in a file."""
+
+
+def natural(text: str) -> int | None:
+    """Return the number that a text of a file is; None if it is not one from 0 to 2^63 - 1."""
+    # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+    return number if 0 <= number <= LARGEST else None
 
 
 def is_countable(shape: Iterable[int]) -> bool:
@@ -111,6 +121,13 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
+
+
+def lengthened(name: str, taken: Container[str], sign: str = "_") -> str:
+    """Return a name, with as many signs behind it as make it differ from the names that are taken."""
+    while name in taken:
+        name += sign
+    return name
 
 
 # Values and nodes are not frozen: a large model has many, and frozen ones take five times as long to make.

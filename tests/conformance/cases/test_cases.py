@@ -15,9 +15,9 @@ import pytest
 from halfulp import reference, specs
 from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, expected, oracle, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
-from halfulp.conformance.floats import codes
 from halfulp.conformance.judge import judge, unspecified
 from halfulp.errors import HalfulpError, SpecError
+from halfulp.floats import codes
 from halfulp.specs import Clause, find, ids
 from halfulp.specs.broadcast import NONE
 

@@ -17,7 +17,7 @@ from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.cases.operands import Random, cast, exact_pairs, log2
 from halfulp.conformance.cases.values import FOLDER, hard_pairs, specials
-from halfulp.conformance.floats import codes, float_type
+from halfulp.floats import codes, float_type
 from halfulp.reference.formats import FLOAT_FORMATS, TOWARD_ZERO, decode
 from halfulp.types import FLOATS, INTEGERS, TYPES
 

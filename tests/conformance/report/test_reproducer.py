@@ -189,6 +189,15 @@ def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     assert "subprocess" not in program
 
 
+@pytest.mark.parametrize("name", ["torch", "ncnn", "tensorflow", "litert:builtin_ref"])
+def test_a_program_uses_the_threads_of_its_case(name: str) -> None:
+    (threads,) = (
+        each for each in cases("quick", ["onnx.Pow-15"], types=["float32,float32"]) if each.threads == 2
+    )
+    program = "".join(reproducer(target_of(name, some="1.0"), entry_of(threads)))
+    assert "\nset_threads(2)\n" in program or "\ntorch.set_num_threads(2)\n" in program
+
+
 @pytest.mark.parametrize("name", ["torch (cuda)", "jax (cuda)", "onnxruntime:cuda"])
 def test_a_device_is_named(name: str) -> None:
     case = next(cases("quick", ["onnx.Pow-15"], types=["float32"]))

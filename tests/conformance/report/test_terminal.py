@@ -51,6 +51,14 @@ def test_several_targets_stand_side_by_side() -> None:
     assert "halfulp: nothing wrong found" in text
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_bits_that_may_depend_on_surroundings_are_marked(allowed: bool) -> None:
+    found = document("openvino")
+    for entry in found["reproducibility"]:
+        entry["allowed"] = allowed
+    assert ("onnx.Pow-1 float32 (allowed)" in printed(found)) == allowed
+
+
 def test_a_narrow_terminal_has_the_verdicts_in_rows() -> None:
     lines = [
         " ".join(line.split()) for line in printed(*documents("torch", "halfulp"), width=60).splitlines()

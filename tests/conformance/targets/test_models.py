@@ -9,9 +9,9 @@ import pytest
 import halfulp as hu
 from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
-from halfulp.conformance.floats import codes
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.floats import codes
 
 SELECTIONS = [("onnx.Pow-1", "float32"), ("onnx.Pow-15", "int64"), ("onnx.PRelu-6", "float16")]
 SELECTIONS += [("onnx.PRelu-16", "bfloat16"), ("onnx.Pow-13", "bfloat16"), ("onnx.PRelu-7", "float64")]

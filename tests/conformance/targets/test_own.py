@@ -20,7 +20,7 @@ from halfulp.cli import app
 from halfulp.conformance.cases import case
 from halfulp.conformance.document import loads
 from halfulp.conformance.export import Exported, export
-from halfulp.conformance.targets import find
+from halfulp.conformance.targets import find, on_device
 from halfulp.errors import HalfulpError
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/check-your-runtime.md").read_text()
@@ -221,3 +221,10 @@ def test_exports(here: Path) -> None:
         subprocess.run([compiler, "-fsyntax-only", "-x", "c", str(here / "c/cases.h")], check=True)
     export(here / "onnx", chosen)
     assert len(load_model_tests(str(here / "onnx"), "valid")) == 2
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_device_behind_the_name_is_that_of_the_option(name: str) -> None:
+    pytest.importorskip(name)
+    assert find(f"{name}:cuda") == on_device(find(name), "cuda")
+    assert find(f"{name}:cpu") == find(name)

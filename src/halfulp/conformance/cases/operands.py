@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.floats import (
+from halfulp.floats import (
     FloatType,
     clipped,
     codes,

@@ -16,8 +16,8 @@ from halfulp.conformance.case import Aspect, Case, Mode
 from halfulp.conformance.cases.operands import Pairs, Random, cast
 from halfulp.conformance.cases.shapes import refusal
 from halfulp.conformance.cases.values import Types, case_id, hard_pairs, line, ordinary
-from halfulp.conformance.floats import is_float
 from halfulp.conformance.judge import unspecified
+from halfulp.floats import is_float
 from halfulp.specs import OpVersion
 
 _COUNT = 259  # more than any vector and tile of common code, and odd

@@ -18,8 +18,8 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.operands import Pairs, Random, cast, has_sign
 from halfulp.conformance.cases.values import Types, case_id, least_rank, operand_types, ordinary
-from halfulp.conformance.floats import integer_range
 from halfulp.errors import SpecError
+from halfulp.floats import integer_range
 from halfulp.specs import OpVersion, TensorType
 from halfulp.specs.model import Attribute
 from halfulp.types import TYPES

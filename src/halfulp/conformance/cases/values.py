@@ -27,8 +27,8 @@ from halfulp.conformance.cases.operands import (
     prelu_values,
     result_logs,
 )
-from halfulp.conformance.floats import clipped, codes, float_type, from_codes, integer_range, integers_within
 from halfulp.conformance.judge import unspecified
+from halfulp.floats import clipped, codes, float_type, from_codes, integer_range, integers_within
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES

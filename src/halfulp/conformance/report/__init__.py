@@ -9,7 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
+from halfulp.conformance.document import (
+    CaseEntry,
+    Difference,
+    Document,
+    ReproducibilityEntry,
+    RowEntry,
+    order,
+)
 from halfulp.conformance.judge import GRADES, VERDICTS
 
 
@@ -175,6 +182,11 @@ def gist(case: CaseEntry) -> str:
     inputs = ", ".join(number["value"] for number in example["inputs"])
     off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
     return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
+
+
+def repetition_place(entry: ReproducibilityEntry) -> str:
+    """Return the operator version and types of an entry, and whether the finding is allowed."""
+    return f"{entry['operator']} {types_text(entry['types'])}{' (allowed)' if entry['allowed'] else ''}"
 
 
 def repetition_gist(example: Difference) -> str:

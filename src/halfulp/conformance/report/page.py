@@ -29,6 +29,7 @@ from halfulp.conformance.report import (
     findings,
     lines,
     repetition_gist,
+    repetition_place,
     targets,
     types_text,
 )
@@ -186,7 +187,7 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, 
         entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
         differs = [
             {
-                "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
+                "where": repetition_place(e),
                 "gist": repetition_gist(e["example"]) if e["example"] else "",
                 "program": "".join(repetition(target, e)),
             }

@@ -27,13 +27,13 @@ from halfulp._interop import Array
 from halfulp.conformance import cases as known
 from halfulp.conformance.case import Case, broadcast
 from halfulp.conformance.document import CaseEntry, ReproducibilityEntry
-from halfulp.conformance.floats import codes, ranks
 from halfulp.conformance.judge import decimal
 from halfulp.conformance.report import Target, gist, repetition_gist
 from halfulp.conformance.targets import BUILT_IN, TargetSpec
-from halfulp.conformance.targets.arrays import prepare
+from halfulp.conformance.targets.arrays import number_of
 from halfulp.conformance.targets.models import input_names, model, model_inputs
 from halfulp.errors import HalfulpError, printable
+from halfulp.floats import codes, ranks
 from halfulp.specs import find
 from halfulp.types import element_type
 
@@ -219,7 +219,7 @@ def _template() -> Template:
         "named": lambda case: zip(input_names(case), _VARIABLES, strict=False),
         "model_inputs": model_inputs,
         "model_text": _model_text,
-        "prepare": prepare,
+        "number_of": number_of,
         "is_numpys": _is_numpys,
         "dtype": _dtype,
     }

@@ -25,8 +25,8 @@ from halfulp.conformance.report import (
     gist,
     lines,
     repetition_gist,
+    repetition_place,
     targets,
-    types_text,
 )
 from halfulp.errors import printable
 
@@ -164,7 +164,7 @@ def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:
     differing: dict[str, list[str]] = {}
     for entry in target.document["reproducibility"]:
         if entry["verdict"] == "differs":
-            name = f"{entry['operator']} {types_text(entry['types'])}"
+            name = repetition_place(entry)
             differing.setdefault(entry["aspect"], []).append(name)
     for aspect, names in differing.items():
         whose = f"{printable(target.label)}: " if several else ""

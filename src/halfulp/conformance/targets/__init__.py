@@ -24,7 +24,7 @@ from typing import Any
 
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError, did_you_mean, named
-from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
+from halfulp.installed import RUNTIME_ALIASES, has_module, versions
 from halfulp.models.source import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
@@ -46,9 +46,9 @@ class Target(ABC):
         """Return by package the versions of the runtime and of the packages that take part."""
         return versions(*self.packages)
 
-    @abstractmethod
     def prepare(self, case: Case) -> Any:
-        """Return the argument of ``run``, such as a model. An exception here is a fault of halfulp."""
+        """Return the argument of ``run``: a model, or the case itself. An exception here is a fault of halfulp."""
+        return case
 
     @abstractmethod
     def run(self, prepared: Any) -> list[Any]:
@@ -59,13 +59,6 @@ class Target(ABC):
             NotOfferedError: the runtime has no way to ask for such an operator with such types.
             CrashedError: the program that computes this died.
         """
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of those packages that are installed; halfulp's source tree has none."""
-    missing = {"halfulp": "(source tree)"}
-    found = {package: version_of(package) or missing.get(package) for package in packages}
-    return {package: version for package, version in found.items() if version}
 
 
 class NotOfferedError(Exception):
@@ -204,7 +197,8 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
-    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, and ``litert:builtin_ref`` a resolver of LiteRT.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``litert:builtin_ref`` a resolver of LiteRT, and
+    ``torch:cuda`` a target on a device.
 
     Raises:
         HalfulpError: the target is unknown, its package is not installed, or the command is broken.
@@ -220,6 +214,8 @@ def find(target: object) -> TargetSpec:
         spec = BUILT_IN[variant_of]
         argument = f"{spec.argument}:{attribute}".lstrip(":")
         spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
+    elif spec is None and variant_of is not None and attribute in BUILT_IN[variant_of].devices:
+        spec = on_device(BUILT_IN[variant_of], attribute)
     if spec is None:
         package = module.partition(".")[0]
         is_file = os.path.isfile(module)  # False for a name that is too long
@@ -300,7 +296,7 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
     """Return a target that computes on a device; raises HalfulpError if it has no such device."""
     if device not in spec.devices:
         raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
-    if device == spec.devices[0]:
+    if device in (spec.devices[0], spec.argument):
         return spec
     return replace(spec, name=f"{spec.name} ({device})", argument=device)
 

@@ -11,65 +11,49 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
-from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
 
 
-class Prepared(NamedTuple):
-    """The operands of one case, in shapes that NumPy's broadcasting fits together.
+def number_of(case: Case) -> int | float | None:
+    """Return y as a Python number where a person would write one, as in ``x ** 3``, and else None.
 
-    ``number`` is y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or the
-    case is about scalars.
+    That is where it is a constant, or the case is about scalars.
     """
-
-    is_prelu: bool  # whether to compute PRelu; a power otherwise
-    x: Array
-    y: Array
-    constants: frozenset[int]  # the operands, 0 and 1, that a model would hold as initializers
-    number: int | float | None
+    y = case.inputs[1]
+    is_written = not y.ndim and (1 in case.constants or case.aspect == "scalar exponent")
+    return y.item() if is_written and y.dtype.kind in "iuf" else None
 
 
-def prepare(case: Case) -> Prepared:
-    """Return the operands of a case."""
-    x, y = case.inputs
-    number: int | float | None = None
-    if y.ndim:
-        y = y.reshape(case.row.plan(tensor_type(x), tensor_type(y), case.attributes).y_shape)
-    elif y.dtype.kind in "iuf" and (1 in case.constants or case.aspect == "scalar exponent"):
-        number = y.item()
-    return Prepared(case.row.kernel == "prelu", x, y, case.constants, number)
+def _is_prelu(case: Case) -> bool:
+    return case.row.kernel == "prelu"
 
 
-class _Library(Target):
-    def prepare(self, case: Case) -> Prepared:
-        return prepare(case)
-
-
-class NumPy(_Library):
+class NumPy(Target):
     """Computes ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
 
     packages: tuple[str, ...] = ("numpy", "ml_dtypes")
     _arrays: Any = np  # the module of arrays
 
-    def run(self, prepared: Prepared) -> list[Any]:
-        x, y = map(self._arrays.asarray, (prepared.x, prepared.y))
+    def run(self, case: Case) -> list[Any]:
+        x, y = map(self._arrays.asarray, case.inputs)
         with np.errstate(all="ignore"):
-            if prepared.is_prelu:
+            if _is_prelu(case):
                 return [self._arrays.where(x < 0, x * y, x)]
-            power = x ** (y if prepared.number is None else prepared.number)
+            number = number_of(case)
+            power = x ** (y if number is None else number)
             return [self._arrays.asarray(power).astype(x.dtype)]
 
 
-class Functions(_Library):
+class Functions(Target):
     """Calls ``pow`` and ``prelu`` of a file of this folder, with arrays that NumPy's broadcasting fits together."""
 
     def __init__(self, threads: int, argument: str) -> None:
@@ -84,12 +68,12 @@ class Functions(_Library):
     def versions(self) -> dict[str, str]:
         return super().versions() | getattr(self._module, "VERSIONS", {})
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        function = self._module.prelu if prepared.is_prelu else self._module.pow
-        return _called(function, prepared.x, prepared.y)
+    def run(self, case: Case) -> list[Array]:
+        function = self._module.prelu if _is_prelu(case) else self._module.pow
+        return _called(function, *case.inputs)
 
 
-class Function(_Library):
+class Function(Target):
     """Calls a function of two arrays of one shape. It returns an array of the type and shape of the first one."""
 
     def __init__(self, threads: int, argument: str) -> None:
@@ -97,8 +81,8 @@ class Function(_Library):
         self.packages = (argument.partition(":")[0].partition(".")[0],)
         self._function = imported(argument)
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        return _called(self._function, *map(np.array, np.broadcast_arrays(prepared.x, prepared.y)))
+    def run(self, case: Case) -> list[Array]:
+        return _called(self._function, *map(np.array, np.broadcast_arrays(*case.inputs)))
 
 
 def _called(function: Callable[..., Any], *operands: Array) -> list[Array]:
@@ -108,7 +92,7 @@ def _called(function: Callable[..., Any], *operands: Array) -> list[Array]:
         raise NotOfferedError(str(error)) from None
 
 
-class Symbol(_Library):
+class Symbol(Target):
     """Calls a function of a C library for each element: ``libfoo.so:powf``."""
 
     def __init__(self, threads: int, argument: str) -> None:
@@ -116,10 +100,10 @@ class Symbol(_Library):
         self._library = ctypes.CDLL(path)
         getattr(self._library, self._name)  # raises AttributeError
 
-    def run(self, prepared: Prepared) -> list[Array]:
+    def run(self, case: Case) -> list[Array]:
         from halfulp.conformance.targets.libm import call
 
-        return [call(self._library, self._name, prepared.x, prepared.y)]
+        return [call(self._library, self._name, *case.inputs)]
 
 
 class CuPy(NumPy):
@@ -136,11 +120,11 @@ class CuPy(NumPy):
         """Return CuPy's version and that of CUDA's runtime."""
         return super().versions() | {"CUDA": str(self._arrays.cuda.runtime.runtimeGetVersion())}
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        return [np.asarray(self._arrays.asnumpy(output)) for output in super().run(prepared)]
+    def run(self, case: Case) -> list[Array]:
+        return [np.asarray(self._arrays.asnumpy(output)) for output in super().run(case)]
 
 
-class Torch(_Library):
+class Torch(Target):
     """Calls ``torch.pow``, eagerly, on the CPU or a CUDA device."""
 
     packages = ("torch",)
@@ -153,14 +137,15 @@ class Torch(_Library):
         self._torch.ones(1, device=self._device)
         self._pow: Any = self._torch.pow
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        x, y = self._tensor(prepared.x), self._tensor(prepared.y)
-        if prepared.is_prelu:
+    def run(self, case: Case) -> list[Array]:
+        x, y = map(self._tensor, case.inputs)
+        if _is_prelu(case):
             result = self._torch.where(x < 0, x * y, x)
         else:
-            result = self._pow(x, y if prepared.number is None else prepared.number)
+            number = number_of(case)
+            result = self._pow(x, y if number is None else number)
         bits = result.to(x.dtype).contiguous().reshape(-1).view(self._torch.uint8).cpu().numpy()
-        return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
+        return [bits.view(case.inputs[0].dtype).reshape(tuple(result.shape))]
 
     def _tensor(self, array: Array) -> Any:
         # PyTorch names its types as NumPy and ml_dtypes do.
@@ -179,7 +164,7 @@ class Inductor(Torch):
         self._pow: Any = torch.compile(lambda x, y: torch.pow(x, y), dynamic=True)
 
 
-class Jax(_Library):
+class Jax(Target):
     """Compiles a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device."""
 
     packages = ("jax", "jaxlib")
@@ -192,19 +177,19 @@ class Jax(_Library):
         self._jax.numpy.ones(1).block_until_ready()
         self._function = self._jax.jit(self._compute, static_argnums=(2,))
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        constants = prepared.constants
-        operands: list[Any] = [prepared.x, prepared.y]
-        if prepared.number is not None:
-            constants, operands[1] = constants | {1}, prepared.number
+    def run(self, case: Case) -> list[Array]:
+        constants = case.constants
+        operands: list[Any] = [*case.inputs]
+        if (number := number_of(case)) is not None:
+            constants, operands[1] = constants | {1}, number
         if not constants:
             # One compilation serves all cases of these types and shapes.
-            return [np.asarray(self._function(*operands, prepared.is_prelu))]
+            return [np.asarray(self._function(*operands, _is_prelu(case)))]
 
         def function(*fed: Any) -> Any:
             values = iter(fed)
             x, y = (operands[i] if i in constants else next(values) for i in (0, 1))
-            return self._compute(self._jax.numpy.asarray(x), y, prepared.is_prelu)
+            return self._compute(self._jax.numpy.asarray(x), y, _is_prelu(case))
 
         fed = [operands[i] for i in (0, 1) if i not in constants]
         return [np.asarray(self._jax.jit(function)(*fed))]
@@ -215,7 +200,7 @@ class Jax(_Library):
         return self._jax.numpy.power(x, y).astype(x.dtype)
 
 
-class Pipe(_Library):
+class Pipe(Target):
     """Starts a program once, and asks it for each case on its standard input: a kernel in C or any other language.
 
     A request is a line of text, then the elements of x and those of y, little-endian, in arrays of one shape::
@@ -233,14 +218,11 @@ class Pipe(_Library):
         words = shlex.split(argument)
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def run(self, prepared: Prepared) -> list[Array]:
-        x, y = (
-            operand.astype(operand.dtype.newbyteorder("<"))
-            for operand in np.broadcast_arrays(prepared.x, prepared.y)
-        )
-        name = "prelu" if prepared.is_prelu else "pow"
-        types = (element_type(operand.dtype).name for operand in (prepared.x, prepared.y))
-        line = " ".join((name, *types, *map(str, (x.size, x.nbytes, y.nbytes))))
+    def run(self, case: Case) -> list[Array]:
+        operands = np.broadcast_arrays(*case.inputs)
+        x, y = (operand.astype(operand.dtype.newbyteorder("<")) for operand in operands)
+        name = "prelu" if _is_prelu(case) else "pow"
+        line = " ".join((name, *case.types, *map(str, (x.size, x.nbytes, y.nbytes))))
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

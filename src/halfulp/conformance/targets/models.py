@@ -22,7 +22,8 @@ from halfulp.conformance.case import Case, expected
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
-from halfulp.types import TYPES, element_type
+from halfulp.models.onnx.tensors import declaration, dtype_of
+from halfulp.specs import TensorType
 
 _PROVIDER_ALIASES = {"directml": "Dml", "trt": "Tensorrt"}
 _LEAST_IR = 4  # before version 4 an initializer was also a graph input, which could be fed
@@ -31,35 +32,26 @@ _LEAST_IR = 4  # before version 4 an initializer was also a graph input, which c
 def model(case: Case) -> onnx.ModelProto:
     """Return the model of a case: the node in its version's own opset, with the operator's names of its inputs.
 
-    An invalid case's model is as wrong as the case is. Raises UnsupportedError if ONNX lacks the operator or a type.
+    An invalid case's model is as wrong as the case is. Raises UnsupportedError if ONNX lacks the operator.
     """
     row = case.row
     if row.format != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
     output, names, fed = row.outputs[0].name, input_names(case), model_inputs(case)
-    result: tuple[Any, Any]
     if case.declared is not None:
-        result = case.declared.type, case.declared.shape
+        result = case.declared
     elif case.clause is not None:  # its shape is unknown
         rank = max(map(len, case.shapes))
-        result = case.inputs[0].dtype, [f"{output}_{i}" for i in range(rank)]
+        result = TensorType(case.types[0], tuple(f"{output}_{i}" for i in range(rank)))
     else:
-        inferred = row.infer(*case.inputs, **case.attributes)
-        result = inferred.type, inferred.shape
-    declared = {name: (array.dtype, array.shape) for name, array in fed.items()} | {output: result}
-    values = [
-        helper.make_tensor_value_info(name, _enum(kind), shape) for name, (kind, shape) in declared.items()
-    ]
+        result = row.infer(*case.inputs, **case.attributes)
+    named_inputs = zip(names, case.inputs, strict=True)
     graph = helper.make_graph(
         [helper.make_node(row.name, names, [output], **case.attributes)],
         row.name,
-        values[:-1],
-        values[-1:],
-        [
-            onnx.numpy_helper.from_array(array, name)
-            for name, array in zip(names, case.inputs, strict=True)
-            if name not in fed
-        ],
+        [declaration(name, array.dtype.name, array.shape) for name, array in fed.items()],
+        [declaration(output, *result)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in named_inputs if name not in fed],
     )
     opset = helper.make_opsetid("", int(row.version))
     ir_version = max(_LEAST_IR, helper.find_min_ir_version_for([opset]))
@@ -78,13 +70,6 @@ def model_inputs(case: Case) -> dict[str, Array]:
     """Return by name the inputs that are fed, because they are not constants."""
     named = zip(input_names(case), case.inputs, strict=True)
     return {name: array for i, (name, array) in enumerate(named) if i not in case.constants}
-
-
-def _enum(dtype: object) -> int:
-    row = element_type(dtype)
-    if row.onnx_enum is None:
-        raise UnsupportedError(f"ONNX has no type {row.name}")
-    return row.onnx_enum
 
 
 # --- runtimes that take a model ------------------------------------------------------------------
@@ -330,7 +315,7 @@ def _check_status(code: int, errors: bytes) -> None:
 
 def _typed(array: Array, number: int) -> Array:
     """Return the bits of a type that NumPy lacks as that type."""
-    dtype = next((row.dtype for row in TYPES.values() if row.onnx_enum == number), None)
-    if dtype is None or dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
+    dtype = dtype_of(number)
+    if dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
         return array
     return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array

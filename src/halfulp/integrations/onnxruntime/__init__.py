@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpWarning, UnsupportedError
@@ -33,8 +32,6 @@ from halfulp.operators import powers_of
 from halfulp.types import TYPES, ElementType, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
-
-Array = NDArray[Any]
 
 # Entries of a session's configuration: ONNX Runtime's own, and the mark of options that have the custom operators.
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"

@@ -18,12 +18,12 @@ import numpy as np
 import openvino as ov
 from openvino.utils import replace_node
 
+from halfulp._interop import Array
 from halfulp.errors import HalfulpError, within
 from halfulp.integrations.openvino import native
 from halfulp.integrations.openvino.native import build
 from halfulp.integrations.openvino.operators import (
     OPERATORS,
-    Array,
     HalfulpConvert,
     HalfulpPower,
     HalfulpPReLU,

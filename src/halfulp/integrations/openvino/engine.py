@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
+from halfulp._interop import Array
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.integrations.openvino import replace
-from halfulp.integrations.openvino.operators import Array, array_of, core, is_ours, tensor_of
+from halfulp.integrations.openvino.operators import array_of, core, is_ours, tensor_of
 from halfulp.models.graph import Model, Node
 from halfulp.models.openvino.reader import Origin
 from halfulp.models.run.inputs import bind

@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
-from numpy.typing import NDArray
 from openvino.utils import replace_node
 
+from halfulp._interop import Array
 from halfulp.errors import UnsupportedError
 from halfulp.models.openvino.operators import packed, unpacked
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, ElementType
-
-Array = NDArray[Any]
 
 ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 """Element types by OpenVINO's name."""

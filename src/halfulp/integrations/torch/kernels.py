@@ -200,8 +200,10 @@ _OF_FLOAT = torch.ops.halfulp._power_of_float.default._op
 _OF_INT = torch.ops.halfulp._power_of_int.default._op
 
 
-def _with_number(name: str, of_float: Any, of_int: Any) -> Callable[..., Tensor]:
+def _with_number(name: str, ending: str, overload: str) -> Callable[..., Tensor]:
     """Return the kernel of an operator whose exponent is a number, by the kernels for either kind."""
+    of_float = getattr(getattr(torch.ops.halfulp, f"_power_of_float{ending}"), overload)._op
+    of_int = getattr(getattr(torch.ops.halfulp, f"_power_of_int{ending}"), overload)._op
 
     def kernel(x: Tensor, y: Any, **out: Tensor) -> Tensor:
         try:
@@ -223,17 +225,9 @@ def _of_base(x: Any, y: Tensor) -> Tensor:
 
 
 _WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
-    "aten::pow.Tensor_Scalar": _with_number("aten::pow.Tensor_Scalar", _OF_FLOAT, _OF_INT),
-    "aten::pow.Tensor_Scalar_out": _with_number(
-        "aten::pow.Tensor_Scalar_out",
-        torch.ops.halfulp._power_of_float.out._op,
-        torch.ops.halfulp._power_of_int.out._op,
-    ),
-    "aten::pow_.Scalar": _with_number(
-        "aten::pow_.Scalar",
-        torch.ops.halfulp._power_of_float_.default._op,
-        torch.ops.halfulp._power_of_int_.default._op,
-    ),
+    "aten::pow.Tensor_Scalar": _with_number("aten::pow.Tensor_Scalar", "", "default"),
+    "aten::pow.Tensor_Scalar_out": _with_number("aten::pow.Tensor_Scalar_out", "", "out"),
+    "aten::pow_.Scalar": _with_number("aten::pow_.Scalar", "_", "default"),
     "aten::pow.Scalar": _of_base,
     "aten::pow.Scalar_out": partial(_pow, "aten::pow.Scalar_out"),
 }

@@ -268,7 +268,9 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
                 value = declared(info, file)
             except ModelError:
                 continue  # inference failed
-            types[value.name] = _more(types.get(value.name), value)
+            before = types.get(value.name, value)
+            shape = before.shape if value.shape is None else value.shape
+            types[value.name] = Value(value.name, value.type or before.type, shape, value.kind)
         found[path] = types
     return found
 
@@ -435,12 +437,6 @@ def _make_identity(node: NodeProto) -> None:
     """Turn a node into an Identity of its first operand: the output type stays the same."""
     node.domain, node.op_type = "", "Identity"
     del node.input[1:], node.attribute[:]
-
-
-def _more(a: Value | None, b: Value) -> Value:
-    if a is None:
-        return b
-    return Value(b.name, b.type or a.type, a.shape if b.shape is None else b.shape, b.kind)
 
 
 def _light(model: ModelProto) -> ModelProto:

@@ -27,7 +27,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto
 from halfulp.errors import HalfulpError, ModelError, within
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
-from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
+from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, natural, type_name
 from halfulp.models.onnx.walk import copy_fields, every_node, graphs
 from halfulp.specs.tensor import Dim, Shape
 
@@ -158,7 +158,7 @@ class TensorReader:
         if is_raw:
             if tensor.data_type == TensorProto.STRING:
                 self._fail(f"{what} stores strings as {'external' if external else 'raw'} data")
-            needed = _stored_bytes(tensor.data_type, dtype, count)
+            needed = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8)
             if external:
                 raw = self._external(tensor, needed, what, described)
             else:
@@ -246,13 +246,10 @@ class TensorReader:
         return self._mapped[path][offset : offset + needed]
 
     def _number(self, entries: dict[str, str], key: str, what: str) -> int | None:
-        text = entries.get(key)
-        if text is None:
-            return None
-        # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
-        if not (text.isascii() and text.isdigit() and len(text) < 20):
-            self._fail(f"{what} has a bad external data {key}", got=repr(text[:40]))
-        return int(text)
+        number = natural(entries.get(key, "0"))
+        if number is None:
+            self._fail(f"{what} has a bad external data {key}", got=repr(entries[key][:40]))
+        return number if key in entries else None
 
     def _fail(self, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, **shown)
@@ -261,11 +258,6 @@ class TensorReader:
 def _frozen(array: Array) -> Array:
     array.flags.writeable = False  # the model may run again
     return array
-
-
-def _stored_bytes(onnx_enum: int, dtype: np.dtype[Any], count: int) -> int:
-    bits = _PACKED_BITS.get(onnx_enum)
-    return count * dtype.itemsize if bits is None else -(-count * bits // 8)
 
 
 # --- the tensors of a model, and a file for its weights ------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from itertools import chain
+from functools import partial
+from itertools import chain, count
 from typing import Any
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
@@ -225,88 +226,71 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     A model in order is returned itself, any other as a sorted copy. A node that comes too late moves to just before
     its first reader; otherwise the file's order is kept. Nodes on a cycle stay, and the front end reports the cycle.
     """
-    look = _Pass(apply=False).over(model)
-    if not look.late:
+    if next(_late(model), None) is None:
         return model, False
-    copy = deepcopy(model)
-    _Pass(apply=True).over(copy)
-    return copy, not look.cyclic
+    copy, on_cycle = deepcopy(model), False
+    for nodes, places, is_cyclic in _late(copy):
+        nodes.sort(key=partial(next, iter(places)))  # the places are in the order of the nodes
+        on_cycle = on_cycle or is_cyclic
+    return copy, not on_cycle
 
 
-class _Pass:
-    """One pass over the lists of nodes of a model. It sorts them if ``apply`` is set.
+_Late = tuple[Any, list[int], bool]
+"""A list of nodes that is not in order, their places in order, and whether some of them depend on each other."""
 
-    Attributes:
-        late: whether a node precedes the maker of one of its inputs.
-        cyclic: whether nodes depend on each other.
-    """
 
-    def __init__(self, *, apply: bool) -> None:
-        self.late = self.cyclic = False
-        self._apply = apply
+def _late(model: ModelProto) -> Iterator[_Late]:
+    """Yield the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs."""
+    for owner in (model.graph, *model.functions):
+        yield from _late_within(owner.node, 0)
 
-    def over(self, model: ModelProto) -> _Pass:
-        for owner in (model.graph, *model.functions):
-            self._list(owner.node, 0)
-        return self
 
-    def _list(self, nodes: Any, depth: int) -> Sequence[Sequence[str]]:
-        """Process a list of nodes, and return the names that each of them reads."""
-        if depth > DEEPEST:  # which the front end refuses
-            return ()
-        reads: list[list[str]] = []
-        read: set[str] = set()
-        is_late = False
-        for node in nodes:
-            reads.append(list(node.input))
-            for _, graph in subgraphs(node):
-                reads[-1] += self._captures(graph, depth + 1)
-            read.update(filter(None, reads[-1]))
-            is_late = is_late or not read.isdisjoint(node.output)
-        if is_late:
-            self._sort(nodes, reads)
-        return reads
+def _late_within(nodes: Any, depth: int) -> Generator[_Late, None, list[list[str]]]:
+    """Yield what :func:`_late` does of a list of nodes, and return the names that each of them reads."""
+    if depth > DEEPEST:  # which the front end refuses
+        return []
+    reads: list[list[str]] = []
+    makers: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        reads.append(list(node.input))
+        for _, graph in subgraphs(node):
+            read = set(chain.from_iterable((yield from _late_within(graph.node, depth + 1))))
+            reads[-1] += _captured(read, graph)
+        for name in filter(None, node.output):
+            makers.setdefault(name, index)
+    if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
+        yield nodes, *_places(reads, makers)
+    return reads
 
-    def _captures(self, graph: GraphProto, depth: int) -> set[str]:
-        """Return the names that a subgraph reads from the graphs around it."""
-        names = set(chain.from_iterable(self._list(graph.node, depth)))
-        names.update(value.name for value in graph.output)
-        names.difference_update(name for node in graph.node for name in node.output)
-        names.difference_update(value.name for value in (*graph.input, *graph.initializer))
-        names.difference_update(sparse.values.name for sparse in graph.sparse_initializer)
-        return names
 
-    def _sort(self, nodes: Any, reads: Sequence[Sequence[str]]) -> None:
-        makers: dict[str, int] = {}
-        for index, node in enumerate(nodes):
-            for name in filter(None, node.output):
-                makers.setdefault(name, index)
-        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
-            self.late = True
-            ranks = self._ranks(reads, makers)
-            if self._apply:
-                nodes.sort(key=lambda _: next(ranks))
+def _captured(names: set[str], graph: GraphProto) -> set[str]:
+    """Return the names that a subgraph, whose nodes read some, reads from the graphs around it."""
+    names.update(value.name for value in graph.output)
+    names.difference_update(name for node in graph.node for name in node.output)
+    names.difference_update(value.name for value in (*graph.input, *graph.initializer))
+    names.difference_update(sparse.values.name for sparse in graph.sparse_initializer)
+    return names
 
-    def _ranks(self, reads: Sequence[Sequence[str]], makers: Mapping[str, int]) -> Iterator[int]:
-        """Return each node's place in the order: depth first, each node after the makers of its inputs."""
-        ranks = [-1] * len(reads)
-        entered = [False] * len(reads)
-        placed = 0
-        for first in range(len(reads)):
-            todo = [first]
-            while todo:
-                index = todo[-1]
-                if not entered[index]:
-                    entered[index] = True
-                    for name in reversed(reads[index]):  # so that the first maker is on top of the stack
-                        maker = makers.get(name)
-                        if maker is not None and not entered[maker]:
-                            todo.append(maker)
-                        elif maker is not None and ranks[maker] < 0:
-                            self.cyclic = True
-                    continue
+
+def _places(reads: Sequence[Sequence[str]], makers: Mapping[str, int]) -> tuple[list[int], bool]:
+    """Return each node's place, depth first, after the makers of its inputs; and whether there is a cycle."""
+    places = [-1] * len(reads)
+    entered = [False] * len(reads)
+    is_cyclic, free = False, count()
+    for first in range(len(reads)):
+        todo = [first]
+        while todo:
+            index = todo[-1]
+            if entered[index]:
                 todo.pop()
-                if ranks[index] < 0:
-                    ranks[index] = placed
-                    placed += 1
-        return iter(ranks)
+                if places[index] < 0:
+                    places[index] = next(free)
+                continue
+            entered[index] = True
+            for name in reversed(reads[index]):  # so that the first maker is on top of the stack
+                maker = makers.get(name)
+                if maker is not None and not entered[maker]:
+                    todo.append(maker)
+                elif maker is not None and places[maker] < 0:
+                    is_cyclic = True
+    return places, is_cyclic

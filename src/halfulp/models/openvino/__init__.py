@@ -20,7 +20,7 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.files import replacing
-from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, listed, type_name
+from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, lengthened, listed, type_name
 from halfulp.models.openvino.operators import OPENVINO_TYPES, OPERATORS, foreign, infer, packed, precision
 from halfulp.models.openvino.reader import (
     EDGE,
@@ -212,13 +212,9 @@ class _Writer:
         if name in self._origin.values:
             return self._origin.values[name]
         self._new += 1
-        return Layer.new(self._new, self._unique(name), tensors)
-
-    def _unique(self, name: str) -> str:
-        while name in self._taken:
-            name += "_"
+        name = lengthened(name, self._taken)
         self._taken.add(name)
-        return name
+        return Layer.new(self._new, name, tensors)
 
     def _infer(self, node: Node) -> TensorType:
         operands = [self._types[name] for name in node.inputs]

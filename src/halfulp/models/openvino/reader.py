@@ -23,6 +23,7 @@ from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import opened
 from halfulp.models.graph import (
+    LARGEST,
     MOST_DIMS,
     Array,
     Graph,
@@ -32,6 +33,8 @@ from halfulp.models.graph import (
     agree,
     describe,
     is_countable,
+    lengthened,
+    natural,
     type_name,
 )
 from halfulp.models.openvino.operators import (
@@ -52,9 +55,6 @@ NEWEST_OPSET = 17
 """That of OpenVINO 2026.4."""
 
 _DEEPEST = 256  # Python recurses to copy or write an element
-LARGEST = (1 << 63) - 1
-"""The largest dim, offset or id."""
-
 Source = tuple[int, int]  # a layer's id and one of its output ports
 
 
@@ -140,7 +140,7 @@ EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 def build(root: Element, weights: Weights, file: str, *, is_body: bool = False) -> Model:
     """Return the graph of a file's elements, or of a layer's body, which may be without a Result."""
     reader = _Reader(root, weights, file)
-    if not is_body and not any(layer.type == "Result" for layer in reader.layers.values()):
+    if not is_body and not reader.results:
         raise ModelError("has no layer of the type Result, and so no output", file=file)
     return reader.model()
 
@@ -175,6 +175,7 @@ class _Reader:
         with within(file):
             edges = found["edges"].iterfind("edge") if "edges" in found else ()
             self._edges = tuple(Edge(*(_number(edge, name) for name in EDGE)) for edge in edges)
+        self.results = tuple(layer for layer in self.layers.values() if layer.type == "Result")
         self._outputs = {
             (layer.id, port.id): port for layer in self.layers.values() for port in layer.outputs
         }
@@ -198,9 +199,8 @@ class _Reader:
                 elif layer.type != "Result":
                     nodes.append(self._node(layer))
         inputs.sort(key=lambda value: self._makers[value.name].position)
-        results = tuple(layer for layer in self.layers.values() if layer.type == "Result")
-        outputs = tuple(map(self._output, results))
-        origin = Origin(self._makers, results, self._rest, self._edges)
+        outputs = tuple(map(self._output, self.results))
+        origin = Origin(self._makers, self.results, self._rest, self._edges)
         parts = tuple(inputs), outputs, self._constants, tuple(nodes), self._known
         return Model(self._file, Graph(self._graph_name, *parts, source=origin))
 
@@ -261,31 +261,24 @@ class _Reader:
         The name of an input or output is its tensor name, else that of the Parameter or Result. Any other value has its
         layer's name.
         """
-        taken: set[str] = set()
+        wished: list[tuple[Source, tuple[str, ...]]] = []
         for layer in self.layers.values():
             if layer.type == "Parameter":
-                port = layer.outputs[0]
-                self._name((layer.id, port.id), (*port.names, layer.name), taken)
-        for layer in self.layers.values():
-            if layer.type == "Result":
-                source = self._sources[layer.id, layer.inputs[0].id]
-                names = self._outputs[source].names
-                self._name(source, (*layer.output_names, *names, layer.name), taken)
+                (port,) = layer.outputs
+                wished.append(((layer.id, port.id), (*port.names, layer.name)))
+        for layer in self.results:
+            source = self._sources[layer.id, layer.inputs[0].id]
+            wished.append((source, (*layer.output_names, *self._outputs[source].names, layer.name)))
         for layer in self.layers.values():
             for index, port in enumerate(layer.outputs):
-                name = layer.name if index == 0 else f"{layer.name}.{index}"
-                self._name((layer.id, port.id), (name,), taken)
-
-    def _name(self, source: Source, wished: tuple[str, ...], taken: set[str]) -> None:
-        if source in self._names:
-            return
-        name = next((name for name in wished if name and name not in taken), None)
-        if name is None:
-            name = f"{wished[0]}#{source[0]}"
-            while name in taken:
-                name += "'"
-        taken.add(name)
-        self._names[source] = name
+                wished.append(((layer.id, port.id), (f"{layer.name}.{index}" if index else layer.name,)))
+        taken: set[str] = set()
+        for source, names in wished:
+            if source not in self._names:
+                name = next((name for name in names if name and name not in taken), "")
+                name = name or lengthened(f"{names[0]}#{source[0]}", taken, "'")
+                taken.add(name)
+                self._names[source] = name
 
     # --- layers ---------------------------------------------------------------------------------
 
@@ -427,15 +420,6 @@ def _natural(text: str, what: str) -> int:
     if number is None:
         raise HalfulpError(f"{what} must be a number, at least 0 and below 2^63", got=printable(repr(text)))
     return number
-
-
-def natural(text: str) -> int | None:
-    """Return the number that a text of an IR file is; None if it is not one from 0 to 2^63 - 1."""
-    # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        return None
-    number = int(text)
-    return number if number <= LARGEST else None
 
 
 # --- shapes and constants ---------------------------------------------------------------------------

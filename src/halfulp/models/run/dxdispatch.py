@@ -24,10 +24,10 @@ from halfulp.models.directml import (
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, Node, listed
+from halfulp.models.graph import Array, describe, listed
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.inputs import as_value, by_name, check
-from halfulp.models.run.report import RunReport
+from halfulp.models.run.report import NodeRun, RunReport
 from halfulp.specs import in_force
 
 
@@ -127,23 +127,15 @@ class _Machine:
         elapsed = time.perf_counter() - start
         output = bindings["OutputTensor"]
         self._written[output.name] = desc, self._offset(output)
-        self._record(label, command.dispatchable, desc, elapsed)
+        is_ours = desc.type not in ELEMENT_WISE
+        version = in_force("directml", desc.type, FEATURE_LEVELS[-1]).version if is_ours else "1_0"
+        *inputs, result = (describe(each.element_type.name, each.Sizes) for each in tensors(desc).values())
+        label, operator = f"'{printable(command.dispatchable)}' ({label})", f"directml.{desc.type}-{version}"
+        row = NodeRun(label, operator, "halfulp", tuple(inputs), (result,), elapsed, calls=1)
+        self.report.nodes.append(row)
 
     def _offset(self, binding: Binding) -> int:
         return binding.offset_in(self._program.resources[binding.name])
-
-    def _record(self, label: str, name: str, desc: AnyDesc, elapsed: float) -> None:
-        version = "1_0"
-        if desc.type not in ELEMENT_WISE:
-            version = in_force("directml", desc.type, FEATURE_LEVELS[-1]).version
-        *inputs, output = (
-            np.broadcast_to(np.empty((), tensor.element_type.dtype), tensor.Sizes)
-            for tensor in tensors(desc).values()
-        )
-        points = list(tensors(desc))
-        label = f"'{printable(name)}' ({label})"
-        node = Node(label, "directml", "", desc.type, version, 0, tuple(points[:-1]), tuple(points[-1:]))
-        self.report.add(node, "halfulp", inputs, [output], elapsed)
 
     def print(self, command: Print) -> None:
         resource = self._program.resources[command.resource]

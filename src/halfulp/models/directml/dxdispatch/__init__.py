@@ -51,6 +51,7 @@ from halfulp.models.directml.dxdispatch.program import (
 )
 from halfulp.models.directml.dxdispatch.serialized import SerializedNode, parse
 from halfulp.models.files import inside, open_npy, read_whole, replacing
+from halfulp.models.graph import lengthened
 from halfulp.models.source import read_source
 
 __all__ = [
@@ -238,7 +239,7 @@ class _Reader:
         constants = dict[str, Binding]()  # by edge
         nodes: list[_Node] = []
         for node in graph.nodes:
-            label = _unused(f"{name}/{node.name}", self._dispatchables)
+            label = lengthened(f"{name}/{node.name}", self._dispatchables)
             with within(self._file, f"dispatchable '{printable(label)}'", kind=""):
                 kind, desc = node.type.removeprefix("DML_OPERATOR_"), None
                 if kind in OPERATORS:
@@ -318,7 +319,7 @@ class _Reader:
         self, name: str, initial: Initial, tensor: DML_BUFFER_TENSOR_DESC, size: int | None = None
     ) -> Binding:
         """Add a resource that no command names, and return its binding."""
-        name = _unused(name, self._resources)
+        name = lengthened(name, self._resources)
         self._resources[name] = Resource(name, tensor.DataType, initial, size, internal=True)
         return Binding(name)
 
@@ -410,12 +411,6 @@ class _Reader:
 
 def _is_graph(value: Any) -> bool:
     return isinstance(value, dict) and "DML_GRAPH_DESC" in (value.get("Type"), value.get("type"))
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _check_names(names: Collection[str], bindings: Mapping[str, Binding], where: str) -> None:
