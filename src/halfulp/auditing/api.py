@@ -196,7 +196,7 @@ T = TypeVar("T")
 
 
 class _Judged(NamedTuple):
-    """The results for a node, as its report has them."""
+    """The results for a node."""
 
     breaks: tuple[Breach, ...]
     open: tuple[Open, ...]
@@ -228,17 +228,17 @@ class _Judge:
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
         return NodeReport(
-            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged._asdict()
+            use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes, **judged
         )
 
-    def _judged(self, use: Use, around: Hashable) -> _Judged:
-        """Return the results for a node with its own constants."""
+    def _judged(self, use: Use, around: Hashable) -> dict[str, Any]:
+        """Return the results for a node with its own constants, as its report has them."""
         kind = self._once(self._kind, (use.kind, self._of_constants(use), around), use)
         text = use.second.text or ""
         left_open = [Open(question, where.replace(_CONSTANT, text)) for question, where in kind.open]
         said = [each.with_constant(_CONSTANT, text) for each in kind.targets]
         noticed = () if kind.breaks else tuple(notices(use, has_data=self._has_data))
-        return kind._replace(open=tuple(left_open), targets=tuple(said), notices=noticed)
+        return kind._replace(open=tuple(left_open), targets=tuple(said), notices=noticed)._asdict()
 
     def _kind(self, use: Use) -> _Judged:
         """Return the results for all nodes of a kind, with a placeholder for the constant's values."""

@@ -47,7 +47,7 @@ class Operand:
     @cached_property
     def without_array(self) -> Operand:
         """The operand in a report, which keeps the text of its values."""
-        return replace(self, constant=None)
+        return Operand(self.name, self.type, self.shape, text=self.text)
 
     @cached_property
     def by_value(self) -> Hashable:
@@ -197,7 +197,7 @@ class Use:
     @property
     def constants(self) -> Hashable:
         """The values of the constants; for a large constant, the array itself."""
-        return tuple([each.by_value for each in self.inputs])
+        return tuple([None if each.constant is None else each.by_value for each in self.inputs])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:

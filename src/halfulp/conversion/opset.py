@@ -16,7 +16,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.conversion import fallback
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.steps import STEPS
+from halfulp.conversion.steps import STEPS, as_it_is
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
@@ -55,7 +55,7 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         by = 1 if opset > own else -1
         for here in range(own, opset, by):
             kinds = kinds or {node.op_type for node in every_node(owner)}
-            if any(fallback.changes(kind, here, here + by) for kind in kinds):
+            if any(_changes(kind, here, here + by) for kind in kinds):
                 _step(walk, owner, here, here + by)
             if walk.is_changed:
                 kinds.clear()  # the new nodes may be of others
@@ -229,14 +229,20 @@ def _step(
             if there > here or not fallback.by_body(node, here, edit, move):
                 raise
 
-    @cache
-    def changes(op_type: str) -> bool:
-        return fallback.changes(op_type, here, there)
-
     def is_wanted(node: NodeProto) -> bool:
-        return changes(node.op_type) and (wanted is None or wanted(node))
+        return _changes(node.op_type, here, there) and (wanted is None or wanted(node))
 
     walk.rewrite(owner, there, is_wanted, rewrite, collect=True)
+
+
+@cache
+def _changes(op_type: str, here: int, there: int) -> bool:
+    """Return whether nodes of an operator may change between two opsets, or may be refused."""
+    step = STEPS.get((op_type, here, there))
+    stays = step is as_it_is or (
+        step is None and there > here and fallback.says_the_same(op_type, here, there)
+    )
+    return not stays and fallback.changes(op_type, here, there)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:

@@ -104,9 +104,9 @@ def _own(model: ModelProto) -> list[NodeProto]:
     owners = [(model.graph, model.opset_import), *((each, each.opset_import) for each in model.functions)]
     return [
         node
-        for owner, imports in owners
+        for owner, opset in [(owner, default_opset(imports) or 1) for owner, imports in owners]
         for node in every_node(owner)
-        if not plain_domain(node.domain) and is_foreign(node, default_opset(imports) or 1)
+        if not plain_domain(node.domain) and is_foreign(node, opset)
     ]
 
 

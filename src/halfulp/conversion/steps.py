@@ -63,7 +63,7 @@ def _step(before: int, after: int, *operators: str) -> Callable[[Step], Step]:
 @_step(6, 5, "PRelu")
 @_step(8, 9, "PRelu")
 @_step(15, 16, "PRelu")
-def _as_it_is(node: NodeProto, edit: Editor) -> None:
+def as_it_is(node: NodeProto, edit: Editor) -> None:
     edit.keep(node)
 
 
