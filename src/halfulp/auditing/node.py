@@ -81,10 +81,10 @@ class Operand:
         found = self.values
         if found is None:
             return "?"
-        texts = [number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
+        texts = [number(constant.dtype.type(value)) for value in found[:4]]
         if found.size > 4:
-            return f"{found.size} values from {texts[0]} to {texts[-1]}"
-        return ", ".join(texts[:-1]) or "no values"
+            return f"{found.size} values from {texts[0]} to {number(constant.dtype.type(found[-1]))}"
+        return ", ".join(texts) or "no values"
 
 
 @lru_cache
@@ -191,7 +191,7 @@ class Use:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
-        attributes = repr(sorted(self.attributes.items()))
+        attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
         return self.operator, self.asked, operands, output, attributes, self.refused
 
     @property

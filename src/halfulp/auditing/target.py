@@ -7,10 +7,11 @@ import re
 import shlex
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.node import Breach, Use, number_in, open_slope
@@ -125,8 +126,7 @@ def installed() -> dict[str, str | None]:
     return {name: (version or "").partition("+")[0] or None for name, version in versions.items()}
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """The result of a node in a target.
 
     The groups with errors are keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the node's
@@ -158,7 +158,7 @@ class Statement:
         """Return the statement about a node with other constants: their text is put into the reasons."""
         if not any(stands_for in reason for reason in self.reasons):
             return self
-        return replace(self, reasons=tuple(reason.replace(stands_for, text) for reason in self.reasons))
+        return self._replace(reasons=tuple(reason.replace(stands_for, text) for reason in self.reasons))
 
 
 def statement(

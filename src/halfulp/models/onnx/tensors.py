@@ -212,7 +212,7 @@ class TensorReader:
 
     def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
         shape = tuple(dims)
-        if any(dim < 0 for dim in shape):
+        if min(shape, default=0) < 0:
             self._fail(f"{what} has a negative dim", got=list(shape))
         if len(shape) > MOST_DIMS:
             self._fail(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
