@@ -321,7 +321,7 @@ def _outcome(node: NodeReport, said: Statement) -> str:
         return "invalid"
     if node.only_if is not None:
         return "shape"
-    if said.verdict in (*BAD, "unknown"):
+    if said.verdict in BAD or said.verdict == "unknown":
         return said.verdict
     if said.depends:
         return "depends"

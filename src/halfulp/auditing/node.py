@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ class Operand:
     @cached_property
     def without_array(self) -> Operand:
         """The operand in a report, which keeps the text of its values."""
-        return replace(self, constant=None)
+        return Operand(self.name, self.type, self.shape, text=self.text)
 
     @cached_property
     def by_value(self) -> Hashable:
@@ -82,10 +82,10 @@ class Operand:
         found = self.values
         if found is None:
             return "?"
-        texts = [number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
+        texts = [number(constant.dtype.type(value)) for value in found[:4]]
         if found.size > 4:
-            return f"{found.size} values from {texts[0]} to {texts[-1]}"
-        return ", ".join(texts[:-1]) or "no values"
+            return f"{found.size} values from {texts[0]} to {number(constant.dtype.type(found[-1]))}"
+        return ", ".join(texts) or "no values"
 
 
 @lru_cache
@@ -185,13 +185,13 @@ class Use:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
-        attributes = repr(sorted(self.attributes.items()))
+        attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
         return self.operator, self.asked, operands, output, attributes, self.refused
 
     @property
     def constants(self) -> Hashable:
         """The values of the constants; for a large constant, the array itself."""
-        return tuple([each.by_value for each in self.inputs])
+        return tuple([None if each.constant is None else each.by_value for each in self.inputs])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.node import Breach, Use, open_slope
@@ -123,8 +124,7 @@ def installed() -> dict[str, str | None]:
     return {name: (version or "").partition("+")[0] or None for name, version in versions.items()}
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """The result of a node in a target.
 
     The groups with errors are keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the node's

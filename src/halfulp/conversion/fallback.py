@@ -72,7 +72,7 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
-    if not _says_the_same(node.op_type, opset, edit.opset):
+    if not says_the_same(node.op_type, opset, edit.opset):
         return False
     if edit.opset < opset:
         check_types(node, edit)
@@ -88,7 +88,7 @@ def changes(op_type: str, opset: int, to: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _says_the_same(op_type: str, opset: int, to: int) -> bool:
+def says_the_same(op_type: str, opset: int, to: int) -> bool:
     old, new = (schema_in_force("", op_type, version) for version in (opset, to))
     if old is None or new is None or old.deprecated or new.deprecated:
         return False

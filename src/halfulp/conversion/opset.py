@@ -137,8 +137,13 @@ def _through(
 ) -> None:
     """Convert all nodes, or those that are wanted, from opset to opset."""
     by = 1 if after > before else -1
+    kinds: set[str] = set()
     for here in range(before, after, by):
-        _step(walk, owner, here, here + by, wanted)
+        kinds = kinds or {node.op_type for node in every_node(owner)}
+        if any(_changes(kind, here, here + by) for kind in kinds):
+            _step(walk, owner, here, here + by, wanted)
+        if walk.is_changed:
+            kinds.clear()  # the new nodes may be of others
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:
@@ -222,14 +227,18 @@ def _step(
             if there > here or not fallback.by_body(node, here, edit, move):
                 raise
 
-    @cache
-    def changes(op_type: str) -> bool:
-        return fallback.changes(op_type, here, there)
-
     def is_wanted(node: NodeProto) -> bool:
-        return changes(node.op_type) and (wanted is None or wanted(node))
+        return _changes(node.op_type, here, there) and (wanted is None or wanted(node))
 
     walk.rewrite(owner, there, is_wanted, rewrite, collect=True)
+
+
+@cache
+def _changes(op_type: str, here: int, there: int) -> bool:
+    """Return whether nodes of an operator may change between two opsets, or may be refused."""
+    is_moved = (op_type, here, there) in STEPS or there < here
+    stays = not is_moved and fallback.says_the_same(op_type, here, there)
+    return not stays and fallback.changes(op_type, here, there)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:

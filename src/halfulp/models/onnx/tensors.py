@@ -28,7 +28,7 @@ from halfulp.errors import HalfulpError, ModelError, within
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, natural, type_name
-from halfulp.models.onnx.walk import copy_fields, every_node, graphs
+from halfulp.models.onnx.walk import copy_fields, graphs
 from halfulp.specs.tensor import Dim, Shape
 
 LARGEST_FILE = (1 << 31) - 1
@@ -148,7 +148,7 @@ class TensorReader:
         shape = self._shape(tensor.dims, what)
         if tensor.HasField("segment"):
             self._fail(f"{what} is stored in segments, which no runtime reads")
-        count, described = math.prod(shape), describe(dtype.name, shape)
+        count = math.prod(shape)
         external = tensor.data_location == TensorProto.EXTERNAL
         filled = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
         filled += ["raw_data"] * (tensor.HasField("raw_data") and not external)
@@ -160,7 +160,7 @@ class TensorReader:
                 self._fail(f"{what} stores strings as {'external' if external else 'raw'} data")
             needed = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8)
             if external:
-                raw = self._external(tensor, needed, what, described)
+                raw = self._external(tensor, needed, what, describe(dtype.name, shape))
             else:
                 raw = np.frombuffer(tensor.raw_data, np.uint8)
             stored, unit = raw.size, "bytes"
@@ -174,7 +174,7 @@ class TensorReader:
             elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
                 needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
         if stored != needed:
-            message = f"{what} has dims that its data contradicts: {described}"
+            message = f"{what} has dims that its data contradicts: {describe(dtype.name, shape)}"
             self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
         if is_raw and tensor.data_type not in _PACKED_BITS:
             return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
@@ -212,7 +212,7 @@ class TensorReader:
 
     def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
         shape = tuple(dims)
-        if any(dim < 0 for dim in shape):
+        if min(shape, default=0) < 0:
             self._fail(f"{what} has a negative dim", got=list(shape))
         if len(shape) > MOST_DIMS:
             self._fail(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
@@ -316,11 +316,11 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
                 yield from graph.initializer
                 for sparse in graph.sparse_initializer:
                     yield from (sparse.values, sparse.indices)
-    for node in every_node(model.graph, *model.functions):
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t
-            yield from attribute.tensors
+            for node in graph.node:
+                for attribute in node.attribute:
+                    if attribute.type == AttributeProto.TENSOR:
+                        yield attribute.t
+                    yield from attribute.tensors
 
 
 def link(source: Path, target: Path) -> None:

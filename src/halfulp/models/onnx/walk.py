@@ -96,13 +96,13 @@ def every_node(*owners: Owner) -> Iterator[NodeProto]:
     """Yield the nodes of graphs and functions, each followed by the nodes of the graphs within it."""
     todo = [iter(owner.node) for owner in reversed(owners)]
     while todo:
-        node = next(todo[-1], None)
-        if node is None:
-            todo.pop()
-        else:
+        for node in todo[-1]:
             yield node
-            if node.attribute:
-                todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
+            if node.attribute and (inner := subgraphs(node)):
+                todo += reversed([iter(graph.node) for _, graph in inner])
+                break
+        else:
+            todo.pop()
 
 
 def readers_of(nodes: Iterable[NodeProto]) -> dict[str, list[NodeProto]]:
