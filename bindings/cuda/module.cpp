@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interpreter.h"
+#include "jax/handlers.h"
 #include "launch.h"
 
 namespace nb = nanobind;
@@ -122,6 +123,16 @@ NB_MODULE(_cuda, m) {
             check(driver().synchronize(reinterpret_cast<Stream>(stream)), "the stream's work");
         },
         nb::arg("device"), nb::arg("stream"));
+    m.def("xla_handlers", [] {
+        nb::dict handlers;
+        const auto add = [&handlers](const char* name, halfulp::xla::Error* (*handler)(halfulp::xla::Call*)) {
+            handlers[name] = nb::capsule(reinterpret_cast<void*>(handler));
+        };
+        add("halfulp_pow", &halfulp::xla::on_cuda::pow);
+        add("halfulp_pow_of_number", &halfulp::xla::on_cuda::pow_of_number);
+        add("halfulp_prelu", &halfulp::xla::on_cuda::prelu);
+        return handlers;
+    });
     m.def("device_of", &device_of, nb::arg("address"));
     m.def("device_count", [] {
         int count = 0;

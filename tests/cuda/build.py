@@ -90,6 +90,16 @@ def _library(counted: bool) -> Path:
     return library
 
 
+def stand_in(name: str, *options: str) -> ctypes.CDLL:
+    """Compile what stands for a runtime, a file of this folder, and load it."""
+    source, library = HERE / f"{name}.cpp", FOLDER / "cuda" / f"{name}.so"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with locked(library):
+        if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+            run(tool("g++"), *FLAGS, *options, "-shared", "-o", library, source)
+    return ctypes.CDLL(str(library))
+
+
 def has_avx2() -> bool:
     return instruction_set() in ("avx2", "avx512")
 
