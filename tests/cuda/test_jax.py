@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ ffi_call = jax.ffi.ffi_call
 
 def connect() -> ctypes.CDLL:
     """Return the stand-in. It gives each handler for CUDA a name on the processor, with an ending."""
-    library = stand_in("fake_xla", f"-isystem{jax.ffi.include_dir()}")
+    library = stand_in("fake_xla", Path(jax.ffi.include_dir()))
     library.fake_handler.restype = ctypes.c_void_p
     address_of = ctypes.pythonapi.PyCapsule_GetPointer
     address_of.restype, address_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -24,7 +24,7 @@ STREAM = 1234
 
 @pytest.fixture(scope="module")
 def runtime() -> ctypes.CDLL:
-    loaded = stand_in("fake_onnxruntime", f"-I{ROOT / 'bindings' / 'onnxruntime'}")
+    loaded = stand_in("fake_onnxruntime", ROOT / "bindings" / "onnxruntime")
     loaded.run_on_cuda.restype = ctypes.c_char_p
     return loaded
 
