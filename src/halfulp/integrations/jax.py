@@ -53,7 +53,7 @@ def pow(x: Any, y: Any, /) -> jax.Array:
         x = _array(float(x) if _is_number(x) and (isinstance(y, float) or y < 0) else x)
         if isinstance(x, jax.core.Tracer):
             return _pow_number(x, y)
-        return _pow_words(x, *_words(y))  # one program for all exponents of a type
+        return _pow_words(x, y)  # one program for all exponents of a type
     y = _array(y)
     number = _is_number(x)
     x = x if number else _array(x)
@@ -202,15 +202,24 @@ def _attributes(type: str) -> dict[str, np.int32]:
     return {"exponent_type": np.int32(list(TYPES).index(type))}
 
 
-@partial(jax.jit, static_argnums=2)
-def _pow_words(x: jax.Array, words: NDArray[np.uint32], type: str) -> jax.Array:
-    POW.infer(x, np.float64(0))  # refuses types
-    words = jnp.asarray(words)
+def _pow_words(x: jax.Array, number: Number) -> jax.Array:
+    words, type = _words(number)
+    return _program(type)(x, words)
+
+
+@cache
+def _program(type: str) -> Any:
+    """Return the program for exponents of a type, which jit keeps with less work than a static argument."""
 
     def on_host(x: NDArray[Any], words: NDArray[np.uint32]) -> Any:
         return hu.pow(x, words.ravel().view(type))
 
-    return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, **_attributes(type))
+    def pow_words(x: jax.Array, words: NDArray[np.uint32]) -> Any:
+        POW.infer(x, np.float64(0))  # refuses types
+        words = jnp.asarray(words)
+        return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, **_attributes(type))
+
+    return jax.jit(pow_words)
 
 
 def _of_equal_rank(x: jax.Array, y: jax.Array) -> list[jax.Array]:
@@ -243,7 +252,7 @@ def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _pow_number(x: jax.Array, y: Number) -> jax.Array:
-    return _pow_words(x, *_words(y))
+    return _pow_words(x, y)
 
 
 @_pow_number.defjvp
