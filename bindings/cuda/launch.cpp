@@ -281,6 +281,31 @@ private:
 
 }  // namespace
 
+Shape shape_of(std::span<const int64_t> dims) {
+    if (dims.size() > max_dims) throw std::invalid_argument("too many axes");
+    Shape shape;
+    shape.dims = static_cast<int>(dims.size());
+    std::copy(dims.begin(), dims.end(), shape.extent);
+    return shape;
+}
+
+View view_of(void* data, std::span<const int64_t> dims, std::span<const int64_t> strides, int size,
+             const Shape& shape) {
+    const int missing = shape.dims - static_cast<int>(dims.size());
+    if (missing < 0 || (!strides.empty() && strides.size() != dims.size()))
+        throw std::invalid_argument("an operand has the wrong number of axes");
+    View view;
+    view.data = static_cast<char*>(data);
+    int64_t dense = size;
+    for (int i = shape.dims - 1; i >= 0; --i) {
+        const int64_t extent = i < missing ? 1 : dims[i - missing];
+        if (extent != 1 && extent != shape.extent[i]) throw std::invalid_argument("an operand does not broadcast");
+        view.strides[i] = extent == 1 ? 0 : strides.empty() ? dense : strides[i - missing];
+        dense *= extent;
+    }
+    return view;
+}
+
 void set_kernels(std::string text) { ptx() = std::move(text); }
 
 void launch(const Operation& operation, Device device, Stream stream, const Allocate& allocate) {

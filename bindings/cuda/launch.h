@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "array/view.h"
@@ -20,6 +21,13 @@ struct Operation {
     View x, y, out;
     uint64_t x_number = 0, y_number = 0;  // the encodings of such numbers
 };
+
+// Throws std::invalid_argument if there are more axes than max_dims.
+Shape shape_of(std::span<const int64_t> dims);
+
+// The view that broadcasts an array to a shape. Its strides are in bytes; if there are none, its elements are in C order.
+// Throws std::invalid_argument.
+View view_of(void* data, std::span<const int64_t> dims, std::span<const int64_t> strides, int size, const Shape& shape);
 
 // Allocates memory on the device, which may be reused when the work that is now in the stream is done. If null, the
 // driver allocates.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interpreter.h"
+#include "jax/handlers.h"
 #include "launch.h"
 
 namespace nb = nanobind;
@@ -37,35 +38,20 @@ struct Operand {
     Operand(std::string type, uint64_t number) : address(0), type(std::move(type)), number(number) {}
 };
 
-// The view that broadcasts an operand to a shape.
-View view_of(const Operand& operand, const std::vector<int64_t>& shape) {
-    const size_t dims = operand.shape.size();
-    if (dims > shape.size() || operand.strides.size() != dims)
-        throw std::invalid_argument("an operand has the wrong number of axes");
-    View view;
-    view.data = reinterpret_cast<char*>(operand.address);
-    const size_t missing = shape.size() - dims;
-    for (size_t i = 0; i < shape.size(); ++i) {
-        view.strides[i] = 0;
-        if (i < missing || operand.shape[i - missing] == 1) continue;
-        if (operand.shape[i - missing] != shape[i]) throw std::invalid_argument("an operand does not broadcast");
-        view.strides[i] = operand.strides[i - missing];
-    }
-    return view;
-}
-
 void apply(bool prelu, const Operand& x, const Operand& y, const Operand& out, int device, uintptr_t stream,
            const Allocate& allocate) {
     Operation operation;
     operation.prelu = prelu;
     operation.type = element_named(x.type);
     operation.y_type = element_named(y.type);
-    if (out.shape.size() > max_dims) throw std::invalid_argument("too many axes");
-    operation.shape.dims = static_cast<int>(out.shape.size());
-    for (size_t i = 0; i < out.shape.size(); ++i) operation.shape.extent[i] = out.shape[i];
-    operation.x = view_of(x, out.shape);
-    operation.y = view_of(y, out.shape);
-    operation.out = view_of(out, out.shape);
+    operation.shape = shape_of(out.shape);
+    const auto view = [&](const Operand& operand) {
+        const int size = row(element_named(operand.type)).size;
+        return view_of(reinterpret_cast<void*>(operand.address), operand.shape, operand.strides, size, operation.shape);
+    };
+    operation.x = view(x);
+    operation.y = view(y);
+    operation.out = view(out);
     operation.x_number = x.number;
     operation.y_number = y.number;
     launch(operation, device, reinterpret_cast<Stream>(stream), allocate);
@@ -137,6 +123,16 @@ NB_MODULE(_cuda, m) {
             check(driver().synchronize(reinterpret_cast<Stream>(stream)), "the stream's work");
         },
         nb::arg("device"), nb::arg("stream"));
+    m.def("xla_handlers", [] {
+        nb::dict handlers;
+        const auto add = [&handlers](const char* name, halfulp::xla::Error* (*handler)(halfulp::xla::Call*)) {
+            handlers[name] = nb::capsule(reinterpret_cast<void*>(handler));
+        };
+        add("halfulp_pow", &halfulp::xla::on_cuda::pow);
+        add("halfulp_pow_of_number", &halfulp::xla::on_cuda::pow_of_number);
+        add("halfulp_prelu", &halfulp::xla::on_cuda::prelu);
+        return handlers;
+    });
     m.def("device_of", &device_of, nb::arg("address"));
     m.def("device_count", [] {
         int count = 0;

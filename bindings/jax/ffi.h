@@ -41,6 +41,29 @@ struct DestroyArguments {
     Error* error;
 };
 
+struct StreamArguments {
+    size_t size;
+    Extension* extensions;
+    ExecutionContext* context;
+    void* stream;  // XLA sets it
+};
+
+struct AllocateArguments {
+    size_t size;
+    Extension* extensions;
+    ExecutionContext* context;
+    size_t bytes, alignment;
+    void* data;  // XLA sets it
+};
+
+struct FreeArguments {
+    size_t size;
+    Extension* extensions;
+    ExecutionContext* context;
+    size_t bytes;
+    void* data;
+};
+
 struct ScheduleArguments {
     size_t size;
     Extension* extensions;
@@ -64,7 +87,11 @@ struct Api {
     Error* (*create_error)(ErrorArguments*);
     void* error_message;
     void (*destroy_error)(DestroyArguments*);
-    void* others[8];  // until the thread pool's
+    void* register_handler;
+    Error* (*stream)(StreamArguments*);  // of a device, as are its memory's functions
+    void* of_types_and_states[4];
+    Error* (*allocate)(AllocateArguments*);
+    Error* (*free)(FreeArguments*);
     Error* (*schedule)(ScheduleArguments*);
     Error* (*thread_count)(ThreadCountArguments*);
 };
@@ -87,6 +114,25 @@ struct Buffers {
     Buffer** buffers;
 };
 
+inline constexpr int scalar = 3;  // the kind of an attribute whose value is a Scalar
+
+struct Attributes {
+    size_t size;
+    Extension* extensions;
+    int64_t count;
+    int* kinds;
+    struct Name {
+        const char* first;
+        size_t size;
+    }** names;
+    void** values;
+};
+
+struct Scalar {
+    int type;
+    void* value;
+};
+
 struct Call {
     size_t size;
     Extension* extensions;
@@ -94,6 +140,7 @@ struct Call {
     ExecutionContext* context;
     int stage;
     Buffers operands, results;
+    Attributes attributes;
 };
 
 // At registration XLA calls a handler with this extension, to ask for which version the handler was built.

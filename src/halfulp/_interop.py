@@ -205,6 +205,14 @@ def tensor_refusal(tensor: Any, torch: Any) -> str | None:
     return None
 
 
+def torch_type_refusal(dtype: Any) -> str:
+    """Return why a type of torch's that is not in the table has no powers, and how to convert it if there is a way."""
+    if dtype.is_complex:
+        return f"a complex tensor ({dtype}); torch.pow has complex powers"
+    way_out = "; pass x.to(torch.int8)" if str(dtype) == "torch.bool" else ""
+    return f"no element type {dtype}{way_out}"
+
+
 def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
     """Return the result in the class that NumPy's ufuncs return for such operands.
 

@@ -90,6 +90,18 @@ def _library(counted: bool) -> Path:
     return library
 
 
+def stand_in(name: str, headers: Path) -> ctypes.CDLL:
+    """Compile what stands for a runtime, a file of this folder, with the runtime's headers, and load it."""
+    source, library = HERE / f"{name}.cpp", FOLDER / "cuda" / f"{name}.so"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with locked(library):
+        note, made_of = library.with_suffix(".made_of"), _digest(source, headers)
+        if not note.exists() or note.read_text() != made_of:
+            run(tool("g++"), *FLAGS, f"-isystem{headers}", "-shared", "-o", library, source)
+            note.write_text(made_of)
+    return ctypes.CDLL(str(library))
+
+
 def has_avx2() -> bool:
     return instruction_set() in ("avx2", "avx512")
 

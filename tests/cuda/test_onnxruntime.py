@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cuda.build import FLAGS, HERE, Driver, ptx_file
-from tests.house.builds import FOLDER, ROOT, locked, run, tool
+from tests.cuda.build import Driver, ptx_file, stand_in
+from tests.house.builds import ROOT
 
 import halfulp as hu
 from halfulp.integrations import onnxruntime as hort
@@ -24,13 +24,7 @@ STREAM = 1234
 
 @pytest.fixture(scope="module")
 def runtime() -> ctypes.CDLL:
-    source, library = HERE / "fake_onnxruntime.cpp", FOLDER / "cuda" / "fake_onnxruntime.so"
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with locked(library):
-        if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
-            include = f"-I{ROOT / 'bindings' / 'onnxruntime'}"
-            run(tool("g++"), *FLAGS, include, "-shared", "-o", library, source)
-    loaded = ctypes.CDLL(str(library))
+    loaded = stand_in("fake_onnxruntime", ROOT / "bindings" / "onnxruntime")
     loaded.run_on_cuda.restype = ctypes.c_char_p
     return loaded
 

@@ -119,13 +119,15 @@ def test_refusals() -> None:
         hu.pow(torch.ones(3, requires_grad=True), 2)
     with torch.no_grad():
         assert hu.pow(torch.ones(3, requires_grad=True), 2).tolist() == [1, 1, 1]
-    with pytest.raises(hu.HalfulpError, match="no element type complex64"):
+    with pytest.raises(
+        hu.HalfulpError, match=r"^a complex tensor \(torch.complex64\); torch.pow has complex"
+    ):
         hu.pow(torch.ones(3, dtype=torch.complex64), 2)
     with pytest.raises(hu.HalfulpError, match=r"layout torch\.sparse_coo: .*; pass x\.to_dense\(\)"):
         hu.pow(torch.ones(3).to_sparse(), 2)
     with pytest.raises(hu.HalfulpError, match="a nested tensor: it is not one array"):
         hu.pow(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), 2)
-    with pytest.raises(hu.HalfulpError, match="no element type bool"):
+    with pytest.raises(hu.HalfulpError, match=r"^no element type torch.bool; pass x\.to\(torch\.int8\)$"):
         hu.pow(torch.ones(3, dtype=torch.bool), 2)
 
 

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "conformance": BASE
     | {"specs", "_interop", "floats", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "_interop", "operators", "models", "linking"},
+    "integrations": BASE | {"specs", "_interop", "operators", "models", "linking", "cuda"},
     "cli": BASE
     | {
         "_interop",

@@ -7,6 +7,7 @@ import copy
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 from typing import Any
@@ -148,8 +149,17 @@ class TestValues:
         x = torch.ones(2, 3)
         with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C\d+: X and Y must be broadcastable"):
             htorch.pow(x, torch.ones(4))
-        with pytest.raises(hu.HalfulpError, match=r"no element type torch.complex64"):
-            htorch.pow(x.to(torch.complex64), x)
+        for z in (x.to(torch.complex64), x.to(torch.complex128).requires_grad_()):
+            message = f"a complex tensor ({z.dtype}); torch.pow has complex powers"
+            for call in (
+                lambda z=z: htorch.pow(z, x),
+                lambda z=z: htorch.pow(2.5, z),
+                lambda z=z: htorch.prelu(z, 2),
+            ):
+                with pytest.raises(hu.HalfulpError, match=f"^{re.escape(message)}$"):
+                    call()
+        with pytest.raises(hu.HalfulpError, match=r"^no element type torch.bool; pass x\.to\(torch\.int8\)$"):
+            htorch.pow(x.to(torch.bool), x)
         with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):
             htorch.pow(300, torch.ones(2, dtype=torch.int8))
         with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):

@@ -137,13 +137,8 @@ def _through(
 ) -> None:
     """Convert all nodes, or those that are wanted, from opset to opset."""
     by = 1 if after > before else -1
-    kinds: set[str] = set()
     for here in range(before, after, by):
-        kinds = kinds or {node.op_type for node in every_node(owner)}
-        if any(_changes(kind, here, here + by) for kind in kinds):
-            _step(walk, owner, here, here + by, wanted)
-        if walk.is_changed:
-            kinds.clear()  # the new nodes may be of others
+        _step(walk, owner, here, here + by, wanted)
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from halfulp._interop import Array, as_array, is_on_cuda, plain_tensor, torch_of
+from halfulp._interop import Array, as_array, is_on_cuda, plain_tensor, torch_of, torch_type_refusal
 from halfulp.cuda.device import (
     Allocate,
     Memory,
@@ -29,7 +29,7 @@ from halfulp.cuda.device import (
 )
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import TensorType
-from halfulp.types import element_type
+from halfulp.types import TYPES, element_type
 
 __all__ = ["apply", "device_count", "is_available", "undecided"]
 
@@ -170,7 +170,9 @@ class Torch(Library):
             self._between.append(resolved)
         size = resolved.element_size()
         strides = tuple(stride * size for stride in resolved.stride())
-        type = element_type(str(resolved.dtype)[6:]).name
+        type = str(resolved.dtype)[6:]
+        if type not in TYPES:
+            raise HalfulpError(torch_type_refusal(resolved.dtype))
         return Memory(resolved.data_ptr(), type, tuple(resolved.shape), strides, resolved.device.index or 0)
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -69,6 +69,11 @@ def launch(
     Without it the driver allocates. Every error of the driver is a HalfulpError.
     """
     ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
+
+
+def xla_handlers() -> dict[str, Any]:
+    """Return the functions that XLA calls in the middle of a program for CUDA, by the names of their calls."""
+    return cast("dict[str, Any]", core().xla_handlers())
 
 
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:

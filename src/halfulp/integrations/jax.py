@@ -1,7 +1,8 @@
 """JAX: ``pow`` and ``prelu`` under jit, grad, vmap, shard_map and their compositions.
 
-On the processor a compiled program calls the kernels by XLA's foreign function interface (FFI), without a copy. On
-other devices it calls back: operands are copied to the processor's memory, and the result back.
+On the processor, and on CUDA's devices if the installation has kernels for them, a compiled program calls the kernels
+by XLA's foreign function interface (FFI), without a copy. On other devices it calls back: operands are copied to the
+processor's memory, and the result back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 import halfulp as hu
 from halfulp._interop import Number, as_array, exponent_array
+from halfulp.cuda import device
 from halfulp.errors import HalfulpError
 from halfulp.operators import POW, PRELU, number_array, xla_handlers
 from halfulp.types import TYPES
@@ -51,7 +53,7 @@ def pow(x: Any, y: Any, /) -> jax.Array:
         x = _array(float(x) if _is_number(x) and (isinstance(y, float) or y < 0) else x)
         if isinstance(x, jax.core.Tracer):
             return _pow_number(x, y)
-        return _pow_words(x, _words(y))  # one program for all exponents
+        return _pow_words(x, y)  # one program for all exponents of a type
     y = _array(y)
     number = _is_number(x)
     x = x if number else _array(x)
@@ -85,10 +87,11 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
 
 
 def exact() -> Any:
-    """Return a context in which JAX's own powers are exact on the processor: ``x ** y``, ``jnp.power``, ``lax.pow``.
+    """Return a context in which JAX's own powers are exact: ``x ** y``, ``jnp.power``, ``lax.pow``.
 
-    It acts where a function is compiled, in this thread. A function that was compiled outside is compiled again
-    inside, and the other way around. JAX's rules for types, shapes and derivatives stay.
+    They are on the processor, and on CUDA's devices if the installation has kernels for them. The context acts where a
+    function is compiled, in this thread. A function that was compiled outside is compiled again inside, and the other
+    way around. JAX's rules for types, shapes and derivatives stay.
 
     Raises:
         HalfulpError: this version of JAX has no contexts for users, or XLA has no handlers.
@@ -98,7 +101,7 @@ def exact() -> Any:
         ...     jax.jit(lambda x: x**2.5)(jnp.array([2.0, 3.0]))
         Array([ 5.656854, 15.588457], dtype=float32)
     """
-    if _EXACT is None or not _HAS_HANDLERS:
+    if _EXACT is None or not _PLATFORMS:
         raise HalfulpError(
             "JAX's own powers can't be replaced in this version; call pow", got=jax.__version__
         )
@@ -137,24 +140,30 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
 # The calls of handlers.
 
 
-def _register() -> bool:
+def _register() -> tuple[str, ...]:
+    """Return JAX's names of the platforms whose programs call handlers."""
+    found = {"cpu": xla_handlers()}
+    if device.KERNELS is not None:
+        found["cuda"] = device.xla_handlers()
     try:
-        for name, handler in xla_handlers().items():
-            jax.ffi.register_ffi_target(name, handler, platform="cpu")
+        for platform, handlers in found.items():
+            for name, handler in handlers.items():
+                jax.ffi.register_ffi_target(name, handler, platform=_NAMES_IN_XLA[platform])
     except Exception as error:  # JAX's own class depends on the version
         warnings.warn(
             f"halfulp.integrations.jax: powers are computed by callbacks, because {error}", stacklevel=2
         )
-        return False
-    return True
+        return ()
+    return tuple(found)
 
 
-_HAS_HANDLERS = _register()
+_NAMES_IN_XLA = {"cpu": "cpu", "cuda": "CUDA"}
+_PLATFORMS = _register()
 
 
 def _has_handler(*dtypes: Any) -> bool:
     """Whether the handlers take these types. XLA packs those of 4 bits two to a byte."""
-    return _HAS_HANDLERS and all(dtype.name in TYPES and TYPES[dtype.name].bits >= 8 for dtype in dtypes)
+    return bool(_PLATFORMS) and all(dtype.name in TYPES and TYPES[dtype.name].bits >= 8 for dtype in dtypes)
 
 
 def _result(x: jax.Array, y: jax.Array) -> Any:
@@ -162,11 +171,14 @@ def _result(x: jax.Array, y: jax.Array) -> Any:
     return jax.eval_shape(lambda x, y: x * y.astype(x.dtype), x, y)
 
 
-def _call(target: str, on_host: Any, result: Any, x: jax.Array, y: jax.Array) -> Any:
+def _call(target: str, on_host: Any, result: Any, x: jax.Array, y: jax.Array, **attributes: Any) -> Any:
     """Call a handler in the middle of a traced program; a NumPy function where there is no handler."""
     # Batches of PReLU are made equal: a batched slope must not enlarge an x without a batch.
     batching = "broadcast_all" if on_host is hu.prelu else "expand_dims"
-    native = jax.ffi.ffi_call(target, result, vmap_method=batching)
+    call = jax.ffi.ffi_call(target, result, vmap_method=batching)
+
+    def native(x: jax.Array, y: jax.Array) -> Any:
+        return call(x, y, **attributes)
 
     def call_back(x: jax.Array, y: jax.Array) -> Any:
         array = jax.pure_callback(
@@ -176,26 +188,38 @@ def _call(target: str, on_host: Any, result: Any, x: jax.Array, y: jax.Array) ->
 
     if not _has_handler(x.dtype, y.dtype):
         return call_back(x, y)
-    return jax.lax.platform_dependent(x, y, cpu=native, default=call_back)
+    return jax.lax.platform_dependent(x, y, **dict.fromkeys(_PLATFORMS, native), default=call_back)
 
 
 @lru_cache(maxsize=256, typed=True)
-def _words(number: Number) -> NDArray[np.uint32]:
-    """Return an exponent as the handler takes it: its type's place in the table, and its element in two halves."""
+def _words(number: Number) -> tuple[NDArray[np.uint32], str]:
+    """Return an exponent as the handler takes it, its element in two halves, and its type."""
     array = exponent_array(number)
-    return np.append(np.uint32(list(TYPES).index(array.dtype.name)), array.reshape(1).view(np.uint32))
+    return array.reshape(1).view(np.uint32), array.dtype.name
 
 
-def _pow_words_on_host(x: NDArray[Any], words: NDArray[np.uint32]) -> Any:
-    words = words.ravel()
-    return hu.pow(x, words[1:].view(list(TYPES)[words[0]]))
+def _attributes(type: str) -> dict[str, np.int32]:
+    return {"exponent_type": np.int32(list(TYPES).index(type))}
 
 
-@jax.jit
-def _pow_words(x: jax.Array, words: NDArray[np.uint32]) -> jax.Array:
-    POW.infer(x, np.float64(0))  # refuses types
-    words = jnp.asarray(words)
-    return _call("halfulp_pow_of_number", _pow_words_on_host, _result(x, words[0]), x, words)
+def _pow_words(x: jax.Array, number: Number) -> jax.Array:
+    words, type = _words(number)
+    return _program(type)(x, words)
+
+
+@cache
+def _program(type: str) -> Any:
+    """Return the program for exponents of a type, which jit keeps with less work than a static argument."""
+
+    def on_host(x: NDArray[Any], words: NDArray[np.uint32]) -> Any:
+        return hu.pow(x, words.ravel().view(type))
+
+    def pow_words(x: jax.Array, words: NDArray[np.uint32]) -> Any:
+        POW.infer(x, np.float64(0))  # refuses types
+        words = jnp.asarray(words)
+        return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, **_attributes(type))
+
+    return jax.jit(pow_words)
 
 
 def _of_equal_rank(x: jax.Array, y: jax.Array) -> list[jax.Array]:
@@ -228,7 +252,7 @@ def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _pow_number(x: jax.Array, y: Number) -> jax.Array:
-    return _pow_words(x, _words(y))
+    return _pow_words(x, y)
 
 
 @_pow_number.defjvp
@@ -266,13 +290,16 @@ def _replace_lowerings() -> None:
         return jax.ffi.ffi_call("halfulp_pow", _result(x, y))(x, y)
 
     def integer_pow_in(x: jax.Array, *, y: int) -> Any:
-        words = jnp.asarray(_words(y))
-        return jax.ffi.ffi_call("halfulp_pow_of_number", _result(x, words[0]))(x, words)
+        element, type = _words(y)
+        words = jnp.asarray(element)
+        call = jax.ffi.ffi_call("halfulp_pow_of_number", _result(x, words[0]))
+        return call(x, words, **_attributes(type))
 
     for primitive, function in ((jax.lax.pow_p, pow_in), (jax.lax.integer_pow_p, integer_pow_in)):
         entry = mlir._lowerings[primitive]
         before = getattr(entry, "rule", entry)  # depends on the version
-        mlir.register_lowering(primitive, partial(_lower, before, function), platform="cpu")
+        for platform in _PLATFORMS:
+            mlir.register_lowering(primitive, partial(_lower, before, function), platform=platform)
 
 
 def _lower(before: Any, function: Any, context: Any, *operands: Any, **parameters: Any) -> Any:

@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from torch.nested._internal.nested_tensor import NestedTensor
 
 import halfulp as hu
-from halfulp._interop import Number, exponent_array, tensor_refusal
+from halfulp._interop import Number, exponent_array, tensor_refusal, torch_type_refusal
 from halfulp.errors import HalfulpError
 from halfulp.operators import number_array
 from halfulp.types import TYPES
@@ -92,7 +92,9 @@ def constant_when_compiled(function: F) -> F:
 @constant_when_compiled
 def fitting(number: Number, dtype: torch.dtype) -> Number:
     """Return a number rounded once to a type. One that an integer type can't hold is refused."""
-    array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
+    if dtype not in DTYPES:
+        raise HalfulpError(torch_type_refusal(dtype))
+    array = number_array(number, DTYPES[dtype])
     if array is None:
         raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
@@ -114,7 +116,7 @@ def _float32_terms(number: float) -> tuple[float, ...]:
 def as_array(tensor: Tensor) -> NDArray[Any]:
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
-        raise HalfulpError(f"no element type {tensor.dtype}")
+        raise HalfulpError(torch_type_refusal(tensor.dtype))
     if tensor.requires_grad:
         tensor = tensor.detach()
     if dtype.isbuiltin == 1:
