@@ -351,6 +351,17 @@ def test_inputs_of_several_types_are_found() -> None:
     assert not hu.audit(hu.repair(model).model, targets=()).findings
 
 
+def test_inputs_of_several_types_are_found_in_bodies_and_functions() -> None:
+    body = "h = Constant<value = float16[1] {15360}>()  p = Pow(a, a)  c = Add(p, h)"
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17, "l": 1]> g (float[N] a, bool b) => (float[N] z) {{
+        y = If(b) <then_branch = t () => (c) {{ {body} }}, else_branch = e () => (q) {{ q = Identity(a) }}>
+        z = l.f(y) }} <domain: "l", opset_import: ["": 17]> f (a) => (c) {{ {body} }}""")
+    found = hu.audit(model, targets=()).findings
+    assert [finding.node for finding in found] == ["#0 (If).then_branch.#2 (Add)", "f.#2 (Add)"]
+    assert all("Add takes one type" in finding.text for finding in found)
+    assert not hu.audit(hu.repair(model).model, targets=()).findings
+
+
 def test_the_values_of_a_loop_have_types_of_their_own() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[2] x, int64 i, bool c) => (float[2] z, int64 j) { p = Pow(x, x)  z, j = Loop(i, c, p, i) <body =
