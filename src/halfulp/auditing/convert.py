@@ -180,7 +180,7 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
 
 
 def mixed_types(uses: Iterable[Use]) -> dict[str, str]:
-    """Return the nodes in graphs of Pow and PRelu whose inputs have types that their operator does not take, and which."""
+    """Return the nodes, in graphs with a Pow or PRelu, whose operator does not take their inputs' types, and why."""
     found: dict[str, str] = {}
     places = {id(use.site.owner): (use.site, int(use.asked)) for use in uses if use.site is not None}
     for (owner, _, where, values), opset in places.values():

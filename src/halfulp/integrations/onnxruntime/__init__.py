@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpWarning, UnsupportedError
-from halfulp.integrations.onnxruntime.rewrite import fused, given_up, patched
+from halfulp.integrations.onnxruntime.fusions import given_up
+from halfulp.integrations.onnxruntime.rewrite import fused, patched
 from halfulp.linking import get_library
 from halfulp.models.files import opened
 from halfulp.models.graph import listed
