@@ -55,7 +55,8 @@ def check_calls(model: ModelProto, file: str) -> None:
     """Refuse functions that :func:`inlined` refuses for their calls, without inlining them."""
     check = Checks(file, model.ir_version)
     functions = {identity(function): function for function in reached(model)}
-    found: dict[Identity, tuple[int, int]] = {}  # the nodes that a call expands to, and how deep its calls nest
+    # The nodes that a call of each function expands to, and how deep its calls nest.
+    found: dict[Identity, tuple[int, int]] = {}
 
     def measure(owner: Owner, callers: tuple[Identity, ...]) -> tuple[int, int]:
         check.depth(len(callers))
