@@ -513,3 +513,18 @@ def test_an_integer_base_with_floating_point_exponents_is_noticed() -> None:
     assert told.startswith(
         "an integer base to floating-point exponents: the result is truncated to int64; cast the"
     )
+
+
+def test_nodes_that_halfulp_computes_are_named(tmp_path: Path) -> None:
+    plugin = pytest.importorskip("halfulp.integrations.onnxruntime")
+    model = parsed(
+        '<ir_version: 8, opset_import: ["": 16]> g (float[N] x) => (float[N] y) { y = PRelu(x, x) }'
+    )
+    layers = SMALL.replace('type="Power" version="opset1"', 'type="HalfulpPower" version="extension"')
+    (tmp_path / "m.xml").write_text(layers)
+    (tmp_path / "m.bin").write_bytes(WEIGHTS)
+    patched, saved = plugin.patch(model), tmp_path / "m.xml"
+    for source, named in ((patched, "#0 (PRelu_float32)"), (saved, "'power' (HalfulpPower)")):
+        report = hu.audit(source, ())
+        assert report.models[0].unread == (named,)
+        assert f"not looked into: {named}" in " ".join(str(report).split())

@@ -31,7 +31,9 @@ from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
+from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
 
@@ -163,7 +165,9 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
         found = of_onnx(*parsed)
-        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
+        nodes = enumerate(parsed[0].graph.node)
+        ours = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
+        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=ours)
         mixed = mixed_types(found)
         if data.samples is not None and not mixed:
             _refuse_broken(report)
