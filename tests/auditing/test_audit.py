@@ -351,6 +351,17 @@ def test_inputs_of_several_types_are_found() -> None:
     assert not hu.audit(hu.repair(model).model, targets=()).findings
 
 
+def test_inputs_of_several_types_are_found_in_bodies_and_functions() -> None:
+    body = "h = Constant<value = float16[1] {15360}>()  p = Pow(a, a)  c = Add(p, h)"
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17, "l": 1]> g (float[N] a, bool b) => (float[N] z) {{
+        y = If(b) <then_branch = t () => (c) {{ {body} }}, else_branch = e () => (q) {{ q = Identity(a) }}>
+        z = l.f(y) }} <domain: "l", opset_import: ["": 17]> f (a) => (c) {{ {body} }}""")
+    found = hu.audit(model, targets=()).findings
+    assert [finding.node for finding in found] == ["#0 (If).then_branch.#2 (Add)", "f.#2 (Add)"]
+    assert all("Add takes one type" in finding.text for finding in found)
+    assert not hu.audit(hu.repair(model).model, targets=()).findings
+
+
 def test_the_values_of_a_loop_have_types_of_their_own() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[2] x, int64 i, bool c) => (float[2] z, int64 j) { p = Pow(x, x)  z, j = Loop(i, c, p, i) <body =
@@ -509,3 +520,18 @@ def test_an_integer_base_with_floating_point_exponents_is_noticed() -> None:
     assert told.startswith(
         "an integer base to floating-point exponents: the result is truncated to int64; cast the"
     )
+
+
+def test_nodes_that_halfulp_computes_are_named(tmp_path: Path) -> None:
+    plugin = pytest.importorskip("halfulp.integrations.onnxruntime")
+    model = parsed(
+        '<ir_version: 8, opset_import: ["": 16]> g (float[N] x) => (float[N] y) { y = PRelu(x, x) }'
+    )
+    layers = SMALL.replace('type="Power" version="opset1"', 'type="HalfulpPower" version="extension"')
+    (tmp_path / "m.xml").write_text(layers)
+    (tmp_path / "m.bin").write_bytes(WEIGHTS)
+    patched, saved = plugin.patch(model), tmp_path / "m.xml"
+    for source, named in ((patched, "#0 (PRelu_float32)"), (saved, "'power' (HalfulpPower)")):
+        report = hu.audit(source, ())
+        assert report.models[0].unread == (named,)
+        assert f"not looked into: {named}" in " ".join(str(report).split())

@@ -498,6 +498,21 @@ def test_every_tool_names_the_nodes(tmp_path: Path) -> None:
         assert all(name in printed.output for name in wanted), tool
 
 
+@pytest.mark.parametrize("tool", TOOLS)
+def test_without_overflow_there_is_nothing_to_do(tmp_path: Path, tool: str) -> None:
+    arguments = files(tmp_path, norm("float32"), {"x": np.arange(64, dtype=np.float32).reshape(1, 64)})
+    printed = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", tool])
+    assert (printed.exit_code, printed.output[:16], printed.output.count("\n")) == (0, "# Nothing to do:", 1)
+
+
+def test_the_list_in_modules_needs_their_names() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N] x) => (float[N] z) <float two = {2}> { z = Pow(x, two) }""")
+    report = hu.audit(model, targets=(), inputs={"x": np.float32([1000])})
+    with pytest.raises(hu.HalfulpError, match=r"node #0 \(Pow\): the file does not say which module"):
+        report.blocklist("torch")
+
+
 @pytest.mark.filterwarnings(
     "ignore::halfulp.errors.HalfulpWarning"
 )  # the converter leaves nodes out of order

@@ -472,3 +472,15 @@ def test_a_body_without_axes_and_a_node_without_a_body() -> None:
     source = model(9, "g (float[2, 3] x) => (float[2, 3] y) { y = LpNormalization <p = 3> (x) }")
     with pytest.raises(UnsupportedError, match="LpNormalization has no function body for these operands"):
         hu.convert(source, expand="LpNormalization")
+
+
+def test_a_body_does_not_narrow_numbers_that_float32_does_not_hold() -> None:
+    source = model(18, "g (double[1, 2] x) => (double[1, 1] y) { y = ReduceL2 (x) }")
+    found = hu.convert(source, expand="ReduceL2").model
+    assert operators(found) == ["Mul", "ReduceSum", "Sqrt"]
+    x = np.array([[1, 1e-9]])
+    assert ReferenceEvaluator(found).run(None, {"x": x + 1e-12})[0] == np.sqrt(((x + 1e-12) ** 2).sum())
+    source = model(15, "g (int64 a, int64 b, int64 c) => (int64[N] y) { y = Range (a, b, c) }")
+    feeds = {"a": np.array(0), "b": np.array((1 << 24) + 1), "c": np.array(1 << 21)}
+    found = hu.convert(source, expand="Range").model
+    assert ReferenceEvaluator(found).run(None, feeds)[0].ravel().tolist() == [n << 21 for n in range(9)]

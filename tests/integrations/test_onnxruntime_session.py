@@ -7,10 +7,12 @@ import gc
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto, parser
 
@@ -127,6 +129,20 @@ print(np.array_equal(session.run(None, {"x": x, "y": y})[0].view("u4"), expected
 
 def test_subnormals_where_the_session_flushes_them() -> None:
     assert run_python(FLUSHED).split() == ["True", "True"]
+
+
+@pytest.mark.parametrize("operator", ["Pow", "Add"])
+def test_functions_that_double_are_refused(operator: str, tmp_path: Path) -> None:
+    texts = [f"f0 (a) => (b) {{ b = {operator}(a, a) }}"]
+    texts += [f"f{n} (a) => (c) {{ b = l.f{n - 1}(a)  c = l.f{n - 1}(b) }}" for n in range(1, 33)]
+    functions = "".join(f'<domain: "l", opset_import: ["": 16, "l": 1]> {text}' for text in texts)
+    graph = "g (float[N] x) => (float[N] z) { z = l.f32(x) }"
+    doubling = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16, "l": 1]> {graph} {functions}')
+    onnx.save(doubling, tmp_path / "m.onnx")
+    assert plugin._has_functions(doubling.SerializeToString())
+    for source in (doubling, tmp_path / "m.onnx"):
+        with pytest.raises(hu.ModelError, match=r"(?s)expand to too many nodes.*got: 12884901887"):
+            plugin.session(source)
 
 
 def test_optimizations_leave_the_bits() -> None:

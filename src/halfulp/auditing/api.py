@@ -34,7 +34,9 @@ from halfulp.conversion.repair import repaired
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, printable
+from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
+from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
 
@@ -167,10 +169,14 @@ def _audited(
                 inline(*parsed)
         found = of_onnx(*parsed)
         tried.declared = contradictions(parsed[0], found) if found else {}
-        report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried)
+        nodes = enumerate(parsed[0].graph.node)
+        ours = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
+        report = ModelReport(
+            file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
+        )
         if data is None or report.is_broken:
             report.norms = norms_without_pow(*parsed)
-            report.unread = ("the data, because the model is broken",) if data is not None else ()
+            report.unread += ("the data, because the model is broken",) if data is not None else ()
         else:
             report.data = measured(*parsed, found, data, seed=seed, progress=progress)
         _try_ways(report, *parsed)

@@ -103,4 +103,8 @@ def blocklist(tool: str, names: Sequence[str]) -> str:
                 f"node {name} has no name, and tools know nodes by their names",
                 expected="names for all nodes; halfulp convert with --float32 norms, or with numbers, needs none",
             )
-    return TOOLS[tool](names)
+    return (
+        TOOLS[tool](names)
+        if names
+        else "# Nothing to do: with these data, float16 suffices for each power and norm."
+    )

@@ -126,18 +126,17 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
 
 
 def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
-    """Give the nodes of the main graph whose inputs have types that their operator does not take, and which types."""
-    use = next((use for use in uses if use.site is not None and not use.where), None)
-    if use is None or use.site is None:
-        return
-    for index, node in enumerate(use.site.owner.node):
-        for indices, allowed, gives_result in () if is_ours(node) else of_one_type(node, int(use.asked)):
-            kinds = dict.fromkeys(use.site.values.value(node.input[each]).type for each in indices)
-            told = " and ".join(kind for kind in kinds if kind is not None)
-            if None not in kinds and len(kinds) > 1:
-                text = f"its inputs are {told}, and {node.op_type} takes one type"
-            elif is_wrong({*kinds}, allowed, gives_result):
-                text = f"its input {indices[0]} is {told}, which {node.op_type} does not take there"
-            else:
-                continue
-            yield label(node, index, ""), f"{text}: runtimes refuse to load the model"
+    """Give the nodes, in graphs with a Pow or PRelu, whose operator does not take their inputs' types, and why."""
+    places = {id(use.site.owner): (use.site, int(use.asked)) for use in uses if use.site is not None}
+    for (owner, _, where, values), opset in places.values():
+        for index, node in enumerate(owner.node):
+            for indices, allowed, gives_result in () if is_ours(node) else of_one_type(node, opset):
+                kinds = dict.fromkeys(values.value(node.input[each]).type for each in indices)
+                told = " and ".join(kind for kind in kinds if kind is not None)
+                if None not in kinds and len(kinds) > 1:
+                    text = f"its inputs are {told}, and {node.op_type} takes one type"
+                elif is_wrong({*kinds}, allowed, gives_result):
+                    text = f"its input {indices[0]} is {told}, which {node.op_type} does not take there"
+                else:
+                    continue
+                yield label(node, index, where), f"{text}: runtimes refuse to load the model"

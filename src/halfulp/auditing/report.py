@@ -75,6 +75,11 @@ class AuditReport(Printed):
                 raise HalfulpError(f"{next(faults, model.file)}: no data was looked at")
             for node in (*model.data.nodes.values(), *model.data.norms):
                 if node.overflows("float16") or node.divisions_by_zero:
+                    if tool in OF_MODULES and not node.modules:
+                        raise HalfulpError(
+                            f"{model.file}, node {node.label}: the file does not say which module it comes from",
+                            expected="a tool that knows nodes, such as onnxruntime",
+                        )
                     names |= dict.fromkeys(node.modules if tool in OF_MODULES else node.region)
         return blocklist(tool, list(names))
 

@@ -162,12 +162,15 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
 
     The weights of a path are the .bin beside it. If the front end refuses the file because such a layer
-    breaks a clause, only that layer is returned. The second result, the parts that an
-    audit cannot look into, is always empty.
+    breaks a clause, only that layer is returned. The second result has the layers that halfulp
+    has put in the place of others, which an audit does not look into.
     """
     data, _, path = read_source(source, LARGEST_FILE, file)
     weights = Weights(None if path is None else path.with_suffix(".bin"))
-    return list(_layers(elements(data, file), weights, file)), ()
+    net = elements(data, file)
+    layers = ((layer.get("name", ""), layer.get("type", "")) for layer in net.iter("layer"))
+    ours = ((name, type) for name, type in layers if type in ("HalfulpPower", "HalfulpPReLU"))
+    return list(_layers(net, weights, file)), tuple(f"'{printable(name)}' ({type})" for name, type in ours)
 
 
 def _layers(

@@ -67,6 +67,9 @@ _REWORDED = {
     for name in names.split()
 }
 
+_FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}
+"""The types whose values, and those not known, a function body may cast to float32."""
+
 _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")
 
 
@@ -262,6 +265,11 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
         last = function.node[-2]
         last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))
+    if node.op_type in ("Range", "ReduceL2") and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+        for each in function.node:
+            for attribute in each.attribute:
+                if each.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
+                    attribute.i = TensorProto.DOUBLE
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     if (
         not function.node

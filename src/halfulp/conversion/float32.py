@@ -26,7 +26,7 @@ from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import ValueInfo, infer_types
+from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
 from halfulp.models.run.api import run as evaluate
@@ -266,14 +266,6 @@ def _is_square(node: NodeProto, known: ValueInfo) -> bool:
         return (scalar(node.input[1], known) or 0) > 1
     is_product = node.op_type == "Mul" and node.input[0] == node.input[1]
     return is_product or node.op_type in _SQUARES
-
-
-def scalar(name: str, known: ValueInfo) -> float | None:
-    """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
-    array = known.array(name)
-    if array is None or array.size != 1 or array.dtype.kind in "cO":
-        return None
-    return float(array.reshape(-1)[0])
 
 
 def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import norms, scalar
+from halfulp.conversion.float32 import norms
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
-from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.infer import ValueInfo, scalar
 from halfulp.models.onnx.walk import Owner, attributes_of, read_names, readers_of
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import Shape

@@ -199,7 +199,10 @@ def read_whole(path: Path, most: int, file: str | None = None) -> bytes:
     with opened(path, file) as stream:
         if os.fstat(stream.fileno()).st_size > most:
             raise _unread("too large", path, file, expected=f"at most {most} bytes")
-        return stream.read()
+        try:
+            return stream.read()
+        except OSError as error:
+            raise _unread(f"can't be read: {error.strerror}", path, file) from None
 
 
 def read_text(path: Path, most: int) -> str:

@@ -21,11 +21,13 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpWarning, UnsupportedError
-from halfulp.integrations.onnxruntime.rewrite import fused, given_up, patched
+from halfulp.integrations.onnxruntime.fusions import given_up
+from halfulp.integrations.onnxruntime.rewrite import fused, patched
 from halfulp.linking import get_library
 from halfulp.models.files import opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.inline import check_calls
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
 from halfulp.operators import powers_of
@@ -112,6 +114,7 @@ def open_session(
             made, proto = _session_by_provider(ort, options, model, kwargs, warns=warns)
     if made is None:
         proto, file, folder = parse(model)
+        check_calls(proto, file)
         data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
         made = ort.InferenceSession(data, options, providers=providers, **kwargs)
     if warns and not keep_fusions and proto is not None and (powers := given_up(proto)):
@@ -143,11 +146,35 @@ def _session_by_provider(
         if powers is None:
             raise UnsupportedError("the model has custom operators")
         may_be_folded, may_be_fused = powers
+        if _has_functions(data):  # ONNX Runtime inlines them however large they become
+            check_calls(ModelProto.FromString(data[:]), "")
         proto = ModelProto.FromString(data[:]) if may_be_fused and warns else None
     provider(options)
     disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
     return ort.InferenceSession(model, options, **asked), proto
+
+
+def _has_functions(data: bytes | mmap) -> bool:
+    """Return whether a serialized model has functions, by the tags of its fields."""
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            value |= (data[place] & 127) << shift
+            place, shift = place + 1, shift + 7
+            if data[place - 1] < 128:
+                return value
+
+    while place < len(data):
+        field, kind = divmod(number(), 8)
+        if field == ModelProto.FUNCTIONS_FIELD_NUMBER:
+            return True
+        length = {1: 8, 5: 4}.get(kind, 0) or number() * (kind == 2)
+        place += length
+    return False
 
 
 def provider(

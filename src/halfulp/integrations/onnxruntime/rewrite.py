@@ -137,26 +137,6 @@ _MARK = "halfulp half "
 _INSERTED = "InsertedPrecisionFreeCast_"
 
 
-_FUSED = (("ReduceMean", "Add", "Sqrt", "Div"), ("Mul", "Add", "Mul", "Tanh"))
-"""The nodes behind a Pow in subgraphs that ONNX Runtime replaces: of norms, and of GELU."""
-
-
-def given_up(model: ModelProto) -> list[str]:
-    """Return the powers of the main graph that ONNX Runtime would make part of a norm or a GELU, without halfulp."""
-    readers = {name: node for node in reversed(model.graph.node) for name in node.input}
-
-    def behind(node: NodeProto) -> Iterator[str]:
-        for _ in _FUSED[0]:
-            following = readers.get(node.output[0]) if node.output else None
-            if following is None:
-                return
-            node = following
-            yield node.op_type
-
-    powers = ((index, node) for index, node in enumerate(model.graph.node) if node.op_type == "Pow")
-    return [label(node, index, "") for index, node in powers if tuple(behind(node)) in _FUSED]
-
-
 def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
     """Return a copy of a model in which ONNX Runtime has replaced subgraphs by operators of its own.
 

@@ -106,7 +106,10 @@ class Checks:
         """Add to the nodes."""
         self.nodes += nodes
         if self.nodes > MOST_NODES:
-            self.fail("its functions expand to too many nodes", expected=f"at most {MOST_NODES}")
+            expected = f"at most {MOST_NODES}"
+            self.fail(
+                "its functions expand to too many nodes", expected=expected, got=f"{self.nodes} or more"
+            )
 
     def copy(self, size: int) -> None:
         """Add to the bytes of attributes that functions copy."""

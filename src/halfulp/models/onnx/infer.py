@@ -202,6 +202,14 @@ class ValueInfo:
         return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
 
 
+def scalar(name: str, known: ValueInfo) -> float | None:
+    """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
+    array = known.array(name)
+    if array is None or array.size != 1 or array.dtype.kind in "cO":
+        return None
+    return float(array.reshape(-1)[0])
+
+
 # The attributes of Constant nodes other than a tensor: the field of the value, and its type.
 _HELD = {
     "value_float": ("f", np.float32),

@@ -16,6 +16,7 @@ from halfulp.models.onnx.checks import Checks, schema_in_force
 from halfulp.models.onnx.walk import (
     SUPPORTED_OPS,
     Identity,
+    Owner,
     bind,
     every_node,
     identity,
@@ -50,10 +51,36 @@ def resolved(model: ModelProto, file: str) -> ModelProto:
     return _Inliner(model, file, every=False).result
 
 
+def check_calls(model: ModelProto, file: str) -> None:
+    """Refuse functions that :func:`inlined` refuses for their calls, without inlining them."""
+    check = Checks(file, model.ir_version)
+    functions = {identity(function): function for function in reached(model)}
+    # The nodes that a call of each function expands to, and how deep its calls nest.
+    found: dict[Identity, tuple[int, int]] = {}
+
+    def measure(owner: Owner, callers: tuple[Identity, ...]) -> tuple[int, int]:
+        check.depth(len(callers))
+        size = height = 0
+        for node in every_node(owner):
+            key = identity(node)
+            if key in callers:
+                check.recursive((*callers, key))
+            if key in functions and key not in found:
+                found[key] = measure(functions[key], (*callers, key))
+            inner = found.get(key, (0, -1))
+            size, height = size + inner[0] + 1, max(height, inner[1] + 1)
+        return size, height
+
+    size, height = measure(model.graph, ())
+    check.depth(height)
+    check.count(size)
+
+
 class _Inliner:
     def __init__(self, model: ModelProto, file: str, *, every: bool) -> None:
         self._file = file
         self._every = every
+        check_calls(model, file)
         self._check = Checks(file, model.ir_version)
         self._check.text(_names(model))
         self._functions = {identity(function): function for function in reached(model)}
@@ -61,7 +88,7 @@ class _Inliner:
             self._check.opsets(function.opset_import, f"the function {function.name!r}")
         self._goes: dict[Identity, bool] = {}
         for key in self._functions:
-            self._is_inlined(key, ())
+            self._is_inlined(key)
         self.result = deepcopy(model)
         self._opsets = opsets_of(model.opset_import)
         for key in (key for key, goes in self._goes.items() if goes):
@@ -74,18 +101,13 @@ class _Inliner:
         del self.result.functions[:]
         self.result.functions.extend(kept)
 
-    def _is_inlined(self, key: Identity, callers: tuple[Identity, ...]) -> bool:
-        """Return whether an operator is Pow, PRelu or an inlined function; visit all functions that it calls."""
+    def _is_inlined(self, key: Identity) -> bool:
+        """Return whether an operator is Pow, PRelu or an inlined function."""
         if key not in self._functions:
             return key[0] == "" and key[1] in SUPPORTED_OPS
-        if key in callers:
-            self._check.recursive((*callers, key))
-        self._check.depth(len(callers))
         if key not in self._goes:
             called = {identity(node) for node in every_node(self._functions[key])}
-            # A set, not any(): each function must be visited, so that every cycle is found.
-            found = {self._is_inlined(other, (*callers, key)) for other in called}
-            self._goes[key] = self._every or True in found
+            self._goes[key] = self._every or any(map(self._is_inlined, called))
         return self._goes[key]
 
     def _replace(self, owner: GraphProto, opsets: Mapping[str, int], depth: int) -> None:

@@ -17,8 +17,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
+from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
@@ -198,6 +200,16 @@ def _softmax(node: Node, inputs: list[Any]) -> Any:
     return result.reshape(x.shape)
 
 
+def _global_lp_pool(node: Node, inputs: list[Any]) -> Any:
+    """The package lacks it."""
+    (x,) = inputs
+    p = node.attributes.get("p", 2)
+    if node.opset < 2 or x.ndim < 2 or p < 1:
+        raise NotOurs
+    sums = (np.abs(x) ** p).sum(axis=tuple(range(2, x.ndim)), keepdims=True, dtype=x.dtype)
+    return sums if p == 1 else sums ** x.dtype.type(1 / p)
+
+
 HELPERS: Mapping[str, Helper] = {
     "Constant": _constant,
     "Identity": lambda node, inputs: inputs[0],
@@ -210,6 +222,7 @@ HELPERS: Mapping[str, Helper] = {
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
     "LRN": _lrn,
+    "GlobalLpPool": _global_lp_pool,
     "LpNormalization": _lp_normalization,
     "BatchNormalization": _batch_normalization,
     "Hardmax": _softmax,
@@ -383,11 +396,90 @@ CONTROL: Mapping[str, Callable[[Node, list[Any], RunGraph], list[Any]]] = {
 _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"}
 
 
+_RESPELLED = {"RoiAlign", "Scatter", "Upsample", "Resize", "MaxPool", "QuantizeLinear"}
+
+
+def _respelled(node: Node, inputs: dict[str, Any]) -> tuple[NodeProto, int]:
+    """Return a node as a version spells it that the package evaluates rightly, and the opset; inputs are added."""
+    spelled, opset, given = NodeProto(), node.opset, node.attributes
+    spelled.CopyFrom(node.source)
+
+    def put(**attributes: Any) -> None:
+        kept = [attribute for attribute in spelled.attribute if attribute.name not in attributes]
+        made = (
+            onnx.helper.make_attribute(name, value) for name, value in attributes.items() if value is not None
+        )
+        del spelled.attribute[:]
+        spelled.attribute.extend([*kept, *made])
+
+    match node.type:
+        case "RoiAlign" if opset < 16:
+            put(coordinate_transformation_mode="output_half_pixel")
+            opset = 16
+        case "Scatter":
+            spelled.op_type = "ScatterElements"
+        case "Upsample" | "Resize" if 7 <= opset <= 10:
+            if "scales" in given:
+                spelled.input.append("scales of " + spelled.input[0])
+                inputs[spelled.input[1]] = np.array(given["scales"], np.float32)
+            elif (
+                len(inputs) > 1
+                and given.get("mode", "nearest") == "nearest"
+                and inputs[node.inputs[1]].min() < 1
+            ):
+                message = f"opset {opset} does not say which element {node.type} takes where it shrinks"
+                raise UnsupportedError(message, expected="opset 11, or the engine onnxruntime")
+            spelled.op_type, opset = "Resize", 13
+            spelled.input.insert(1, "")
+            put(scales=None, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        case "MaxPool" if len(node.outputs) == 1 and not given.get("ceil_mode", 0):
+            _pad_for_maximum(inputs, node)
+            put(auto_pad=None, pads=None)
+        case "QuantizeLinear":
+            _limit_steps(inputs, node)
+    return spelled, opset
+
+
+def _pad_for_maximum(inputs: dict[str, Any], node: Node) -> None:
+    """Pad the input of a MaxPool; where pads differ, the package takes too few or other windows."""
+    x, kernel = inputs[node.inputs[0]], node.attributes["kernel_shape"]
+    ones = [1] * len(kernel)
+    strides, dilations = (node.attributes.get(name, ones) for name in ("strides", "dilations"))
+    same, given = node.attributes.get("auto_pad", "NOTSET"), node.attributes.get("pads", [0, 0] * len(kernel))
+    pads = [(0, 0), (0, 0)]
+    for axis, length in enumerate(kernel):
+        if same in ("SAME_LOWER", "SAME_UPPER"):
+            size, stride, dilation = x.shape[2 + axis], strides[axis], dilations[axis]
+            total = max(0, (math.ceil(size / stride) - 1) * stride + (length - 1) * dilation + 1 - size)
+            less, more = total // 2, total - total // 2
+            pads.append((less, more) if same == "SAME_UPPER" else (more, less))
+        else:
+            pads.append((given[axis], given[len(kernel) + axis]))
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -math.inf
+    inputs[node.inputs[0]] = np.pad(x, pads, constant_values=least)
+
+
+def _limit_steps(inputs: dict[str, Any], node: Node) -> None:
+    """Limit the input of a QuantizeLinear to 2^17 steps; the package counts them in int32, which has to suffice."""
+    x, scale, *zeros = (inputs[name] for name in node.inputs if name)
+    if x.dtype.kind == "i" or (zeros and "int" not in zeros[0].dtype.name):
+        return
+    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+    if block:
+        scale = np.repeat(scale, block, axis).take(range(x.shape[axis]), axis)
+    elif scale.size > 1:
+        scale = scale.reshape([-1 if each == axis % x.ndim else 1 for each in range(x.ndim)])
+    steps = 2.0**17 if x.dtype != np.float16 else 65440.0  # their number is a float16, too
+    largest = float(ml_dtypes.finfo(x.dtype).max)  # type: ignore[no-untyped-call]
+    limit = np.minimum(np.abs(scale.astype(np.float64)) * steps, largest)
+    inputs[node.inputs[0]] = np.clip(x, -limit, limit).astype(x.dtype)
+
+
 class Fallback:
     """Evaluates the foreign nodes of one model. A node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
+        self._prepared: dict[tuple[Node, bytes, tuple[Any, ...]], ReferenceEvaluator] = {}
 
     def __call__(self, node: Node, inputs: list[Any]) -> list[Any]:
         """Return the outputs of a node without subgraphs. Absent optional inputs are None."""
@@ -404,26 +496,31 @@ class Fallback:
             raise
         except NotImplementedError as error:
             message = f"the onnx package does not evaluate {node.operator}: {_line(error)}"
-            raise UnsupportedError(message) from error
+            raise UnsupportedError(message, expected="the engine onnxruntime, if it has it") from error
         except Exception as error:
             # Any exception may occur: the evaluator checks little, and fails where NumPy fails.
             cause = error.__cause__ or error
-            raise HalfulpError(f"the onnx package fails on {node.operator}: {_line(cause)}") from error
+            message = f"the onnx package fails on {node.operator}: {_line(cause)}"
+            raise HalfulpError(message, expected="the engine onnxruntime, if the model is right") from error
         present = iter(outputs)
         return [next(present) if name else None for name in node.outputs]
 
-    def _evaluator(self, node: Node, inputs: Mapping[str, Any]) -> ReferenceEvaluator:
+    def _evaluator(self, node: Node, inputs: dict[str, Any]) -> ReferenceEvaluator:
+        spelled, opset, own = node.source, node.opset, b""
+        if node.domain == "" and node.type in _RESPELLED:
+            spelled, opset = _respelled(node, inputs)
+            own = spelled.SerializeToString()
         kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs.values())
-        key = node, tuple(kinds)
+        key = node, own, tuple(kinds)
         if key not in self._prepared:
             # If an operator of another domain is a function, its body may need ONNX's own operators.
-            opsets = {"": onnx.defs.onnx_opset_version(), node.domain: node.opset}
+            opsets = {"": onnx.defs.onnx_opset_version(), node.domain: opset}
             dropped = {"consumed_inputs"} if node.domain == "" and node.opset < 7 else set()
             if dropped and node.type in _LEGACY_BROADCAST:
                 dropped |= {"axis", "broadcast"}
                 opsets[""] = 7
-            kept = (attribute for attribute in node.source.attribute if attribute.name not in dropped)
-            self._prepared[key] = evaluator(with_attributes(node.source, kept), inputs, opsets)
+            kept = (attribute for attribute in spelled.attribute if attribute.name not in dropped)
+            self._prepared[key] = evaluator(with_attributes(spelled, kept), inputs, opsets)
         return self._prepared[key]
 
 
