@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, mixed_types, ways
+from halfulp.auditing.convert import (
+    Conversion,
+    conversion,
+    fused,
+    heeds_constants,
+    invalid,
+    mixed_types,
+    ways,
+)
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
@@ -164,20 +172,22 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data) -> Model
                 inline(*parsed)
         found = of_onnx(*parsed)
         report = ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
-        mixed = mixed_types(found)
-        if data.samples is not None and not mixed:
+        is_broken = any(node.breaks for node in report.nodes)
+        faults = invalid(*parsed, found, is_broken=is_broken)
+        if data.samples is not None and not mixed_types(found):
             _refuse_broken(report)
-            report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+            with suppress(*[HalfulpError] if faults else []):  # then no runtime need take it
+                report.data = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
         else:
             report.norms = norms_without_pow(*parsed)
-        if report.nodes:
+        if report.nodes or faults:
             report.ways = ways(
                 *parsed,
-                is_broken=any(node.breaks for node in report.nodes),
+                is_broken=is_broken,
                 is_open=any(node.only_if for node in report.nodes),
                 targets={said.target for node in report.nodes for said in node.targets if said.is_helped},
                 fused=fused_powers,
-                mixed=mixed,
+                invalid=faults,
             )
     return report
 

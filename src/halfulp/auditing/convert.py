@@ -10,16 +10,17 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 
+from halfulp.auditing.data import in_main
 from halfulp.auditing.node import Operand, Use
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.output import refusal
+from halfulp.conversion.output import is_harmless, refusal
 from halfulp.conversion.repair import contradicted, is_wrong, of_one_type, repaired
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import enum_of, type_of
-from halfulp.models.onnx.walk import every_node, is_ours
+from halfulp.models.onnx.walk import every_node, is_ours, reached
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -120,18 +121,18 @@ def ways(
     is_open: bool,
     targets: Iterable[str],
     fused: frozenset[str],
-    mixed: Mapping[str, str],
+    invalid: Mapping[str, str],
 ) -> Ways:
-    """Return the repairs and conversions that help a model, which has Pow or PRelu nodes and is not changed.
+    """Return the repairs and conversions that help a model, which is not changed.
 
     Args:
         is_broken: whether a node breaks a clause.
         is_open: whether a node is valid only for some shapes.
         targets: those for which a node can be converted by itself.
         fused: as :func:`fused` returned them.
-        mixed: as :func:`mixed_types` returned them.
+        invalid: as :func:`invalid` returned them.
     """
-    found = Ways(declared={**dict(_declared(proto)), **mixed}, fused=fused)
+    found = Ways(declared=invalid, fused=fused)
     is_broken = is_broken or bool(found.declared)
     if is_broken or is_open:
         try:
@@ -168,6 +169,24 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
         for each in (proto, copy)
     )
     return frozenset(before - after)
+
+
+def invalid(
+    proto: ModelProto, file: str, folder: Path | None, uses: Iterable[Use], *, is_broken: bool
+) -> dict[str, str]:
+    """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
+
+    The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
+    that nothing calls.
+    """
+    found = {**dict(_declared(proto)), **mixed_types(uses)}
+    is_checked = not (found or is_broken) and len([*reached(proto)]) == len(proto.functions)
+    refused = refusal(proto, with_weights=False) if is_checked else None
+    if refused is not None and not any(use.site for use in uses):
+        found = mixed_types([in_main(proto, file, folder)])
+    if not found and refused is not None and not is_harmless(refused):
+        found[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
+    return found
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:

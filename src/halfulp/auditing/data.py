@@ -27,6 +27,7 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
+from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.report import finite, lost
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
@@ -212,7 +213,7 @@ def measured(
         ModelError: an input is missing, or contradicts the model's declaration.
     """
     wanted = list(filter(_is_valid, uses))
-    of_norms = _norms([*wanted, _main(proto, file, folder)])
+    of_norms = _norms([*wanted, in_main(proto, file, folder)])
     data = {
         use.label: NodeData.of(use, of_norms[use.label][1] if use.label in of_norms else ()) for use in wanted
     }
@@ -314,9 +315,10 @@ def _is_valid(use: Use) -> bool:
     return in_graph and use.refused is None and len(use.inputs) == 2 and bool(use.output.name)
 
 
-def _main(proto: ModelProto, file: str, folder: Path | None) -> Use:
+def in_main(proto: ModelProto, file: str, folder: Path | None) -> Use:
     """Return a placeholder for a node of the main graph."""
-    return Use("", "", "", (), Operand(""), site=Site(proto.graph, 0, "", values_of(proto, file, folder)))
+    site, opset = Site(proto.graph, 0, "", values_of(proto, file, folder)), default_opset(proto.opset_import)
+    return Use("", "", str(opset or 1), (), Operand(""), site=site)
 
 
 def _norms(uses: Iterable[Use]) -> dict[str, tuple[Use, list[Numbered]]]:
