@@ -723,6 +723,26 @@ def test_the_weights_of_a_norm_in_another_type() -> None:
     assert_runs_as(found.model, made(right_of(text, replaced), (17,)))
 
 
+# https://github.com/microsoft/onnxruntime/issues/21935; megvii-research/TLC 3; anthonymlortiz/lcn 4: NaN for nearly equal
+# numbers, of the root of a difference of squares
+@pytest.mark.parametrize("operator", ["LayerNormalization", "MeanVarianceNormalization"])
+def test_a_norm_of_nearly_equal_numbers(operator: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    axes, more = ("axis = -1", ", w") if operator == "LayerNormalization" else ("axes = [1]", "")
+    text = f"norm (float[2, 256] x) => (float[2, 256] y) <float[256] w> {{ y = {operator}<{axes}>(x{more}) }}"
+    model = made(text if more else text.replace(" <float[256] w>", ""), (17,))
+    plain = hu.convert(model, expand=operator).model
+    assert "Sub" in [node.op_type for node in plain.graph.node]
+    deviations = np.random.default_rng(0).integers(-8, 9, (2, 256)) / 256
+    found = onnxruntime.InferenceSession(plain.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+        None, {"x": (1234 + deviations).astype(np.float32)}
+    )[0]
+    weights = onnx.numpy_helper.to_array(model.graph.initializer[0]) if more else 1
+    centred = deviations - deviations.mean(axis=1, keepdims=True)
+    right = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + (1e-5 if more else 0)) * weights
+    np.testing.assert_allclose(found, right, atol=0.05)
+
+
 # https://github.com/microsoft/onnxruntime/issues/17206: what the model is meant to be, nothing says
 def test_a_model_that_is_refused_for_another_reason_is_not_called_sound() -> None:
     text = """both (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] scales = {1, 1, 2, 2}, int64[4] sizes =

@@ -272,6 +272,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
         last = function.node[-2]
         last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))
+    _deviations_first(function)
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     if (
         not function.node
@@ -290,6 +291,29 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     _fold(body, opset)
     _splice(body, node, opset, edit, move)
     return True
+
+
+def _deviations_first(function: FunctionProto) -> None:
+    """Write each variance ``E[x^2] - E[x]^2`` of a body as ``E[(x - E[x])^2]``.
+
+    Such a difference is as large as the rounding errors of the squares, and may be negative: the norm is then NaN.
+    """
+    makers = {name: node for node in function.node for name in node.output}
+    for node in [each for each in function.node if each.op_type == "Sub"]:
+        mean, square_of_mean = (makers.get(name, NodeProto()) for name in node.input)
+        square = makers.get(mean.input[0], NodeProto()) if mean.op_type == "ReduceMean" else NodeProto()
+        if square.op_type not in ("Mul", "Pow") or square_of_mean.op_type != square.op_type:
+            continue
+        operands = [square.input[0], square_of_mean.input[0]]
+        for deviation in [each for each in function.node if [*each.input] == operands and each.op_type == "Sub"]:
+            kept = [each for each in function.node if each not in (deviation, square_of_mean, node)]
+            at, first = kept.index(square), deviation.output[0]
+            square.input[:] = [first if name == operands[0] else name for name in square.input]
+            mean.output[0] = node.output[0]
+            kept.insert(at, deviation)
+            kept = [NodeProto.FromString(each.SerializeToString()) for each in kept]
+            del function.node[:]
+            function.node.extend(kept)
 
 
 def _fold(graph: GraphProto, opset: int) -> None:
