@@ -589,6 +589,43 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
 }
 
 
+# The parts of messages that do not vary from model to model, by report. The page of messages has each of them.
+MESSAGES = {
+    "NVIDIA/TensorRT 2564": "after self-attention in FP16 may cause overflow",
+    "pytorch/TensorRT 4061, 2730": "Detected layernorm nodes in FP16",
+    "microsoft/onnxconverter-common 331": "specified by the to attribute of Cast node",
+    "microsoft/onnxconverter-common 320": "does not match expected type",
+    "microsoft/onnxruntime 2848, 13681, 22326": "`'tensor(bool)'` of a ReduceSum or CumSum",
+    "microsoft/onnxruntime 2264": "Can't merge shape info. Both source and target dimension have values but they differ",
+    "microsoft/onnxruntime 3735": "Failed to find kernel for Sub",
+    "microsoft/onnxruntime 19710": "Could not find an implementation for Cos(7)",
+    "microsoft/onnxruntime 25026": "The input tensor cannot be reshaped to the requested shape",
+    "microsoft/onnxruntime 29034": "SkipSimplifiedLayerNormalization",
+    "microsoft/onnxruntime 32627": 'Invalid ShaderModule "LayerNorm"',
+    "onnx/onnx 1479": "Inferred shape and existing shape differ in rank",
+    "onnx/onnx 3804, 1800": "Inferred shape and existing shape differ in dimension",
+    "onnx/onnx 3050": "No Adapter For Conv",
+    "onnx/onnx 3805": "No Adapter From Version $11 for Resize",
+    "onnx/onnx 4616": "No Adapter To Version $12 for Sub",
+    "pytorch/pytorch 125753": "has unsupported type: tensor(int64)",
+    "openvinotoolkit/openvino 11666; meituan/YOLOv6 222": "Argument element types are inconsistent",
+    "open-edge-platform/geti 3770": "Argument 1 and 2 element types must match",
+    "enpasos/jax2onnx 52; onnx/tensorflow-onnx 1251": "[ShapeInferenceError] Incompatible dimensions",
+    "pytorch/pytorch 26710": "did you forget to set broadcast=1",
+    "sonos/tract 1291": "Impossible to unify closed shapes of different rank",
+    "MPolaris/onnx2tflite 89": "Dimensions must be equal, but are",
+    "PINTO0309/onnx2tf 418": "not compatible with provided weight shape",
+    "gmalivenko/pytorch2keras 121": "list assignment index out of range",
+    "tensorflow/tensorflow 36645": "ANEURALNETWORKS_BAD_DATA",
+    "pulp-platform/Deeploy 136": "Tensor exponent not supported. Use constant integer exponent",
+    "ROCm/hip-ep 333": "op was not bufferized",
+    "onnx/onnx-tensorrt 202; onnx/onnx 2145": "Couldn't export operator aten::rsqrt",
+    "onnx/onnx-tensorflow 240": "Rsqrt op is not implemented",
+    "tenstorrent/tt-metal 56853": "1065353216",
+    "webmachinelearning/webnn 939": "WebNN",
+}
+
+
 def made(text: str, versions: tuple[int, ...]) -> ModelProto:
     """Return a model; weights without values are made up."""
     opset, ir_version = (*versions, 8)[:2]
@@ -654,6 +691,12 @@ def right_of(text: str, replaced: dict[str, str]) -> str:
         assert before in text, before
         text = text.replace(before, after)
     return text
+
+
+@pytest.mark.parametrize("report", MESSAGES)
+def test_a_message_is_in_the_page_of_messages(report: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+    assert MESSAGES[report] in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("report", SLOPES)
@@ -723,8 +766,8 @@ def test_the_weights_of_a_norm_in_another_type() -> None:
     assert_runs_as(found.model, made(right_of(text, replaced), (17,)))
 
 
-# https://github.com/microsoft/onnxruntime/issues/21935; megvii-research/TLC 3; anthonymlortiz/lcn 4: NaN for nearly equal
-# numbers, of the root of a difference of squares
+# https://github.com/microsoft/onnxruntime/issues/21935; megvii-research/TLC 3; anthonymlortiz/lcn 4: NaN for
+# nearly equal numbers, of the root of a difference of squares
 @pytest.mark.parametrize("operator", ["LayerNormalization", "MeanVarianceNormalization"])
 def test_a_norm_of_nearly_equal_numbers(operator: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -741,6 +784,14 @@ def test_a_norm_of_nearly_equal_numbers(operator: str) -> None:
     centred = deviations - deviations.mean(axis=1, keepdims=True)
     right = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + (1e-5 if more else 0)) * weights
     np.testing.assert_allclose(found, right, atol=0.05)
+
+
+# https://github.com/enpasos/jax2onnx/issues/52: which shape is meant, nothing says
+def test_shapes_that_do_not_go_together_are_named() -> None:
+    model = made("sod (float[201, 6] a, float[6, 201] b) => (float[201, 6] y) { y = Mul(a, b) }", (18,))
+    (finding,) = hu.audit(model, targets=()).findings
+    assert "Incompatible dimensions of float32[201, 6] and float32[6, 201]" in finding.text
+    assert finding.to_do == "correct the model"
 
 
 # https://github.com/microsoft/onnxruntime/issues/17206: what the model is meant to be, nothing says

@@ -305,7 +305,9 @@ def _deviations_first(function: FunctionProto) -> None:
         if square.op_type not in ("Mul", "Pow") or square_of_mean.op_type != square.op_type:
             continue
         operands = [square.input[0], square_of_mean.input[0]]
-        for deviation in [each for each in function.node if [*each.input] == operands and each.op_type == "Sub"]:
+        for deviation in [
+            each for each in function.node if [*each.input] == operands and each.op_type == "Sub"
+        ]:
             kept = [each for each in function.node if each not in (deviation, square_of_mean, node)]
             at, first = kept.index(square), deviation.output[0]
             square.input[:] = [first if name == operands[0] else name for name in square.input]

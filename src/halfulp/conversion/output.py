@@ -19,9 +19,9 @@ from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Model, listed
+from halfulp.models.graph import Model, Value, describe, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import REFUSALS, inferred
+from halfulp.models.onnx.infer import REFUSALS, infer_types, inferred
 from halfulp.models.onnx.tensors import external_data
 from halfulp.models.onnx.walk import copy_fields, default_opset, every_node, plain_domain
 from halfulp.models.openvino.reader import Origin
@@ -56,6 +56,10 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
         return Refusal(reason)
     index = int(found[1])
     node = model.graph.node[index]
+    if reason == "Incompatible dimensions":
+        known = infer_types(checkable, "", ask="none")[""]
+        operands = (known.get(name, Value(name)) for name in node.input)
+        reason += f" of {' and '.join(describe(each.type, each.shape) for each in operands)}"
     return Refusal(reason.replace(found[0], f"name: {node.name}"), label(node, index, ""), node.op_type)
 
 
