@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ from halfulp.models.run.report import finite, lost
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
 _EPSILON = ("Add", "Clip", "Max")
+_SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
+_SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
+_INSIDE = (*_SUMS, *_SQUARES, *LENGTHS)  # have greater numbers inside than their results
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -108,11 +111,19 @@ class NodeData:
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
-    def look(self, result: Array, *, is_mixed: bool) -> None:
-        """Count the results of a node of a norm that is not a power, as :meth:`judge` does."""
+    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
+        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does."""
         if "float16" in self._judged(is_mixed):
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
+            elif self.operator in _SUMS:
+                result = result * (operands[0].size / max(result.size, 1))
+            elif self.operator in _SQUARES:
+                result = np.square(operands[0])
+                if self.operator == "LpNormalization":
+                    assert use.site is not None
+                    node = use.site.owner.node[use.site.number]
+                    result = result.sum(next((a.i for a in node.attribute if a.name == "axis"), -1))
             self.result.add(result)
             with np.errstate(over="ignore"):
                 self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
@@ -167,10 +178,13 @@ class NodeData:
                 if margin is not None:
                     parts.append(f"the data has to be {1 / margin:.3g} times {change}")
             else:
-                parts = [f"in {type} {found.overflow} of {found.elements} results overflow"]
+                what, each = ("results", "the result")
+                if self.operator in _INSIDE:
+                    what, each = ("sums and squares inside", "such a number")
+                parts = [f"in {type} {found.overflow} of {found.elements} {what} overflow"]
                 if self.base.elements:
                     parts.append(f"|x| is at most {self.base.greatest:.4g}")
-                parts.append(f"the result is at most {self.result.greatest:.4g}")
+                parts.append(f"{each} is at most {self.result.greatest:.4g}")
             if type == self.type and self.lost and self.reaches_outputs:
                 parts.append("the infinities reach the outputs")
             elif type == self.type and self.lost and self.absorbed:
@@ -219,6 +233,9 @@ def measured(
     }
     others = [use for name, (use, _) in of_norms.items() if name not in data]
     inner = {use.label: NodeData.within(*of_norms[use.label]) for use in others}
+    for use, sum_of_many in _beside(in_main(proto, file, folder), of_norms):
+        others.append(use)
+        inner[use.label] = sum_of_many
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
@@ -234,7 +251,7 @@ def measured(
 
         def judge(use: Use, operands: list[Array], result: Array) -> None:
             if use.label in inner:
-                inner[use.label].look(result, is_mixed=is_mixed)
+                inner[use.label].look(use, operands, result, is_mixed=is_mixed)
             else:
                 data[use.label].judge(use, operands, result, is_mixed=is_mixed)
 
@@ -248,8 +265,11 @@ def measured(
                 costs, fusions = net.costs(wanted, sample)
                 for name, cost in costs.items():
                     data[name].costs = cost
-            for use in wanted:
-                seen = data[use.label]
+            for use in [
+                *wanted,
+                *(each for each in others if each.operator == "ReduceSum" and not each.where),
+            ]:
+                seen = data[use.label] if use.label in data else inner[use.label]
                 if seen.lost and not (seen.absorbed or seen.reaches_outputs):
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
                     seen.reaches_outputs |= leaves and not use.where
@@ -330,8 +350,28 @@ def _norms(uses: Iterable[Use]) -> dict[str, tuple[Use, list[Numbered]]]:
             norm = [(numbers[node.output[0]], node) for node in nodes]
             for index, node in norm:
                 name, site = label(node, index, where), Site(owner, index, where, values)
-                found[name] = Use(name, node.op_type, "", (), Operand(node.output[0]), site=site), norm
+                found[name] = _other(node, name, site), norm
     return found
+
+
+def _other(node: NodeProto, name: str, site: Site) -> Use:
+    """Return a node that is not a power; it has its operands if the numbers inside it depend on them."""
+    inputs = tuple(map(Operand, node.input[:1])) if node.op_type in _INSIDE else ()
+    return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
+
+
+def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
+    """Give the sums and norms of the main graph that are operators, with no data yet."""
+    assert main.site is not None
+    owner, _, where, values = main.site
+    for index, node in enumerate(owner.node):
+        name, type = label(node, index, where), values.value(node.input[0]).type if node.input else None
+        is_sum = node.op_type == "ReduceSum" or (node.op_type in _SUMS and type in HALVES)
+        if name not in norms and node.output and (is_sum or node.op_type == "InstanceNormalization"):
+            made = NodeData(name, node.op_type, type or "")
+            if node.op_type != "ReduceSum":
+                made.keep([(index, node)])
+            yield _other(node, name, Site(owner, index, where, values)), made
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

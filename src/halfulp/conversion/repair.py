@@ -21,7 +21,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, holds, remade
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import finish, in_one_version, opset_of, strangers_of, to_opset
+from halfulp.conversion.opset import RUNTIMES_RMS, finish, in_one_version, opset_of, strangers_of, to_opset
 from halfulp.conversion.output import is_harmless, refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
@@ -319,6 +319,14 @@ def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
             f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert IN OUT --opset {newest} makes it a model"
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
+        )
+    own = {
+        n.op_type for n in every_node(model.graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))
+    }
+    if own := own - {RUNTIMES_RMS}:
+        only = "only a runtime that has its own takes the model"
+        yield Left(
+            file, f"ONNX has no {listed(sorted(map(printable, own)), 4)} in any opset: {only}", valid=True
         )
 
 
