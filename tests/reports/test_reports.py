@@ -846,6 +846,29 @@ def test_shapes_that_do_not_go_together_are_named() -> None:
     assert finding.to_do == "correct the model"
 
 
+# the same reports; sbryngelson/ANEForge 263: norms that a module writes out, in both orders and with other constants
+@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize(
+    "square", ["q = Pow(x, two)  a = ReduceMean<axes = [-1]>(q)  mm = Pow(m, too)", "q = Mul(x, x)"]
+)
+def test_a_variance_that_is_a_difference_of_squares(square: str, opset: int) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if "Mul" in square:
+        square += "  a = ReduceMean<axes = [-1]>(q)  mm = Mul(m, m)"
+    text = f"""tlc (float[4, 8] x) => (float[4, 8] y) <float two = {{2}}, float[1] too = {{2}}, float e = {{1e-5}}> {{
+        m = ReduceMean<axes = [-1]>(x)  {square}  v = Sub(a, mm)  w = Add(v, e)  s = Sqrt(w)  d = Sub(x, m)
+        n = Div(d, s)  u = Sub(x, n)  t = Sub(u, x)  y = Neg(t) }}"""
+    found = hu.convert(made(text, (opset,)), fuse="norms")
+    about_variance = ["E[x^2] - E[x]^2" in change.what for change in found.changes]
+    assert about_variance == ([True, False] if opset == 17 else [True])
+    feed = {"x": np.full((4, 8), 1234.1, np.float32)}
+    session = onnxruntime.InferenceSession(
+        found.model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (result,) = session.run(None, feed)
+    np.testing.assert_allclose(result, 0, atol=0.1)
+
+
 # https://github.com/microsoft/onnxruntime/issues/17206: what the model is meant to be, nothing says
 def test_a_model_that_is_refused_for_another_reason_is_not_called_sound() -> None:
     text = """both (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] scales = {1, 1, 2, 2}, int64[4] sizes =

@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from halfulp.auditing.data import in_main
 from halfulp.auditing.node import Operand, Use
-from halfulp.conversion.norms import fuse_norms
+from halfulp.conversion.norms import FUSED, fuse_norms
 from halfulp.conversion.output import is_harmless, refusal
 from halfulp.conversion.repair import contradicted, is_wrong, of_one_type, repaired
 from halfulp.conversion.targets import for_target, known_targets
@@ -165,10 +165,15 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     if refusal(copy) is not None and refusal(proto) is None:
         return frozenset()
     before, after = (
-        {node.output[0] for node in every_node(each.graph) if node.op_type == "Pow" and node.output}
+        {node.output[0]: node.op_type for node in every_node(each.graph) if node.output}
         for each in (proto, copy)
     )
-    return frozenset(before - after)
+    gone = frozenset(name for name, op_type in before.items() if op_type == "Pow" and name not in after)
+    return (
+        gone
+        if any(after[name] != before.get(name) and after[name] in FUSED for name in after)
+        else frozenset()
+    )
 
 
 def invalid(
