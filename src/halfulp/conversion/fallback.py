@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -293,7 +293,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     return True
 
 
-def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterator[NodeProto]:
+def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[NodeProto]:
     """Write each variance ``E[x^2] - E[x]^2`` as ``E[(x - E[x])^2]``; yield its last node before that.
 
     Such a difference is as large as the rounding errors of the squares, and may be negative: the norm is then NaN.
