@@ -16,10 +16,10 @@ from onnx import ModelProto
 from halfulp.auditing.convert import (
     Conversion,
     Ways,
-    contradictions,
     conversion,
     fused,
     heeds_constants,
+    invalid,
 )
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
@@ -168,17 +168,21 @@ def _audited(
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
         found = of_onnx(*parsed)
-        tried.declared = contradictions(parsed[0], found) if found else {}
         nodes = enumerate(parsed[0].graph.node)
         ours = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
         report = ModelReport(
             file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
         )
-        if data is None or report.is_broken:
+        tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
+        if data is not None and not any(node.breaks for node in report.nodes):
+            try:
+                report.data = measured(*parsed, found, data, seed=seed, progress=progress)
+            except HalfulpError:
+                if not report.is_broken:
+                    raise
+        if report.data is None:
             report.norms = norms_without_pow(*parsed)
             report.unread += ("the data, because the model is broken",) if data is not None else ()
-        else:
-            report.data = measured(*parsed, found, data, seed=seed, progress=progress)
         _try_ways(report, *parsed)
     return report
 

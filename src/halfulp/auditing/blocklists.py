@@ -101,7 +101,8 @@ def blocklist(tool: str, names: Sequence[str]) -> str:
         if name.startswith("#"):
             raise HalfulpError(
                 f"node {name} has no name, and tools know nodes by their names",
-                expected="names for all nodes; halfulp convert with --float32 norms, or with numbers, needs none",
+                expected="a name for each node: in Python, node.name = node.name or node.output[0]; a float16 network"
+                " needs no names for halfulp convert --float32 norms",
             )
     return (
         TOOLS[tool](names)

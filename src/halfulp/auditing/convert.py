@@ -10,17 +10,18 @@ from pathlib import Path
 import onnx
 from onnx import ModelProto
 
+from halfulp.auditing.data import in_main
 from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
-from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.output import refusal
+from halfulp.conversion.norms import FUSED, fuse_norms
+from halfulp.conversion.output import is_harmless, refusal
 from halfulp.conversion.repair import contradicted, is_wrong, of_one_type
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import declaration, type_of
-from halfulp.models.onnx.walk import every_node, is_ours
+from halfulp.models.onnx.walk import every_node, is_ours, reached
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -105,15 +106,33 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     if refusal(copy) is not None and refusal(proto) is None:
         return frozenset()
     before, after = (
-        {node.output[0] for node in every_node(each.graph) if node.op_type == "Pow" and node.output}
+        {node.output[0]: node.op_type for node in every_node(each.graph) if node.output}
         for each in (proto, copy)
     )
-    return frozenset(before - after)
+    gone = frozenset(name for name, op_type in before.items() if op_type == "Pow" and name not in after)
+    return (
+        gone
+        if any(after[name] != before.get(name) and after[name] in FUSED for name in after)
+        else frozenset()
+    )
 
 
-def contradictions(proto: ModelProto, uses: Iterable[Use]) -> dict[str, str]:
-    """Return the nodes whose types contradict the file's declarations, or their operators, and how."""
-    return {**dict(_declared(proto)), **dict(_mixed(uses))}
+def invalid(
+    proto: ModelProto, file: str, folder: Path | None, uses: Iterable[Use], *, is_broken: bool
+) -> dict[str, str]:
+    """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
+
+    The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
+    that nothing calls.
+    """
+    found = {**dict(_declared(proto)), **dict(_mixed(uses))}
+    is_checked = not (found or is_broken) and len([*reached(proto)]) == len(proto.functions)
+    refused = refusal(proto, with_weights=False) if is_checked else None
+    if refused is not None and not any(use.site for use in uses):
+        found = dict(_mixed([in_main(proto, file, folder)]))
+    if not found and refused is not None and not is_harmless(refused):
+        found[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
+    return found
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -28,11 +28,15 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
+from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.report import finite, lost
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
 _EPSILON = ("Add", "Clip", "Max")
+_SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
+_SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
+_INSIDE = (*_SUMS, *_SQUARES, *LENGTHS)  # have greater numbers inside than their results
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -68,7 +72,7 @@ class NodeData:
         values = None if use.is_prelu else use.second.values
         exponent = float(values[0]) if values is not None and values.size == 1 else None
         type = use.inputs[0].type if use.inputs else None
-        if not use.inputs and use.site is not None:  # it is not a power
+        if type is None and norm and use.site is not None:  # it is not a power
             type = use.site.values.value(norm[0][1].input[0]).type
         made = {name for _, node in norm for name in node.output}
         shifts = [n.output[0] for _, n in norm if n.op_type in _EPSILON and not made.issuperset(n.input)]
@@ -100,11 +104,19 @@ class NodeData:
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
-    def look(self, result: Array, *, is_mixed: bool) -> None:
-        """Count the results of a node of a norm that is not a power, as :meth:`judge` does."""
+    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
+        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does."""
         if "float16" in self._judged(is_mixed):
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
+            elif self.operator in _SUMS:
+                result = result * (operands[0].size / max(result.size, 1))
+            elif self.operator in _SQUARES:
+                result = np.square(operands[0])
+                if self.operator == "LpNormalization":
+                    assert use.site is not None
+                    node = use.site.owner.node[use.site.number]
+                    result = result.sum(next((a.i for a in node.attribute if a.name == "axis"), -1))
             self.result.add(result)
             with np.errstate(over="ignore"):
                 self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
@@ -159,10 +171,13 @@ class NodeData:
                 if margin is not None:
                     parts.append(f"the data has to be {1 / margin:.3g} times {change}")
             else:
-                parts = [f"in {type} {found.overflow} of {found.elements} results overflow"]
+                what, each = ("results", "the result")
+                if self.operator in _INSIDE:
+                    what, each = ("sums and squares inside", "such a number")
+                parts = [f"in {type} {found.overflow} of {found.elements} {what} overflow"]
                 if self.base.elements:
                     parts.append(f"|x| is at most {self.base.greatest:.4g}")
-                parts.append(f"the result is at most {self.result.greatest:.4g}")
+                parts.append(f"{each} is at most {self.result.greatest:.4g}")
             if type == self.type and self.lost and self.reaches_outputs:
                 parts.append("the infinities reach the outputs")
             elif type == self.type and self.lost and self.absorbed:
@@ -205,11 +220,14 @@ def measured(
         ModelError: an input is missing, or contradicts the model's declaration.
     """
     wanted = list(filter(_is_valid, uses))
-    main = Site(proto.graph, 0, "", values_of(proto, file, folder))
-    of_norms = _norms([*(use.site for use in wanted if use.site), main])
+    main = in_main(proto, file, folder)
+    of_norms = _norms([use.site for use in (*wanted, main) if use.site])
     data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
     others = [use for name, (use, _) in of_norms.items() if name not in data]
     inner = {use.label: NodeData.of(*of_norms[use.label]) for use in others}
+    for use, sum_of_many in _beside(main, of_norms):
+        others.append(use)
+        inner[use.label] = sum_of_many
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
@@ -225,7 +243,7 @@ def measured(
 
         def judge(use: Use, operands: list[Array], result: Array) -> None:
             if use.label in inner:
-                inner[use.label].look(result, is_mixed=is_mixed)
+                inner[use.label].look(use, operands, result, is_mixed=is_mixed)
             else:
                 data[use.label].judge(use, operands, result, is_mixed=is_mixed)
 
@@ -239,8 +257,11 @@ def measured(
                 costs, fusions = net.costs(wanted, sample)
                 for name, cost in costs.items():
                     data[name].costs = cost
-            for use in wanted:
-                seen = data[use.label]
+            for use in [
+                *wanted,
+                *(each for each in others if each.operator == "ReduceSum" and not each.where),
+            ]:
+                seen = data[use.label] if use.label in data else inner[use.label]
                 if seen.lost and not (seen.absorbed or seen.reaches_outputs):
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
                     seen.reaches_outputs |= leaves and not use.where
@@ -305,6 +326,12 @@ def _is_valid(use: Use) -> bool:
     return in_graph and use.refused is None and len(use.inputs) == 2 and bool(use.output.name)
 
 
+def in_main(proto: ModelProto, file: str, folder: Path | None) -> Use:
+    """Return a placeholder for a node of the main graph."""
+    site, opset = Site(proto.graph, 0, "", values_of(proto, file, folder)), default_opset(proto.opset_import)
+    return Use("", "", str(opset or 1), (), Operand(""), site=site)
+
+
 def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     """Return each node of the norms in the graphs of these nodes, and its norm, by its label."""
     found: dict[str, tuple[Use, list[Numbered]]] = {}
@@ -314,8 +341,28 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
             norm = [(numbers[node.output[0]], node) for node in nodes]
             for index, node in norm:
                 name, site = label(node, index, where), Site(owner, index, where, values)
-                found[name] = Use(name, node.op_type, "", (), Operand(node.output[0]), site=site), norm
+                found[name] = _other(node, name, site), norm
     return found
+
+
+def _other(node: NodeProto, name: str, site: Site) -> Use:
+    """Return a node that is not a power; it has its operands if the numbers inside it depend on them."""
+    inputs = tuple(map(Operand, node.input[:1])) if node.op_type in _INSIDE else ()
+    return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
+
+
+def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
+    """Give the sums and norms of the main graph that are operators, with no data yet."""
+    assert main.site is not None
+    owner, _, where, values = main.site
+    for index, node in enumerate(owner.node):
+        name, type = label(node, index, where), values.value(node.input[0]).type if node.input else None
+        is_sum = node.op_type == "ReduceSum" or (node.op_type in _SUMS and type in HALVES)
+        if name not in norms and node.output and (is_sum or node.op_type == "InstanceNormalization"):
+            made = NodeData(name, node.op_type, type or "")
+            if node.op_type != "ReduceSum":
+                made.keep([(index, node)])
+            yield _other(node, name, Site(owner, index, where, values)), made
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

@@ -223,7 +223,7 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
     parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
     if data.norms:
-        parts.append(f"{count_of(len(data.norms), 'other node')} of norms leave float16")
+        parts.append(f"{count_of(len(data.norms), 'other node')} beyond float16")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")

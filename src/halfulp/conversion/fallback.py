@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
@@ -26,7 +26,7 @@ from halfulp.models.onnx.checks import port_at, ports, schema_in_force
 from halfulp.models.onnx.infer import ValueInfo, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
-from halfulp.models.onnx.walk import attributes_of, every_node, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, attributes_of, every_node, plain_domain, read_names, subgraphs
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators whose function bodies round nothing, or round as their kernels do."""
@@ -270,6 +270,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
             for attribute in each.attribute:
                 if each.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
                     attribute.i = TensorProto.DOUBLE
+    list(deviations_first(function))
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     if (
         not function.node
@@ -288,6 +289,51 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     _fold(body, opset)
     _splice(body, node, opset, edit, move)
     return True
+
+
+def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[NodeProto]:
+    """Write each variance ``E[x^2] - E[x]^2`` as ``E[(x - E[x])^2]``; yield its last node before that.
+
+    Such a difference is as large as the rounding errors of the squares, and may be negative: the norm is then NaN.
+    Without ``known``, the constants of the owner, equal ones have one name, and exponents are 2.
+    """
+
+    def value(name: str) -> object:
+        array = None if known is None else known.array(name)
+        return name if array is None else array.ravel().tolist()
+
+    def rest(node: NodeProto) -> object:
+        return [*map(value, node.input[1:])], [*node.attribute]
+
+    for node in [each for each in owner.node if each.op_type == "Sub"]:
+        nodes, none = [*owner.node], NodeProto()
+        makers, reads = {name: each for each in nodes for name in each.output}, Counter(read_names(owner))
+        mean, second = (makers.get(name, none) for name in node.input)
+        square = makers.get(mean.input[0], none) if mean.op_type == "ReduceMean" else none
+        operands = [*square.input[:1], *second.input[:1]]
+        of_x = makers.get(operands[-1], none) if len(operands) == 2 else none
+        if [*of_x.input[:1]] != operands[:1] or of_x.op_type != "ReduceMean" or rest(of_x) != rest(mean):
+            continue
+        is_product = all(each.op_type == "Mul" and len({*each.input}) == 1 for each in (square, second))
+        is_power = square.op_type == second.op_type == "Pow" and rest(square) == rest(second)
+        if is_power and known is not None:
+            is_power = value(square.input[1]) == [2]
+        deviations = [each for each in nodes if each.op_type == "Sub" and [*each.input] == operands]
+        is_read = any(reads[each.output[0]] > 1 for each in (square, mean, second))
+        if is_read or not deviations or not (is_product or is_power):
+            continue
+        yield node
+        at = nodes.index(node)
+        moved = [each for each in deviations[:1] if nodes.index(each) > at]
+        square.input[:] = [deviations[0].output[0] if name == operands[0] else name for name in square.input]
+        mean.output[0] = node.output[0]
+        left_out = {id(each) for each in (*moved, square, mean, second, nodes[at])}
+        before, after = ([n for n in part if id(n) not in left_out] for part in (nodes[:at], nodes[at:]))
+        copies = [
+            NodeProto.FromString(n.SerializeToString()) for n in (*before, *moved, square, mean, *after)
+        ]
+        del owner.node[:]
+        owner.node.extend(copies)
 
 
 def _fold(graph: GraphProto, opset: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor
+from halfulp.conversion.fallback import deviations_first
 from halfulp.conversion.float32 import norms
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk
@@ -19,7 +20,8 @@ from halfulp.models.onnx.walk import Owner, attributes_of, read_names, readers_o
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.tensor import Shape
 
-_SINCE = {"LayerNormalization": 17, "RMSNormalization": 23}
+FUSED = {"LayerNormalization": 17, "RMSNormalization": 23}
+"""The operators that norms become, with the first opset that has them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class _Norm:
 
 
 def fuse_norms(walk: Walk) -> list[Change]:
-    """Replace norms by exactly equivalent single operators; return the changes.
+    """Replace norms by exactly equivalent single operators, and variances by those of deviations; return the changes.
 
     Raises:
         HalfulpError: the model has no such norm, or the opset lacks the operator.
@@ -55,9 +57,14 @@ def fuse_norms(walk: Walk) -> list[Change]:
     fused = 0
     for owner, opset in walk.owners:
         found.clear()
-        for _, graph, known in walk.known(owner):
+        for path, graph, known in walk.known(owner):
+            for node in deviations_first(graph, known):
+                said = "its variance, E[x^2] - E[x]^2, is computed of the deviations, E[(x - E[x])^2]"
+                differs = "other roundings, and never a negative number"
+                walk.changes.append(Change(walk.label(path, node), said, differs))
+                fused += 1
             for norm in _matched(graph, known):
-                if opset >= _SINCE[norm.operator]:
+                if opset >= FUSED[norm.operator]:
                     found[norm.nodes[-1].output[0]] = norm
                 else:
                     too_old.add(norm.operator)
@@ -69,7 +76,7 @@ def fuse_norms(walk: Walk) -> list[Change]:
             lambda node, edit: _fuse(found[node.output[0]], node, edit),
         )
     if not fused:
-        needed = max((_SINCE[name] for name in too_old), default=None)
+        needed = max((FUSED[name] for name in too_old), default=None)
         raise HalfulpError(
             f"{walk.file}: no norm in it is exactly one operator of its opset",
             expected=f"--opset {needed}, which has {', '.join(sorted(too_old))}" if needed else None,

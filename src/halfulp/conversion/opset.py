@@ -26,7 +26,7 @@ from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
-_RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
+RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
 _SINCE_RMS = 23
 _OLDEST_IR = 3  # the first with opset imports
 
@@ -46,7 +46,7 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
     before = opset_of(model, file)
     for owner, own in walk.owners:
         for node in every_node(owner):
-            if node.op_type == _RUNTIMES_RMS and not plain_domain(node.domain) and not any(node.output[1:]):
+            if node.op_type == RUNTIMES_RMS and not plain_domain(node.domain) and not any(node.output[1:]):
                 said = f"ONNX Runtime's own, is RMSNormalization, which came with opset {_SINCE_RMS}"
                 walk.changes.append(Change(walk.label("", node), said))
                 node.op_type = "RMSNormalization"

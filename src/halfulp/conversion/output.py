@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import filecmp
+import math
 import re
 import shutil
 from contextlib import ExitStack
 from copy import deepcopy
+from itertools import filterfalse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,15 +19,16 @@ from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Model, listed
+from halfulp.models.graph import Model, Value, describe, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import REFUSALS, inferred
+from halfulp.models.onnx.infer import REFUSALS, infer_types, inferred
 from halfulp.models.onnx.tensors import external_data
-from halfulp.models.onnx.walk import every_node, owners_of, plain_domain
+from halfulp.models.onnx.walk import copy_fields, every_node, owners_of, plain_domain
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
+_LARGE = 1 << 16  # elements
 _OWN = "halfulp.own"  # a domain that no model has
 
 
@@ -37,9 +40,9 @@ class Refusal(NamedTuple):
     op_type: str = ""
 
 
-def refusal(model: ModelProto) -> Refusal | None:
-    """Return why the checker refuses a model, None if it accepts it."""
-    checkable = _without_own(_without_data(model))
+def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
+    """Return why the checker refuses a model, None if it accepts it; its large weights need not be looked at."""
+    checkable = _without_own(_without_data(model, math.inf if with_weights else _LARGE))
     if _message(checkable) is None:
         return None
     numbered = deepcopy(checkable)
@@ -53,7 +56,16 @@ def refusal(model: ModelProto) -> Refusal | None:
         return Refusal(reason)
     index = int(found[1])
     node = model.graph.node[index]
+    if reason == "Incompatible dimensions":
+        known = infer_types(checkable, "", ask="none")[""]
+        operands = (known.get(name, Value(name)) for name in node.input)
+        reason += f" of {' and '.join(describe(each.type, each.shape) for each in operands)}"
     return Refusal(reason.replace(found[0], f"name: {node.name}"), label(node, index, ""), node.op_type)
+
+
+def is_harmless(refused: Refusal) -> bool:
+    """Tell whether runtimes load such a model: one whose inputs or outputs have no shape."""
+    return refused.reason.startswith("Field 'shape' of 'type' is required")
 
 
 def same_version(op_type: str, opset: int) -> list[int]:
@@ -121,15 +133,22 @@ def _without_own(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _without_data(model: ModelProto) -> ModelProto:
-    """Return a model whose external tensors are inputs: the checker would look for their files here."""
-    external = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+def _without_data(model: ModelProto, most: float = math.inf) -> ModelProto:
+    """Return a model whose external tensors, and those of more elements, are inputs.
+
+    The checker would look for the files here.
+    """
+
+    def is_left_out(tensor: TensorProto) -> bool:
+        return tensor.data_location == TensorProto.EXTERNAL or math.prod(tensor.dims) > most
+
+    external = list(filter(is_left_out, model.graph.initializer))
     if not external:
         return model
-    copy = deepcopy(model)
-    kept = [t for t in copy.graph.initializer if t.data_location != TensorProto.EXTERNAL]
-    del copy.graph.initializer[:]
-    copy.graph.initializer.extend(kept)
+    copy = ModelProto()
+    copy_fields(model, copy, without={"graph"})
+    copy_fields(model.graph, copy.graph, without={"initializer"})
+    copy.graph.initializer.extend(filterfalse(is_left_out, model.graph.initializer))
     inputs = {info.name for info in copy.graph.input}
     copy.graph.input.extend(
         onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, holds, remade
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import finish, in_one_version, opset_of, strangers_of, to_opset
-from halfulp.conversion.output import refusal, save_onnx
+from halfulp.conversion.opset import RUNTIMES_RMS, finish, in_one_version, opset_of, strangers_of, to_opset
+from halfulp.conversion.output import is_harmless, refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
@@ -60,8 +60,14 @@ Slopes = str | int | Mapping[str, str | int]
 _Kinds = set[str | None]
 """Names of element types; None is one that is not known."""
 
-_PROMOTED = ("bool", "int32", "int64", "bfloat16", "float16", "float32", "float64")
-"""Types in the order in which the later one of two is that of their sum or product in torch, except for two halves."""
+_PROMOTED = (
+    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+    *("bfloat16", "float16", "float32", "float64"),
+)
+"""Types in the order in which the later one of two is that of their sum or product in torch, except for _NEITHER."""
+
+_NEITHER = ({"bfloat16", "float16"}, {"uint8", "int8"})  # neither of these holds the other's numbers
+_WHOLE = ("Ceil", "Floor", "Round")  # keep integers as they are
 
 _LENGTHS = {
     "Add": ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Sqrt"),
@@ -320,6 +326,14 @@ def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )
+    own = {
+        n.op_type for n in every_node(model.graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))
+    }
+    if own := own - {RUNTIMES_RMS}:
+        only = "only a runtime that has its own takes the model"
+        yield Left(
+            file, f"ONNX has no {listed(sorted(map(printable, own)), 4)} in any opset: {only}", valid=True
+        )
 
 
 def _repaired(
@@ -430,21 +444,33 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
     usual = max(Counter(kind for kind in tensors if kind in FLOATS).most_common(1), default=("",))[0]
 
     def agree(node: NodeProto, edit: Editor) -> None:
-        known, new = edit.value_info, remade(node)
+        known, new, back = edit.value_info, remade(node), None
         for indices, allowed, gives_result in of_one_type(node, edit.opset):
             output = node.output[0] if gives_result else ""
             names = {node.input[index] for index in indices}
             computed = {known.value(name).type for name in names if known.tensor(name) is None}
             kinds = computed | {known.value(name).type for name in names}
-            wanted = _type_meant(kinds, computed, allowed, declared_as.get(output), gives_result)
+            meant = declared_as.get(output)
+            wanted = _type_meant(kinds, computed, allowed, meant, gives_result)
             if wanted is None:
                 continue
             wanted = usual if wanted == "float64" and usual in kinds else wanted
+            if wanted not in kinds and output and not is_ours(node):
+                back = _kept(node, kinds, allowed, meant)
+                wanted = (
+                    "float64" if back in INTEGERS and "float64" in allowed and wanted in FLOATS else wanted
+                )
+            if back and node.op_type in _WHOLE:
+                edit.note(f"becomes Identity: {node.op_type} takes no {back}, and keeps whole numbers")
+                return edit.keep(helper.make_node("Identity", node.input, node.output, node.name))
             for index in indices if not is_ours(node) else ():
                 _retype(new, index, wanted, edit)
             if output:
-                known.types[output] = Value(output, wanted, known.value(output).shape)
-        edit.keep(node if new.input == node.input else new)
+                known.types[output] = Value(output, back or wanted, known.value(output).shape)
+        if back:
+            edit.note(f"its result is cast back to {back}")
+            return edit.keep_cast(new, edit.type_of(new.input[0]), back)
+        return edit.keep(node if new.input == node.input else new)
 
     for owner, opset in walk.owners:
         walk.rewrite(owner, opset, lambda _: True, agree)
@@ -480,16 +506,33 @@ def _type_meant(
     if not kinds <= {*TYPES, "bool"}:
         return None
     if len(kinds) == 1:
-        return min(allowed if is_wrong(kinds, allowed, gives_result) else kinds, key=str)
+        (kind,) = kinds
+        if is_wrong(kinds, allowed, gives_result):
+            return min(allowed, key=str)
+        if kind in allowed or not gives_result:
+            return kind
+        if declared_as in allowed:
+            return declared_as
+        wider = [
+            each for each in _PROMOTED if each in allowed and (kind == "bool" or holds(each, kind or ""))
+        ]
+        return wider[0] if wider else "float32" if "float32" in allowed and kind in INTEGERS else kind
     if not kinds <= {*_PROMOTED}:
         return None
     if declared_as in computed & allowed:
         return declared_as
-    if {"bfloat16", "float16"} <= kinds:  # neither holds the other's numbers
+    if any(pair <= kinds for pair in _NEITHER):
         return None
-    has_float = not computed.isdisjoint(FLOATS) or kinds.isdisjoint(FLOATS)
-    wanted = max((computed if computed and has_float else kinds), key=_PROMOTED.index)
+    is_kept = not computed.isdisjoint(FLOATS) or kinds.isdisjoint(FLOATS)
+    wanted = max((computed if computed - {"bool"} and is_kept else kinds), key=_PROMOTED.index)
     return wanted if wanted in allowed else None
+
+
+def _kept(node: NodeProto, kinds: _Kinds, allowed: _Kinds, declared_as: str | None) -> str | None:
+    """Return the type that the result of a node is cast back to, None if it is to have that of its operands now."""
+    is_whole = node.op_type in _WHOLE or not allowed.isdisjoint(INTEGERS) or kinds <= {*FLOATS}
+    is_kept = declared_as in kinds or (declared_as is None and is_whole and "bool" not in kinds)
+    return next(iter(kinds)) if is_kept and len(kinds) == len(node.output) == 1 else None
 
 
 def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
@@ -541,8 +584,7 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
 def _refused(model: ModelProto, file: str) -> list[Left]:
     """Return the error that the onnx package's checker finds in a model."""
     found = refusal(model)
-    # Runtimes load a model whose inputs or outputs have no shape.
-    if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):
+    if found is None or is_harmless(found):
         return []
     return [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
 
