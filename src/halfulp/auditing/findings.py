@@ -202,9 +202,14 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
 
 def in_float32(file: str, nodes: str) -> str:
     """Return the command that computes nodes in float32."""
+    return converted(file, "float32", nodes)
+
+
+def converted(file: str, option: str, value: str) -> str:
+    """Return the command that converts a model."""
     if file.startswith("<"):
-        return f'hu.convert(model, float32="{nodes}")'
-    return f"halfulp convert {in_shell(file)} converted.onnx --float32 {shlex.quote(nodes)}"
+        return f'hu.convert(model, {option}="{value}")'
+    return f"halfulp convert {in_shell(file)} converted.onnx --{option} {shlex.quote(value)}"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:

@@ -14,7 +14,16 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import OUTCOMES, Finding, ModelReport, NodeReport, Summary, few, in_float32
+from halfulp.auditing.findings import (
+    OUTCOMES,
+    Finding,
+    ModelReport,
+    NodeReport,
+    Summary,
+    converted,
+    few,
+    in_float32,
+)
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
@@ -180,6 +189,9 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
         for target in report.targets:
             if target.measured is None or target.version not in (None, target.measured.version):
                 yield "", target.note
+    if not report.findings and [model.format for model in report.models if model.nodes] == ["onnx"]:
+        (file,) = (model.file for model in report.models if model.nodes)
+        yield "another runtime refuses it, or differs: ", converted(file, "target", "basic")
     models, nodes, findings = report._counts()
     yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 
