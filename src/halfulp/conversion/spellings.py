@@ -314,6 +314,7 @@ def _stored(slope: str, edit: Editor) -> str:
         return slope
     edit.note("the slope, computed of constants, is stored as one")
     _drop_alone(slope, edit)
+    edit.reads[slope] -= 1  # so that the last of several readers drops the nodes
     return edit.constant(array, "slope")
 
 
