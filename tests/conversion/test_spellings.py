@@ -348,6 +348,25 @@ def test_infinite_slopes_are_named_where_the_slope_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("u = Unsqueeze<axes = [1, 2]>(s)  y = PRelu(x, u)", ["PRelu"]),
+        ("u = Unsqueeze<axes = [1, 2]>(s)  p = PRelu(x, u)  y = PRelu(p, u)", ["PRelu", "PRelu"]),
+        ("u = Unsqueeze<axes = [1, 2]>(s)  p = PRelu(x, u)  y = Mul(p, u)", ["Unsqueeze", "PRelu", "Mul"]),
+        ("d = DequantizeLinear(q, k)  y = PRelu(x, d)", ["DequantizeLinear", "PRelu"]),
+    ],
+)
+def test_slopes_that_nodes_compute_are_stored(body: str, left: list[str]) -> None:
+    source = parser.parse_model(f"""<ir_version: 7, opset_import: ["" : 11]> g (float[1, 3, 4, 4] x) =>
+        (float[1, 3, 4, 4] y) <float[3] s = {{0.5, -1, 2}}, int8[3, 1, 1] q = {{1, -2, 3}}, float k = {{0.5}}> {{
+        {body} }}""")
+    found = hu.convert(source, prelu="fold", verify=True)
+    assert operators(found.model) == left
+    assert found.verification is not None
+    assert found.verification.same
+
+
+@pytest.mark.parametrize(
     ("opset", "slope"),
     [(1, [3]), (5, [1]), (6, [1]), (6, [3]), (7, [3, 1]), (8, [2, 3, 4]), (8, [])],
 )

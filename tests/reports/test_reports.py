@@ -120,6 +120,44 @@ SLOPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"float[3]": "float[3, 1, 1]"},
         (17,),
     ),
+    # https://github.com/Oneflow-Inc/oneflow_convert/pull/51, zheshipinyinMc/arcface_retinaface_mxnet2onnx 8, kneron/
+    # ONNX_Convertor pull 29, onnx/onnx-tensorflow 377: a residual block, whose sum the PRelu reads
+    "Name:'backbone.prelu-prelu_2' ... Attempting to broadcast an axis by a dimension other than 1": (
+        """oneflow (float[1, 4, 5, 6] x) => (float[1, 4, 5, 6] y) <float[4, 4, 1, 1] w, float[4] s = {0.25, -1, 2, 0.5}>
+        { c = Conv(x, w)  a = Add(c, x)  y = PRelu(a, s) }""",
+        {"float[4] s": "float[4, 1, 1] s"},
+        (10, 5),
+    ),
+    # https://github.com/llvm/torch-mlir/issues/1087: torch.nn.functional.prelu of three dims, slopes of dim 1
+    "op inferred input/output operand #1 has shape's dimension #0 to be 3, but found 4": (
+        "mlir (float[3, 4, 3] x, float[4] w) => (float[3, 4, 3] y) { y = PRelu(x, w) }",
+        {"PRelu(x, w)": "PRelu(x, u)", "{ y": "<int64[2] shape = {4, 1}> { u = Reshape(w, shape)  y"},
+        (16,),
+    ),
+    # https://github.com/NVIDIA/apex/issues/229, microsoft/onnxruntime pull 20428, onnx/onnxmltools 617: a network in
+    # float16 whose slopes stay in float32
+    "expected scalar type Half but found Float": (
+        """half (float16[1, 3, 2, 4] x) => (float16[1, 3, 2, 4] y) <float[3, 1, 1] s = {0.25, -1, 2}> {
+        y = PRelu(x, s) }""",
+        {"<float[3, 1, 1] s = {0.25, -1, 2}": "<float16[3, 1, 1] s = {13312, 48128, 16384}"},
+        (13, 7),
+    ),
+    # https://github.com/pytorch/pytorch/issues/95365, PaddlePaddle/Paddle pull 67085, webmachinelearning/webnn 660: the
+    # same in bfloat16, for which ONNX Runtime has no PRelu
+    "prelu: Type promoting not supported. Got BFloat16 and Float": (
+        """vnet (float[1, 3, 2, 4] x) => (float[1, 3, 2, 4] y) <float[3, 1, 1] s = {0.25, -1, 2}> {
+        b = Cast<to = 16>(x)  p = PRelu(b, s)  y = Cast<to = 1>(p) }""",
+        {"p = PRelu(b, s)": "f = Cast<to = 1>(b)  q = PRelu(f, s)  p = Cast<to = 16>(q)"},
+        (16,),
+    ),
+    # https://github.com/NVIDIA/TensorRT/issues/2162: slopes that are quantized, too
+    "PRelu is not integrated with QDQ": (
+        """qdq (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) <int8[3] s = {10, -20, 30}, float k = {0.01},
+        int8 z = {0}> { q = QuantizeLinear(x, k, z)  d = DequantizeLinear(q, k, z)  t = DequantizeLinear(s, k, z)
+        y = PRelu(d, t) }""",
+        {"int8[3] s": "int8[3, 1, 1] s"},
+        (13, 7),
+    ),
 }
 
 POWERS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
@@ -330,6 +368,14 @@ OTHER_NODES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"float[3, 1]": "double[3, 1]"},
         (13,),
     ),
+    # https://github.com/onnxsim/onnxsim/issues/62, onnx/models 55, onnx/onnxmltools 21, onnx/onnx 1021, 2198, and
+    # microsoft/onnxruntime 9663: weights that are not inputs, in an IR version in which they have to be
+    "s in initializer but not in graph input": (
+        """old (float[1, 2, 3, 3] x, float[2, 2, 1, 1] k) => (float[1, 2, 3, 3] y) <float[2, 2, 1, 1] k = {1, 2, 3, 4},
+        float[2, 1, 1] s = {0.25, -1}> { c = Conv(x, k)  y = PRelu(c, s) }""",
+        {"x, float[2, 2, 1, 1] k)": "x)"},
+        (8, 3),
+    ),
     # https://github.com/PINTO0309/onnx2tf, Paddle2ONNX: shapes in int32
     "Type 'tensor(int32)' of input parameter of operator (Reshape) is invalid": (
         """flat (float[2, 3] x) => (float[6] y) <float e = {2}, int32[1] shape = {6}> { p = Pow(x, e)
@@ -459,6 +505,41 @@ WITHOUT: dict[str, tuple[str, tuple[int, ...], str]] = {
         (9, 4),
         "--prelu expand",
     ),
+    # https://github.com/PINTO0309/onnx2tf/issues/418, pulls 419, 467, 468: as many channels as rows and columns
+    "not compatible with provided weight shape": (
+        """example (float[1, 3, 4, 4] x) => (float[1, 4, 4, 4] y) <float[4, 3, 1, 1] w, float[4, 1, 1] s =
+        {0.25, -1, 2, 0.5}> { c = Conv(x, w)  y = PRelu(c, s) }""",
+        (16,),
+        "--prelu relu",
+    ),
+    # https://github.com/gmalivenko/onnx2keras/issues/84, pull 86, pytorch2keras 121: X has no height and width
+    "IndexError: list assignment index out of range": (
+        "sinet (float[1, 4] x) => (float[1, 4] y) <float[4] s = {0.25, -1, 2, 0.5}> { y = PRelu(x, s) }",
+        (9, 4),
+        "--prelu relu",
+    ),
+    # https://github.com/apple/coremltools/issues/522, 1488: one slope, behind a Reshape
+    "PReLU Layer: 'name': unable to determine the channel dimension of the input blob.": (
+        """reshaped (float[1, 12] x) => (float[1, 3, 2, 2] y) <int64[4] shape = {1, 3, 2, 2}, float[1] s = {0.25}> {
+        r = Reshape(x, shape)  y = PRelu(r, s) }""",
+        (9, 4),
+        "--prelu relu",
+    ),
+    # https://github.com/alibaba/MNN/pull/4119, Tencent/ncnn 6056, apache/tvm 18596, 18598, 18606: slopes along another
+    # dim than the channels
+    "TVM crashes when the size of the shape of slope tensor for PRelu operator is larger than 1": (
+        "rows (float[1, 3, 2, 4] x) => (float[1, 3, 2, 4] y) <float[1, 1, 2, 1] s = {0.25, -1}> { y = PRelu(x, s) }",
+        (16,),
+        "--target basic",
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/29859, pull 20686; google-coral/edgetpu 147; huggingface/candle
+    # 1342; ENOT-AutoDL/onnx2torch 58; JDAI-CV/DNNLibrary 13; microsoft/MMdnn 450, 664: a PRelu that nothing takes
+    "KerasEmitter has not supported operator [PRelu].": (
+        """sphere (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3] s = {0.25, -1, 2}> {
+        u = Unsqueeze<axes = [1, 2]>(s)  y = PRelu(x, u) }""",
+        (9, 4),
+        "--target basic",
+    ),
 }
 
 
@@ -577,6 +658,45 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         (20, 9),
         (20, 9),
     ),
+    # https://github.com/PaddlePaddle/X2Paddle/issues/298, pull 418, alibaba/MNN 408, microsoft/onnxruntime pull 17543,
+    # qualcomm/aimet 871, 872, 1728, pytorch/glow 4741: torch's exporter computes the slope, and importers want a weight
+    "TypeError: object of type 'NoneType' has no len()": (
+        """torch (float[N, 3, 4, 5] x) => (float[N, 3, 4, 5] y) <float[3] s = {0.25, -1, 2}> {
+        u = Unsqueeze<axes = [1, 2]>(s)  y = PRelu(x, u) }""",
+        "--prelu fold",
+        {
+            "u = Unsqueeze<axes = [1, 2]>(s)  y = PRelu(x, u)": "y = PRelu(x, s)",
+            "float[3] s": "float[3, 1, 1] s",
+        },
+        (11, 6),
+        (11, 6),
+    ),
+    # https://github.com/tracel-ai/burn-onnx/issues/305; microsoft/onnxruntime 4033, 4507: weights as inputs, as IR
+    # version 3 has them
+    "Cannot convert Dynamic argument to Static (only Constant can be converted)": (
+        """arcface (float[1, 3, 4, 4] x, float[3, 1, 1] s) => (float[1, 3, 4, 4] y) <float[3, 1, 1] s = {0.25, -1, 2}> {
+        y = PRelu(x, s) }""",
+        "--opset 16",
+        {"x, float[3, 1, 1] s)": "x)"},
+        (8, 3),
+        (16, 8),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/12793: NNAPI; the operator is the same
+    "PRelu opset [16] is only supported for opset [1, 15]": (
+        "vfi (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3, 1, 1] s = {0.25, -1, 2}> { y = PRelu(x, s) }",
+        "--opset 15",
+        {},
+        (16, 8),
+        (15, 8),
+    ),
+    # https://github.com/openvinotoolkit/openvino/issues/33371, 35958, pull 36020: as many channels as columns
+    "wrong results produced by PRelu operator compared with onnxruntime": (
+        "fuzz (float[1, 3, 2, 3] x) => (float[1, 3, 2, 3] y) <float[3] s = {0.1, 0.5, 2}> { y = PRelu(x, s) }",
+        "--target openvino",
+        {"float[3] s": "float[1, 1, 1, 3] s"},
+        (16, 8),
+        (16, 8),
+    ),
     # https://github.com/onnx/onnx/issues/5843: a norm that the older opset has in another form
     "Create down conversion for GroupNormalization-21": (
         """norm (float[2, 4, 3] x) => (float[2, 4, 3] y) <float[4] w = {1, 2, 3, 4}, float e = {2}> {
@@ -655,6 +775,53 @@ MESSAGES = {
     "onnx/onnx-tensorflow 240": "Rsqrt op is not implemented",
     "tenstorrent/tt-metal 56853": "1065353216",
     "webmachinelearning/webnn 939": "WebNN",
+}
+
+_FACE = """<ir_version: 8, opset_import: ["": 13]> face (float[1, 2, 3, 3] x) => (float[1, 2, 3, 3] y)
+    <float[2, 1, 1] s = {0.5, 2}> { y = PRelu(x, s) }"""
+
+# For each report of a file that no tool reads: the file's name, its bytes, and a part of the way out.
+FILES: dict[str, tuple[str, bytes, str]] = {
+    # https://github.com/commaai/commavq/issues/12; onnx/onnx 6446; onnx/models 569; microsoft/onnxruntime-genai 684
+    "[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : ... Protobuf parsing failed": (
+        "decoder.onnx",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+        "git lfs pull",
+    ),
+    # https://github.com/hacksider/Deep-Live-Cam/issues/438; levihsu/OOTDiffusion 118: half a download
+    "Unable to parse proto from file": (
+        "inswapper.onnx",
+        parser.parse_model(_FACE).SerializeToString()[:-20],
+        "download or export it again",
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/19739; wangzhaode/llm-export 57; yalue/onnxruntime_go 67
+    'Failed to load external data file "./model.onnx_data"': (
+        "model.onnx",
+        parser.parse_model(
+            _FACE.replace("= {0.5, 2}", '= ["location": "model.onnx_data"]')
+        ).SerializeToString(),
+        "a file of this name beside the model",
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/7553, 8044, 15756: ONNX Runtime's own format
+    "ONNX format model is not supported in this build": (
+        "model.onnx",
+        b"\x18\0\0\0ORTM" + bytes(64),
+        "the .onnx file that it was made from",
+    ),
+    # https://github.com/alibaba/TinyNeuralNetwork/issues/267; tensorflow/tensorflow 21041, 25579, 39749, 65976
+    "Given shapes, [1,128,128,60] and [1,1,40], are not broadcastable. Node number 58 (PRELU) failed to prepare": (
+        "model.tflite",
+        b"\x1c\0\0\0TFL3" + bytes(64),
+        "python -m tf2onnx.convert --tflite",
+    ),
+    # https://github.com/NVIDIA/TensorRT/issues/177, 355, 2390; PKUZHOU/MTCNN_FaceDetection_TensorRT 1
+    "could not parse layer type PReLU": ("det1.caffemodel", b"\x0a\x04PNet" + bytes(64), "caffe2onnx"),
+    # https://github.com/PINTO0309/MobileNetV2-PoseEstimation/issues/7; openvinotoolkit/openvino 1941, 11417
+    "The support of IR v5 has been removed from the product": (
+        "pose.xml",
+        b'<net name="pose" version="5"><layers/><edges/></net>',
+        "convert the original model again, by ovc",
+    ),
 }
 
 
@@ -902,6 +1069,7 @@ def test_a_conversion(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     new = onnx.load("new.onnx")
     right = made(right_of(text, replaced), after)
     assert new.ir_version <= right.ir_version
+    assert {info.name for info in new.graph.input} == {info.name for info in right.graph.input}
     if replaced:
         found, expected = (
             [node.op_type for node in model.graph.node if node.op_type != "Constant"]
@@ -951,3 +1119,53 @@ def test_a_runtime_without_the_operator(report: str, tmp_path: Path, monkeypatch
         for each in (model, converted)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("verb", ["audit", "run", "convert --opset 13", "repair"])
+@pytest.mark.parametrize("report", FILES)
+def test_a_file_that_no_tool_reads(
+    report: str, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, data, way_out = FILES[report]
+    Path(name).write_bytes(data)
+    verb, *options = verb.split()
+    outputs = ["new.onnx"] if verb in ("convert", "repair") else []
+    result = CliRunner().invoke(app, [verb, name, *outputs, *options])
+    assert result.exit_code == 2
+    if verb != "repair" or not name.endswith(".xml"):
+        assert way_out in result.stderr
+
+
+# The messages of reports whose tools are not installed here, with the command that helped.
+IN_THE_DOCUMENTATION = {
+    "Cannot convert Dynamic argument to Static": "--opset 16",
+    "Failed to load external data file": "halfulp audit model.onnx",
+    "Given shapes, [1,128,128,60] and [1,1,40], are not broadcastable": "tf2onnx",
+    "IndexError: list assignment index out of range": "--prelu relu",
+    "KerasEmitter has not supported operator [PRelu]": "--prelu expand",
+    "Linear alpha shape does not match the number of input channels": "--prelu relu",
+    "ONNX format model is not supported in this build": "convert_onnx_models_to_ort",
+    "PRelu opset [16] is only supported for opset [1, 15]": "--opset 15",
+    "Protobuf parsing failed": "halfulp audit model.onnx",
+    "Quantization not yet supported for op: PRELU": "--prelu relu",
+    "The support of IR v5 has been removed from the product": "ovc",
+    "appears in graph inputs and will not be treated as constant value": "remove_initializer_from_input",
+    "could not parse layer type PReLU": "caffe2onnx",
+    "exceeds maximum protobuf size of 2GB": "save_as_external_data=True",
+    "expected scalar type Half but found Float": "w.to(x.dtype)",
+    "in initializer but not in graph input": "halfulp repair",
+    "not compatible with provided weight shape": "--prelu relu",
+    "object of type 'NoneType' has no len()": "--prelu fold",
+    "prelu: Type promoting not supported": "w.to(x.dtype)",
+    "unable to determine the channel dimension of the input blob": "--prelu relu",
+}
+
+
+@pytest.mark.parametrize("message", IN_THE_DOCUMENTATION)
+def test_a_message_is_found_beside_its_command(message: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if message in line]
+    assert any(IN_THE_DOCUMENTATION[message] in row for row in rows), rows

@@ -187,6 +187,9 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
         for target in report.targets:
             if target.measured is None or target.version not in (None, target.measured.version):
                 yield "", target.note
+    if not report.findings and [model.format for model in report.models if model.nodes] == ["onnx"]:
+        (file,) = (model.file for model in report.models if model.nodes)
+        yield "another runtime refuses it, or differs: ", command(file, "convert", target="basic")
     models, nodes, findings = report._counts()
     yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 

@@ -61,7 +61,7 @@ def convert(
         Option(
             metavar="HOW",
             help="expand each PRelu into operators that every runtime has (relu: without comparisons), or fold such"
-            " back.",
+            " back. Slopes that nodes compute of constants are stored.",
         ),
     ] = None,
     pow: Annotated[
@@ -236,6 +236,8 @@ def _slopes(given: list[str]) -> Slopes | None:
 def _lines(model: Path, output: Path | None, found: Repair, slopes: list[str]) -> list[str]:
     if not found.changes:
         said = "nothing to repair" if found.valid else "no node could be repaired"
+        if not found.left:
+            said += f": the model is valid; halfulp audit {in_shell(model)} says what runtimes do with it"
         last = said if output is None else f"{said}; written unchanged to {output}"
     elif output is None:
         chosen = "".join(f" --slopes {shlex.quote(each)}" for each in slopes)

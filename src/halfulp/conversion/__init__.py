@@ -131,7 +131,7 @@ def convert(
         expand: for ONNX: names of operators with commas between them, such as ``ReduceL2,Gelu``, to write in others:
             as the function bodies of the onnx package.
         prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has (``relu``: into sums of Relu,
-            without comparisons), or ``fold`` such back.
+            without comparisons), or ``fold`` such back. Slopes that nodes compute of constants are stored.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
             such operators back into Pow, where every bit stays. ``logarithms`` expands likewise, and approximates each
             other Pow of floats by Exp and Log.

@@ -258,6 +258,15 @@ def finish(walk: Walk) -> list[Change]:
     return [*walk.told(), *raised]
 
 
+def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
+    """Give a model the IR version that its initializers need; return the changes."""
+    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or (OLDEST_IR_OF_DEFAULTS, _WEIGHTS) not in _needed(model):
+        return []
+    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}, with which {_WEIGHTS} came"
+    model.ir_version = OLDEST_IR_OF_DEFAULTS
+    return [Change(file, said), *_without_defaults(model.graph, file)]
+
+
 def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
     """Drop the inputs that are initializers, so that these stay constants in a newer IR version; return the change."""
     constants = {tensor.name for tensor in graph.initializer}
@@ -286,6 +295,7 @@ _TYPES_SINCE = {
 }
 """The IR version that introduced an element type, and its name."""
 
+_WEIGHTS = "initializers that are not inputs"
 _IR_OF_METADATA = 10  # on nodes: older tools skip it
 
 
@@ -324,7 +334,7 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
         kinds.update(tensor.data_type for tensor in owner.initializer)
         kinds.update(info.type.tensor_type.elem_type for info in values)
         if {tensor.name for tensor in owner.initializer} - {info.name for info in owner.input}:
-            yield 4, "initializers that are not inputs"
+            yield OLDEST_IR_OF_DEFAULTS, _WEIGHTS
         if owner.quantization_annotation:
             yield 5, "quantization annotations"
         if owner.sparse_initializer:

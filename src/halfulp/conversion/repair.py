@@ -20,7 +20,15 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, holds, remade
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import RUNTIMES_RMS, finish, in_one_version, opset_of, strangers_of, to_opset
+from halfulp.conversion.opset import (
+    RUNTIMES_RMS,
+    finish,
+    in_one_version,
+    opset_of,
+    raise_for_weights,
+    strangers_of,
+    to_opset,
+)
 from halfulp.conversion.output import is_harmless, refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
@@ -38,7 +46,7 @@ from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
-from halfulp.models.onnx.infer import TYPE_NAMES, infer_types
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -277,10 +285,14 @@ def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoP
 
 
 def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
-    """Declare weights as they are, and dims below 0 as not known; return the source if there are none."""
-    if not any(_misdeclared(source, file)):
+    """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights.
+
+    Return the source if it is of a newer one and nothing is to be declared.
+    """
+    if source.ir_version >= OLDEST_IR_OF_DEFAULTS and not any(_misdeclared(source, file)):
         return source, []
-    new, changes, unknown = deepcopy(source), [], []
+    new, unknown = deepcopy(source), list[str]()
+    changes = raise_for_weights(new, file)
     for info, tensor in _misdeclared(new, file):
         if tensor is None:
             unknown.append(repr(printable(info.name)))

@@ -21,6 +21,7 @@ from halfulp.conversion.editor import (
     is_one,
     legacy_form,
     recipe,
+    remade,
 )
 from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk
@@ -67,7 +68,8 @@ def spelled(walk: Walk, how: How | HowPow, operator: str) -> list[Change]:
         raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
     opset_of(walk.model, walk.file)
     expand = expand_pow if operator == "Pow" else partial(expand_prelu, by_relu=how == "relu")
-    kinds, rewrite = {"Pow": (tuple(_FOLDED), _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
+    kinds: tuple[str, ...] = (*_FORMS, "PRelu") if operator == "PRelu" else tuple(_FOLDED)
+    rewrite = _fold_prelu if operator == "PRelu" else _fold_pow
 
     def expanded(node: NodeProto, edit: Editor) -> None:
         if expand(node, edit) or (how == "logarithms" and expand_by_logarithms(node, edit)):
@@ -247,7 +249,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "", *, by_relu: bool 
 
     ``by_relu``: that sum in newer opsets, too.
     """
-    x, slope = node.input
+    x, slope = node.input[0], _stored(node.input[1], edit)
     value = edit.value(x)
     kind = value.type or edit.type_of(slope)  # the two have one type
     reason = why and f": {why}"
@@ -291,6 +293,8 @@ class _Found(NamedTuple):
 
 def _fold_prelu(node: NodeProto, edit: Editor) -> None:
     """Add a PRelu if the node ends one of the forms that converters write; add any other node unchanged."""
+    if node.op_type == "PRelu":
+        return edit.keep(remade(node, [node.input[0], _stored(node.input[1], edit)]))
     added = len(edit.nodes)
     found = _FORMS[node.op_type](node, edit)
     if found is None or not _fits(found.x, found.slope, edit):
@@ -301,6 +305,17 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
     edit.note(f"{found.form} becomes PRelu", None if is_int else found.differs)
     edit.add("PRelu", [found.x, found.slope], output=node.output[0], like=node)
     return None
+
+
+def _stored(slope: str, edit: Editor) -> str:
+    """Return a constant for a slope that nodes compute of constants, which some importers do not do."""
+    maker, array = edit.maker(slope), edit.array(slope)
+    if maker is None or maker.op_type in ("Constant", "DequantizeLinear") or array is None:
+        return slope
+    edit.note("the slope, computed of constants, is stored as one")
+    _drop_alone(slope, edit)
+    edit.reads[slope] -= 1  # so that the last of several readers drops the nodes
+    return edit.constant(array, "slope")
 
 
 def _maker(name: str, edit: Editor, *op_types: str) -> NodeProto | None:

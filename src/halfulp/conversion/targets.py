@@ -189,7 +189,8 @@ def for_target(walk: Walk, name: str) -> list[Change]:
     known = known_targets()
     found = named(str(name), known, RUNTIME_ALIASES)
     if found is None:
-        raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
+        expected = f"{', '.join(known)} (for any other runtime)"
+        raise HalfulpError("no such target", expected=expected, got=str(name)[:80])
     target = known[found]
 
     def rewrite(node: NodeProto, edit: Editor) -> None:

@@ -307,7 +307,9 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
         regular = not exists or stat.S_ISREG(path.stat().st_mode)
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise HalfulpError(f"{what} can't be used: {reason}", got=shown) from None
+        way = "a file of this name beside the model: it belongs to it; copy or download it, too"
+        expected = way if isinstance(error, FileNotFoundError) else None
+        raise HalfulpError(f"{what} can't be used: {reason}", expected=expected, got=shown) from None
     if not path.is_relative_to(root):
         raise HalfulpError(f"{what} leaves the model's folder through a symbolic link", got=shown)
     if not regular:

@@ -95,8 +95,10 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
     try:
         proto.ParseFromString(data)
     except DecodeError as error:
-        reason = "its graphs nest too deep" if "Depth" in str(error) else "truncated, or not an ONNX model"
-        raise misnamed(data, name) or ModelError(reason, file=name) from None
+        is_deep = "Depth" in str(error)
+        reason = "its graphs nest too deep" if is_deep else "truncated, or not an ONNX model"
+        expected = None if is_deep else "the whole file: download or export it again"
+        raise misnamed(data, name) or ModelError(reason, file=name, expected=expected) from None
     # Protobuf files of other libraries may parse without an error, as an empty message.
     if not proto.HasField("graph") and (other := misnamed(data, name)) is not None:
         raise other

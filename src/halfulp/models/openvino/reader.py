@@ -156,7 +156,7 @@ class _Reader:
                 raise HalfulpError("not an OpenVINO IR", expected="<net>", got=f"<{printable(root.tag)}>")
             version = _number(root, "version")
             if version not in VERSIONS:
-                expected = " or ".join(map(str, VERSIONS))
+                expected = f"{' or '.join(map(str, VERSIONS))}: convert the original model again, by ovc"
                 raise UnsupportedError("unsupported version of the IR format", expected=expected, got=version)
             found = {child.tag: child for child in root}
             if "layers" not in found:
