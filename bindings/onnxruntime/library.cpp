@@ -31,7 +31,7 @@ struct Operator : CustomOperator {
 
 const Operator& own(const CustomOperator* op) { return *static_cast<const Operator*>(op); }
 
-struct Instance {
+struct NodeInstance {
     const Api* api;
     Node node;
 };
@@ -39,17 +39,17 @@ struct Instance {
 Status* create(const CustomOperator* op, const Api*, const KernelInfo* info, void** kernel) {
     const Operator& self = own(op);
     return guarded(self.api, [&] {
-        *kernel = new Instance{self.api, Node(self.api, self.has_tensor_shape, self.kernel, self.type, info)};
+        *kernel = new NodeInstance{self.api, Node(self.api, self.has_tensor_shape, self.kernel, self.type, info)};
     });
 }
 
 Status* compute(void* kernel, KernelContext* context) {
-    const Instance& instance = *static_cast<Instance*>(kernel);
+    const NodeInstance& instance = *static_cast<NodeInstance*>(kernel);
     return guarded(instance.api, [&] { instance.node.compute(context); });
 }
 
 Status* compute_on_cuda(void* kernel, KernelContext* context) {
-    const Instance& instance = *static_cast<Instance*>(kernel);
+    const NodeInstance& instance = *static_cast<NodeInstance*>(kernel);
     return guarded(instance.api, [&] { instance.node.compute_on_cuda(context); });
 }
 
@@ -79,7 +79,7 @@ Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Ele
     op.input_memory_type = [](const CustomOperator*, size_t) { return default_memory; };
     op.create_kernel_v2 = create;
     op.compute_v2 = on_cuda ? compute_on_cuda : compute;
-    op.destroy_kernel = [](void* kernel) { delete static_cast<Instance*>(kernel); };
+    op.destroy_kernel = [](void* kernel) { delete static_cast<NodeInstance*>(kernel); };
     // No infer_output_shape: it sees a tensor of unknown rank as a scalar.
     op.may_inplace = may_inplace;
     op.release_may_inplace = [](int*, int*) {};

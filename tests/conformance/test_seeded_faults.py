@@ -123,9 +123,12 @@ def test_a_fork_whose_child_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = checked("hangs", monkeypatch, "onnx.PRelu-9", "int32", time_limit=5.0)
-    hung = found(document, "hung")
-    assert hung
+    for limit in (1.0, 10.0, 100.0):  # on a busy machine another case may need more time
+        document = checked("hangs", monkeypatch, "onnx.PRelu-9", "int32", time_limit=limit)
+        hung = found(document, "hung")
+        assert hung
+        if all("/broadcast/" in id for id in hung):
+            break
     assert all("/broadcast/" in id for id in hung)
     assert document["summary"]["exact"] > 10
 

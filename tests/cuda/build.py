@@ -19,11 +19,11 @@ from halfulp.operators import instruction_set
 HERE = Path(__file__).parent
 CUDA = ROOT / "bindings" / "cuda"
 NVRTC = ROOT / "build" / "nvrtc"
-# As make builds the kernels, but quickly: -O1. The processor's fused operations are the device's.
+# As make builds the kernels, but quickly: -Og. The processor's fused operations are the device's.
 FLAGS = [
     *(
         "-std=c++20",
-        "-O1",
+        "-Og",
         "-fPIC",
         "-ffp-contract=off",
         "-fno-strict-aliasing",
@@ -32,6 +32,7 @@ FLAGS = [
         "-Werror",
     ),
     *("-Wno-unknown-pragmas", "-Wno-unused-variable", "-Wno-unused-label", "-Wno-unused-function"),
+    "-Wno-unused-but-set-variable",
     *(f"-I{folder}" for folder in (HERE, ROOT / "core", CUDA)),
 ]
 PTX, HOST = 0, 1  # the fake driver's devices

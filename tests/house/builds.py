@@ -32,6 +32,9 @@ AVX512_MODEL = [
     "-DHALFULP_ISA=avx512",
 ]
 
+# Several sources at a time, so that a compiler reads their headers once: half of what a quick build takes.
+TOGETHER = "-DCMAKE_UNITY_BUILD=ON"
+
 
 def cross(system: str, processor: str) -> list[str]:
     """Options to compile for another platform, by CMake's names; what is for Linux needs nothing of it to run."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,35 +121,48 @@ EACH = [
 ]
 
 
+Export = Callable[[str, bool], Path]
+
+
 @pytest.fixture(scope="module")
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that PyTorch has exported."""
-    name, dynamo = request.param
-    make, shape = MODELS[name]
-    torch.manual_seed(1)
-    path: Path = tmp_path_factory.mktemp("exports") / "model.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        names = {0: "batch"} | ({1: "tokens", 2: "width"} if name == "attention" else {})
-        axes = {} if dynamo else {"dynamic_axes": {"x": names}}
-        torch.onnx.export(
-            make().eval(),
-            (torch.randn(shape),),
-            str(path),
-            dynamo=dynamo,
-            input_names=["x"],
-            verbose=False,
-            **axes,
-        )
-    return path
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Returns a file that PyTorch has exported, once for all verbs."""
+
+    @functools.cache
+    def export(name: str, dynamo: bool) -> Path:
+        make, shape = MODELS[name]
+        torch.manual_seed(1)
+        path: Path = tmp_path_factory.mktemp("exports") / "model.onnx"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            names = {0: "batch"} | ({1: "tokens", 2: "width"} if name == "attention" else {})
+            axes = {} if dynamo else {"dynamic_axes": {"x": names}}
+            torch.onnx.export(
+                make().eval(),
+                (torch.randn(shape),),
+                str(path),
+                dynamo=dynamo,
+                input_names=["x"],
+                verbose=False,
+                **axes,
+            )
+        return path
+
+    return export
 
 
-@pytest.mark.parametrize(("exported", "words"), EACH, indirect=["exported"])
-def test_a_verb(words: list[str], exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("export", "words"), EACH)
+def test_a_verb(
+    export: tuple[str, bool],
+    words: list[str],
+    exported: Export,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     if "net.xml" in words:
         pytest.importorskip("openvino")
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, [word.replace("{}", str(exported)) for word in words])
+    result = CliRunner().invoke(app, [word.replace("{}", str(exported(*export))) for word in words])
     assert result.exit_code in ((0, 1) if words[0] == "audit" else (0,)), result.output
     assert "not verified" not in result.output
     assert "refused" not in result.output

@@ -39,7 +39,15 @@ def process_of() -> Iterator[ProcessOf]:
         yield functools.cache(lambda name: stack.enter_context(Process(opened(name), time_limit=LONG)))
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "openvino-native"])
+# Inductor takes arrays and constants as torch does, but compiles a program in C++ for each of them.
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.exhaustive] if name == "inductor" else [])
+    for name in BUILT_IN
+    if name != "openvino-native"
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
     process = process_of(name)
     (power,) = process.run(POW)
@@ -54,15 +62,7 @@ def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
     assert prelu.tolist() == [[-4, -9, -2]]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        # It takes arrays and constants as torch does, but compiles a program in C++ for each of them.
-        pytest.param(name, marks=[pytest.mark.exhaustive] if name == "inductor" else [])
-        for name in BUILT_IN
-        if name != "openvino-native"
-    ],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_constants(name: str, process_of: ProcessOf) -> None:
     for y in (Y, np.float32(2).reshape(())):
         for constants in ({1}, {0, 1}):
@@ -71,6 +71,12 @@ def test_constants(name: str, process_of: ProcessOf) -> None:
             assert isinstance(power, np.ndarray)
             np.testing.assert_allclose(power, X**y, 1e-5)
             assert power.shape == X.shape
+
+
+def test_inductor_without_its_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    with Process(opened("inductor"), time_limit=LONG) as process:
+        np.testing.assert_allclose(process.run(POW)[0], [[4, 27, 2]], 1e-5)
 
 
 @pytest.mark.parametrize("name", ["onnxruntime:cpu", "ort:CPUExecutionProvider", "onnxruntime:halfulp"])
