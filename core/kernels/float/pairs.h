@@ -233,7 +233,7 @@ private:
 // The powers of a tile. Sets the bits of undecided lanes.
 [[gnu::noinline]] static void run_pairs(const PowOptions& options, const float* x, const float* y, uint32_t* out,
                                         unsigned char* undecided, int n, const Prefetch& prefetch) {
-    // Up to `few` special lanes are left to the other phases. More than `most` undecided lanes may be special.
+    // Up to `few` special lanes are left to the other phases. If more than `most` lanes are undecided, NaN may be why.
     constexpr int few = 8, most = tile_size / 8;
     PairTile tile;
     prefetch.issue(0);
@@ -241,7 +241,7 @@ private:
     prefetch.issue(1);
     int count = takes_all ? tile.fill_powers(out, n) : 0;
     prefetch.issue(2);
-    if (!takes_all || count > most) {  // then NaN may be why
+    if (!takes_all || count > most) {
         const PairTile::LeftOut left_out = tile.leave_out(x, y, n);
         const bool many_special = left_out.special > few;
         if (!takes_all || many_special) tile.fill_powers(out, n);
