@@ -5,12 +5,11 @@
 //               halved, so that v^2 needs no factor:
 //               ln|x| / 2 = (e ln 2 - ln r)/2 + v - v^2 + v^3 P(v) = s + low
 //               t = y s + y low;  t = n ln(2)/64 + r;  x^y = 2^(n/32) (1 + 2 (r + r^2 Q(r)))
-//   domain      positive normal floats x, and |t| <= greatest_pair_t: then the power is a normal float
+//   domain      positive floats x, and |t| <= greatest_pair_t: then the power is a normal float
 //   guarantee   the exact value is within pair_phase_error of the two parts that pair_power returns. The result is used
 //               only if the whole interval rounds to one float; otherwise the fast phase in doubles runs
-//   error       absolute, of a power divided by the power of two that makes it at least 1/2 and below 2. Each
-//               operation's bound is beside it, with u = 2^-24, the rounding error of an operation. proofs/pairs.py
-//               proves the sums, and that the operations called exact are
+//   error       of a power 2^-floor(n/32), relative to its entry in the table of powers. proofs/pairs.py proves it, and
+//               that the operations called exact are
 //   Real        float, or a vector of floats. Multiplications must be fused
 #pragma once
 
@@ -82,14 +81,14 @@ template <typename Real>
 HALFULP_INLINE Pair<Real> pair_power(const Pair<Real>& t, Real place, const PairPowerEntry<Real>& entry) {
     const auto& c = constants::float_pair_exp;
     const Real n = place - Real(pair_magic);
-    // Exact: a multiple of a unit of t or of 2^-29, and at most half a step.
+    // Exact: a multiple of a unit of t or of 2^-31, and at most half a step.
     const Real r_high = fused(n, Real(-constants::float_pair_step[0]), t.high);
     const Real r_low = t.low + fused(n, Real(-constants::float_pair_step[1]), entry.correction);
     const Real r = r_high + r_low, twice = entry.power + entry.power;
     // The power's high part, T (1 + 2 r_high), and its error; T minus the high part is exact.
     const Real high = fused(twice, r_high, entry.power);
     const Real lost = fused(twice, r_high, entry.power - high);
-    // Q has degree 2 on |r| <= 0.01085, half a step (constants.h).
+    // Q has degree 2 on |r| <= 0.00542, half a step (constants.h).
     const Real polynomial = fused(fused(Real(c[2]), r, Real(c[1])), r, Real(c[0]));
     const Real rest = fused(r * r, polynomial, r_low);
     return {high, fused(twice, rest, lost)};
