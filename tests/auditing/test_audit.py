@@ -341,9 +341,7 @@ def test_inputs_of_several_types_are_found() -> None:
         g (float[N] x) => (float[N] z) <float16[1] h = {15360}, float t = {2}> { p = Pow(x, t) z = Add(p, h) }""")
     for inputs in (None, {"x": np.ones(3, np.float32)}):
         report = hu.audit(model, targets=(), inputs=inputs)
-        with pytest.raises(
-            hu.HalfulpError, match=r"node #1 .* refuse to load the model: no data was looked at"
-        ):
+        with pytest.raises(hu.HalfulpError, match=r"no data was looked at, .* node #1 .* refuse to load"):
             report.blocklist("trtexec")
         (finding,) = report.findings
         assert (finding.node, finding.kind, finding.to_do) == ("#1 (Add)", "declaration", "hu.repair(model)")

@@ -268,7 +268,7 @@ def measured(
                     seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
                 if seen.overflows("float16") and not seen.region:
                     nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
-                    seen.keep(nodes if ends else [])
+                    seen.keep(nodes if ends or not is_mixed else [])  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
     return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
 
