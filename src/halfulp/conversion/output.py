@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, Value, describe, listed
@@ -183,7 +183,7 @@ def _of_onnx(model: ModelProto) -> list[str]:
     every = list(every_node(model.graph))
     named = [node.name for node in every if node.name]
     if named:
-        found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")
+        found.append(f"the name of {count_of(len(named), 'node')} ({listed(named, 3)})")
     for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
         if any(getattr(node, field) for node in every):
             found.append(f"the {name} of nodes")
