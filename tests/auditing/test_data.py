@@ -505,6 +505,16 @@ def test_without_overflow_there_is_nothing_to_do(tmp_path: Path, tool: str) -> N
     assert (printed.exit_code, printed.output[:16], printed.output.count("\n")) == (0, "# Nothing to do:", 1)
 
 
+@pytest.mark.parametrize(("p", "number"), [(1, 1000), (2, 250_000)])
+def test_the_sum_inside_an_lpnormalization(p: int, number: float) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>
+        g (float[4] x) => (float[4] y) {{ y = LpNormalization<p = {p}>(x) }}""")
+    report = hu.audit(model, targets=(), inputs={"x": np.full(4, 250, np.float32)})
+    assert [finding.kind for finding in report.findings] == ["range"] * (number > 65504)
+    if report.findings:
+        assert f"such a number is at most {number:.4g}" in report.findings[0].text
+
+
 @pytest.mark.parametrize("node", ["Pow(x, three)", "ReduceSum(x)"])
 def test_results_beyond_float16_that_are_outputs(tmp_path: Path, node: str) -> None:
     """Tools keep the outputs of a float32 network in float32; those of a float16 network have no other type."""
