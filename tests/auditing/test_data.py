@@ -387,7 +387,7 @@ def test_a_broken_model_is_not_run(tmp_path: Path) -> None:
     assert report.models[0].data is None
     assert "not looked into: the data, because the model is broken" in str(report)
     with pytest.raises(
-        hu.HalfulpError, match=r"node #0 \(PRelu\): breaks onnx.PRelu-9.C2: .*: no data was looked at"
+        hu.HalfulpError, match=r"no data was looked at, .* node #0 \(PRelu\): breaks onnx.PRelu-9.C2"
     ):
         report.blocklist("torch")
     for constant in ("<complex64 s = {2, 1}>", '<string s = {"2"}>'):  # which look like no square
@@ -503,6 +503,35 @@ def test_without_overflow_there_is_nothing_to_do(tmp_path: Path, tool: str) -> N
     arguments = files(tmp_path, norm("float32"), {"x": np.arange(64, dtype=np.float32).reshape(1, 64)})
     printed = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", tool])
     assert (printed.exit_code, printed.output[:16], printed.output.count("\n")) == (0, "# Nothing to do:", 1)
+
+
+@pytest.mark.parametrize(("p", "number"), [(1, 1000), (2, 250_000)])
+def test_the_sum_inside_an_lpnormalization(p: int, number: float) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>
+        g (float[4] x) => (float[4] y) {{ y = LpNormalization<p = {p}>(x) }}""")
+    report = hu.audit(model, targets=(), inputs={"x": np.full(4, 250, np.float32)})
+    assert [finding.kind for finding in report.findings] == ["range"] * (number > 65504)
+    if report.findings:
+        assert f"such a number is at most {number:.4g}" in report.findings[0].text
+
+
+@pytest.mark.parametrize("node", ["Pow(x, three)", "ReduceSum(x)"])
+def test_results_beyond_float16_that_are_outputs(tmp_path: Path, node: str) -> None:
+    """Tools keep the outputs of a float32 network in float32; those of a float16 network have no other type."""
+    printed = []
+    for kind in ("float", "float16"):
+        model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>
+            g ({kind}[N] x) => ({kind}[M] y) {{
+                three = Constant<value = {kind} {{{3 if kind == "float" else 0x4200}}}> ()
+                y = {node}
+            }}""")
+        model.graph.node[1].name = "beyond"
+        x = np.full(1000, 100, np.float32 if kind == "float" else np.float16)
+        arguments = files(tmp_path, model, {"x": x})
+        printed.append(CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "trtexec"]).output)
+    assert "beyond:fp32" in printed[0]
+    assert "node 'beyond'" in printed[1]
+    assert "nothing of float16 holds its results" in " ".join(printed[1].split())
 
 
 def test_the_list_in_modules_needs_their_names() -> None:

@@ -44,7 +44,7 @@ def test_a_clean_model() -> None:
         "m.onnx: right: #1 (Pow)",
         "  onnx.Pow-15 (15): int32[N], int64[] = 2 gives int32[N]",
         "",
-        "another runtime refuses it, or differs: halfulp convert m.onnx converted.onnx --target basic",
+        "if another runtime refuses it, or differs: halfulp convert m.onnx converted.onnx --target basic",
         "1 model, 1 with Pow or PRelu; 1 node, 0 findings",
     ]
 

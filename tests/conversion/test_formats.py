@@ -144,7 +144,7 @@ def test_what_has_no_place_is_said(tmp_path: Path) -> None:
         "doc_string",
         "metadata 'owner'",
         "import of 'other'",
-        "name of 1 nodes (power)",
+        "name of 1 node (power)",
     ):
         assert f"{words} is not carried over" in said
 

@@ -135,6 +135,20 @@ def test_programs_call_the_kernels_without_python(name: str) -> None:
     assert_same(hjax.pow(x.astype(np.float16), 2.7), hu.pow(x.astype(np.float16), 2.7))  # by a table
 
 
+def test_a_platform_that_takes_no_handlers_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def register(name: str, handler: Any, *, platform: str) -> None:
+        if platform == "CUDA":
+            raise ValueError("no such platform")
+
+    monkeypatch.setattr(jax.ffi, "register_ffi_target", register)
+    monkeypatch.setattr(hjax.device, "KERNELS", "kernels.ptx")
+    monkeypatch.setattr(hjax.device, "xla_handlers", lambda: {"halfulp_pow": None})
+    with pytest.warns(
+        UserWarning, match="powers on CUDA are computed by callbacks, because no such platform"
+    ):
+        assert hjax._register() == ("cpu",)
+
+
 def test_shard_map() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), "a")
     along = jax.sharding.PartitionSpec("a")

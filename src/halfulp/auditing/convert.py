@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +118,7 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
 
 
 def invalid(
-    proto: ModelProto, file: str, folder: Path | None, uses: Iterable[Use], *, is_broken: bool
+    proto: ModelProto, file: str, folder: Path | None, uses: Sequence[Use], *, is_broken: bool
 ) -> dict[str, str]:
     """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
 
@@ -126,11 +126,11 @@ def invalid(
     that nothing calls.
     """
     found = {**dict(_declared(proto)), **dict(_mixed(uses))}
-    is_checked = not (found or is_broken) and len([*reached(proto)]) == len(proto.functions)
+    is_checked = not (found or is_broken) and len(reached(proto)) == len(proto.functions)
     refused = refusal(proto, with_weights=False) if is_checked else None
     if refused is not None and not any(use.site for use in uses):
         found = dict(_mixed([in_main(proto, file, folder)]))
-    if not found and refused is not None and not is_harmless(refused):
+    if not found and refused is not None and not is_harmless(refused, proto):
         found[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
     return found
 

@@ -28,7 +28,7 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
-from halfulp.models.onnx.walk import default_opset
+from halfulp.models.onnx.walk import attributes_of, default_opset
 from halfulp.models.run.report import finite, lost
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
@@ -115,8 +115,9 @@ class NodeData:
                 result = np.square(operands[0])
                 if self.operator == "LpNormalization":
                     assert use.site is not None
-                    node = use.site.owner.node[use.site.number]
-                    result = result.sum(next((a.i for a in node.attribute if a.name == "axis"), -1))
+                    given = attributes_of(use.site.owner.node[use.site.number])
+                    terms = np.abs(operands[0]) if given.get("p") == 1 else result
+                    result = terms.sum(given.get("axis", -1))
             self.result.add(result)
             with np.errstate(over="ignore"):
                 self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
@@ -268,7 +269,7 @@ def measured(
                     seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
                 if seen.overflows("float16") and not seen.region:
                     nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
-                    seen.keep(nodes if ends else [])
+                    seen.keep(nodes if ends or not is_mixed else [])  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
     return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
 

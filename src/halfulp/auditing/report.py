@@ -65,22 +65,31 @@ class AuditReport(Printed):
                 ``nncf``, ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
-            HalfulpError: the tool does not exist, a node has no name (tools identify nodes by name), or the audit
-                looked at no data.
+            HalfulpError: the tool does not exist, a node has no name (tools identify nodes by name), the audit looked
+                at no data, or the outputs of a float16 network overflow, which no list of nodes prevents.
         """
         names: dict[str, None] = {}
+        beyond = ""
         for model in self.models:
             if model.data is None:
                 faults = (each for each in model.findings if each.kind in ("clause", "declaration"))
-                raise HalfulpError(f"{next(faults, model.file)}: no data was looked at")
+                if fault := next(faults, None):
+                    raise HalfulpError(f"no data was looked at, because the model is broken: {fault}")
+                raise HalfulpError(f"{model.file}: no data was looked at")
             for node in (*model.data.nodes.values(), *model.data.norms):
                 if node.overflows("float16") or node.divisions_by_zero:
+                    if not node.region:
+                        beyond = beyond or f"{model.file}, node {node.label}"
+                        continue
                     if tool in OF_MODULES and not node.modules:
                         raise HalfulpError(
                             f"{model.file}, node {node.label}: the file does not say which module it comes from",
                             expected="a tool that knows nodes, such as onnxruntime",
                         )
                     names |= dict.fromkeys(node.modules if tool in OF_MODULES else node.region)
+        if beyond and not names:
+            expected = "smaller data, or another type for this part"
+            raise HalfulpError(f"{beyond}: nothing of float16 holds its results", expected=expected)
         return blocklist(tool, list(names))
 
     def json(self) -> dict[str, Any]:
@@ -189,7 +198,7 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
                 yield "", target.note
     if not report.findings and [model.format for model in report.models if model.nodes] == ["onnx"]:
         (file,) = (model.file for model in report.models if model.nodes)
-        yield "another runtime refuses it, or differs: ", command(file, "convert", target="basic")
+        yield "if another runtime refuses it, or differs: ", command(file, "convert", target="basic")
     models, nodes, findings = report._counts()
     yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 

@@ -305,9 +305,11 @@ def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[N
     def rest(node: NodeProto) -> object:
         return [*map(value, node.input[1:])], [*node.attribute]
 
-    for node in [each for each in owner.node if each.op_type == "Sub"]:
-        nodes, none = [*owner.node], NodeProto()
-        makers, reads = {name: each for each in nodes for name in each.output}, Counter(read_names(owner))
+    nodes, none, is_changed = [*owner.node], NodeProto(), False
+    makers, reads = {name: each for each in nodes for name in each.output}, Counter(read_names(owner))
+    differences = [each for each in nodes if each.op_type == "Sub"]
+    by_operands = {tuple(each.input): each for each in reversed(differences)}
+    for node in differences:
         mean, second = (makers.get(name, none) for name in node.input)
         square = makers.get(mean.input[0], none) if mean.op_type == "ReduceMean" else none
         operands = [*square.input[:1], *second.input[:1]]
@@ -318,20 +320,22 @@ def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[N
         is_power = square.op_type == second.op_type == "Pow" and rest(square) == rest(second)
         if is_power and known is not None:
             is_power = value(square.input[1]) == [2]
-        deviations = [each for each in nodes if each.op_type == "Sub" and [*each.input] == operands]
+        deviation = by_operands.get(tuple(operands))
         is_read = any(reads[each.output[0]] > 1 for each in (square, mean, second))
-        if is_read or not deviations or not (is_product or is_power):
+        if is_read or deviation is None or not (is_product or is_power):
             continue
         yield node
-        at = nodes.index(node)
-        moved = [each for each in deviations[:1] if nodes.index(each) > at]
-        square.input[:] = [deviations[0].output[0] if name == operands[0] else name for name in square.input]
+        places = {id(each): place for place, each in enumerate(nodes)}
+        at = places[id(node)]
+        moved = [deviation] if places[id(deviation)] > at else []
+        square.input[:] = [deviation.output[0] if name == operands[0] else name for name in square.input]
         mean.output[0] = node.output[0]
-        left_out = {id(each) for each in (*moved, square, mean, second, nodes[at])}
+        makers[node.output[0]], is_changed = mean, True
+        left_out = {id(each) for each in (*moved, square, mean, second, node)}
         before, after = ([n for n in part if id(n) not in left_out] for part in (nodes[:at], nodes[at:]))
-        copies = [
-            NodeProto.FromString(n.SerializeToString()) for n in (*before, *moved, square, mean, *after)
-        ]
+        nodes = [*before, *moved, square, mean, *after]
+    if is_changed:
+        copies = [NodeProto.FromString(each.SerializeToString()) for each in nodes]
         del owner.node[:]
         owner.node.extend(copies)
 

@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, Value, describe, listed
@@ -30,6 +30,14 @@ _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
 _LARGE = 1 << 16  # elements
 _OWN = "halfulp.own"  # a domain that no model has
+_UNTYPED = "Unrecognized type value case"  # of an input or output
+_HARMLESS = (
+    "Field 'shape' of 'type' is required",
+    "Field 'name' of 'graph' is required",
+    "No opset import for domain 'com.microsoft",
+    _UNTYPED,
+)
+"""The beginnings of refusals by the checker alone. An input, though, has to have a type."""
 
 
 class Refusal(NamedTuple):
@@ -63,9 +71,12 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
     return Refusal(reason.replace(found[0], f"name: {node.name}"), label(node, index, ""), node.op_type)
 
 
-def is_harmless(refused: Refusal) -> bool:
-    """Tell whether runtimes load such a model: one whose inputs or outputs have no shape."""
-    return refused.reason.startswith("Field 'shape' of 'type' is required")
+def is_harmless(refused: Refusal, model: ModelProto) -> bool:
+    """Tell whether runtimes load such a model."""
+    is_input = any(
+        refused.reason.startswith(f"{_UNTYPED} (value_info name: {x.name})") for x in model.graph.input
+    )
+    return refused.reason.startswith(_HARMLESS) and not is_input
 
 
 def same_version(op_type: str, opset: int) -> list[int]:
@@ -183,7 +194,7 @@ def _of_onnx(model: ModelProto) -> list[str]:
     every = list(every_node(model.graph))
     named = [node.name for node in every if node.name]
     if named:
-        found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")
+        found.append(f"the name of {count_of(len(named), 'node')} ({listed(named, 3)})")
     for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
         if any(getattr(node, field) for node in every):
             found.append(f"the {name} of nodes")

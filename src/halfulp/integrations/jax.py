@@ -142,18 +142,17 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
 
 def _register() -> tuple[str, ...]:
     """Return JAX's names of the platforms whose programs call handlers."""
-    found = {"cpu": xla_handlers()}
-    if device.KERNELS is not None:
-        found["cuda"] = device.xla_handlers()
-    try:
-        for platform, handlers in found.items():
-            for name, handler in handlers.items():
+    sources = {"cpu": xla_handlers} | ({} if device.KERNELS is None else {"cuda": device.xla_handlers})
+    found = []
+    for platform, handlers in sources.items():
+        try:
+            for name, handler in handlers().items():
                 jax.ffi.register_ffi_target(name, handler, platform=_NAMES_IN_XLA[platform])
-    except Exception as error:  # JAX's own class depends on the version
-        warnings.warn(
-            f"halfulp.integrations.jax: powers are computed by callbacks, because {error}", stacklevel=2
-        )
-        return ()
+        except Exception as error:  # JAX's own class depends on the version
+            told = f"powers on {_NAMES_IN_XLA[platform]} are computed by callbacks, because {error}"
+            warnings.warn(f"halfulp.integrations.jax: {told}", stacklevel=2)
+        else:
+            found.append(platform)
     return tuple(found)
 
 
