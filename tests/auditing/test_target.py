@@ -109,6 +109,7 @@ AT_EDGES = "to the power of 0.5, only for zeros, infinities and numbers near ove
         (0.5, "wrong", None, (AT_EDGES + "(-inf)^0.5 gives nan, not inf",)),
         (0.1, "within", 2.0, ()),
         (7, "within", 1.0, ()),  # as 2
+        (2.2, "within", 2.0, ()),  # as 0.1, and not as 0.5, which is a square root
         (70, "wrong", 1.0, ("special values, measured with another exponent",)),
     ],
 )
@@ -118,8 +119,9 @@ def test_a_constant_exponent_that_was_measured(
     for shape in ((), (1,)):
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
-        assert said.depends == (("position",) if exponent in (0.1, 7, 70) else ())
-        assert said.grade == {0.5: "edges", 0.1: "reproducibility", 7: "reproducibility"}.get(exponent)
+        assert said.depends == (("position",) if exponent in (0.1, 2.2, 7, 70) else ())
+        grades = {0.5: "edges", 0.1: "reproducibility", 2.2: "reproducibility", 7: "reproducibility"}
+        assert said.grade == grades.get(exponent)
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
 

@@ -286,11 +286,15 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
-    """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not."""
+    """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
+
+    Those for 0.5 and -0.5 say nothing about other fractions: runtimes compute these two powers by a square root.
+    """
     kind = None if use.exponent is None else _kind(use.exponent)
     if kind is None:
         return ()
-    return tuple(group for other, group in _powers_of(use, row).items() if _kind(other) == kind)
+    powers = _powers_of(use, row).items()
+    return tuple(group for other, group in powers if _kind(other) == kind and abs(other) != 0.5)
 
 
 def _kind(exponent: float) -> tuple[bool, bool] | None:
