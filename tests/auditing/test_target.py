@@ -191,6 +191,19 @@ def test_a_broken_node_that_a_target_runs_all_the_same() -> None:
     assert not statement(use(THREE, THREE), ABACUS, (Breach("onnx.Pow-13.C5", "axis"),)).accepts
 
 
+@pytest.mark.parametrize(
+    ("declared", "onnxruntime"), [("float16[2] y", "it may run"), ("double[2] y", "it refuses")]
+)
+def test_onnxruntime_refuses_a_result_that_is_declared_in_another_type(
+    declared: str, onnxruntime: str
+) -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 13]>
+        g (float16[3] x) => ({declared}) {{ two = Constant <value_float = 2.> ()  y = Pow (x, two) }}""")
+    (first, second) = hu.audit(model, targets=["onnxruntime==1.31.1", "openvino==2026.4.1"]).summaries
+    assert f"its one node invalid ({onnxruntime} the Pow)" in str(first)
+    assert "its one node invalid (it may run the Pow)" in str(second)
+
+
 def test_an_array_library_has_no_versions() -> None:
     rows = [{**DOCUMENT["rows"][2], "operator": "onnx.Pow-15"}]
     library = reader.from_json(
