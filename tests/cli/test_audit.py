@@ -72,6 +72,17 @@ def test_the_command_for_another_runtime_can_be_done(types: str, nodes: str, opt
         assert not {"Pow", "PRelu"} & {node.op_type for node in onnx.load("converted.onnx").graph.node}
 
 
+def test_a_network_in_bfloat16_is_told_of_its_other_nodes() -> None:
+    text = "y = Pow (x, x)  z = ReduceMean (y)"
+    onnx.save(
+        parsed(f'<ir_version: 8, opset_import: ["": 15]> g (bfloat16[N] x) => (bfloat16[] z) {{ {text} }}'),
+        "m.onnx",
+    )
+    words = " ".join(invoked("m.onnx", "-t", "onnxruntime==1.31.1", status=1).split())
+    assert "> halfulp convert m.onnx converted.onnx --target onnxruntime the" in words
+    assert "; or --float32 all in its place, where it takes no other node in bfloat16 either" in words
+
+
 def test_nodes_without_findings_are_named_behind_the_others() -> None:
     text = """<ir_version: 8, opset_import: ["": 15, "own": 1]> g (float[N] x) => (float[N] d) {
         two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()  u = own.Any(x)

@@ -255,12 +255,14 @@ class _Judge:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
         refused = False
         for use in uses:
-            changes = self._convert(use, "basic")
-            if changes is None or changes.refused is None or use.types is None:
+            is_approximate = not use.is_prelu and use.types is not None and use.types[0] in FLOATS
+            if use.types is None or (refused and is_approximate):
                 continue
-            if use.is_prelu or use.types[0] not in FLOATS:
-                return {}
-            refused = True
+            changes = self._convert(use, "basic")
+            if changes is not None and changes.refused is not None:
+                if not is_approximate:
+                    return {}
+                refused = True
         if not refused:
             return {"target": "basic"}
         return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})
