@@ -66,7 +66,8 @@ def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(report.nodes) == 300
     assert {node.targets[0].verdict for node in report.nodes} == {"exact"}
     # The last one's output is declared as the first one's input is, by a name; the shapes between are inferred.
-    assert asked["statement"] == asked["conversion"] == 2 * asked["touched"]
+    assert asked["statement"] == 2 * asked["touched"]
+    assert asked["conversion"] == 3 * asked["touched"]  # one for the command for another runtime
     assert asked["breaches"] == asked["touched"] <= 2
     asked.clear()
     hu.audit(chain(300, "float32", distinct=True), TARGETS)

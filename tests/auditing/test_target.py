@@ -109,6 +109,7 @@ AT_EDGES = "to the power of 0.5, only for zeros, infinities and numbers near ove
         (0.5, "wrong", None, (AT_EDGES + "(-inf)^0.5 gives nan, not inf",)),
         (0.1, "within", 2.0, ()),
         (7, "within", 1.0, ()),  # as 2
+        (2.2, "within", 2.0, ()),  # as 0.1, and not as 0.5, which is a square root
         (70, "wrong", 1.0, ("special values, measured with another exponent",)),
     ],
 )
@@ -118,8 +119,9 @@ def test_a_constant_exponent_that_was_measured(
     for shape in ((), (1,)):
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
-        assert said.depends == (("position",) if exponent in (0.1, 7, 70) else ())
-        assert said.grade == {0.5: "edges", 0.1: "reproducibility", 7: "reproducibility"}.get(exponent)
+        assert said.depends == (("position",) if exponent in (0.1, 2.2, 7, 70) else ())
+        grades = {0.5: "edges", 0.1: "reproducibility", 2.2: "reproducibility", 7: "reproducibility"}
+        assert said.grade == grades.get(exponent)
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
 
@@ -187,6 +189,19 @@ def test_a_broken_node_that_a_target_runs_all_the_same() -> None:
     shapes = statement(use(THREE, ("float32", (2,))), ABACUS, (Breach("onnx.Pow-13.C2", "shapes"),))
     assert shapes.accepts == ("onnx.Pow-13.C2",)
     assert not statement(use(THREE, THREE), ABACUS, (Breach("onnx.Pow-13.C5", "axis"),)).accepts
+
+
+@pytest.mark.parametrize(
+    ("declared", "onnxruntime"), [("float16[2] y", "it may run"), ("double[2] y", "it refuses")]
+)
+def test_onnxruntime_refuses_a_result_that_is_declared_in_another_type(
+    declared: str, onnxruntime: str
+) -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 13]>
+        g (float16[3] x) => ({declared}) {{ two = Constant <value_float = 2.> ()  y = Pow (x, two) }}""")
+    (first, second) = hu.audit(model, targets=["onnxruntime==1.31.1", "openvino==2026.4.1"]).summaries
+    assert f"its one node invalid ({onnxruntime} the Pow)" in str(first)
+    assert "its one node invalid (it may run the Pow)" in str(second)
 
 
 def test_an_array_library_has_no_versions() -> None:

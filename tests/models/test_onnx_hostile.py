@@ -108,16 +108,24 @@ def test_opsets_that_do_not_exist(opset: int) -> None:
 def test_two_versions_of_a_domain() -> None:
     proto = single("Pow", 15, POW)
     proto.opset_import.append(helper.make_opsetid("ai.onnx", 13))
-    refused(proto, "imports two versions")
+    assert "got: 15 and 13" in str(refused(proto, "imports two versions"))
 
 
 def test_a_domain_that_is_not_imported() -> None:
     proto = single("Pow", 15, POW)
     proto.graph.node[0].domain = "com.example"
-    refused(proto, "node 'node' (Pow)", "'com.example' is not imported")
+    error = refused(proto, "node 'node' (Pow)", "'com.example' is not imported")
+    assert "model.opset_import.add(domain='com.example', version=N)" in str(error)
     del proto.opset_import[:]
     proto.graph.node[0].domain = ""
-    refused(proto, "node 'node' (Pow)", "'ai.onnx' is not imported")
+    error = refused(proto, "node 'node' (Pow)", "'ai.onnx' is not imported")
+    assert "model.opset_import.add(version=N)" in str(error)
+
+
+def test_an_attribute_without_a_type() -> None:
+    proto = single("Elu", 6, {"x": ("float32", [2])})
+    proto.graph.node[0].attribute.add(name="alpha", f=1.0)
+    refused(proto, "attribute 'alpha' states no type")
 
 
 def test_operators_that_do_not_exist() -> None:

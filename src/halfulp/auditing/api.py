@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from functools import partial
@@ -39,6 +39,7 @@ from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
+from halfulp.types import FLOATS
 
 __all__ = ["audit"]
 
@@ -184,6 +185,8 @@ def _audited(
             report.norms = norms_without_pow(*parsed)
             report.unread += ("the data, because the model is broken",) if data is not None else ()
         _try_ways(report, *parsed)
+        if not report.findings:
+            tried.elsewhere = judge.elsewhere(found)
     return report
 
 
@@ -247,6 +250,22 @@ class _Judge:
             only_if=None if broken else open_slope(use),
             notices=() if broken else tuple(notices(use, has_data=self._has_data)),
         )
+
+    def elsewhere(self, uses: Sequence[Use]) -> Mapping[str, str]:
+        """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
+        refused = False
+        for use in uses:
+            is_approximate = not use.is_prelu and use.types is not None and use.types[0] in FLOATS
+            if use.types is None or (refused and is_approximate):
+                continue
+            changes = self._convert(use, "basic")
+            if changes is not None and changes.refused is not None:
+                if not is_approximate:
+                    return {}
+                refused = True
+        if not refused:
+            return {"target": "basic"}
+        return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None

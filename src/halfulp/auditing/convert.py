@@ -93,6 +93,9 @@ class Ways:
     error: str = ""  # why the model can't be repaired at all
     declared: Mapping[str, str] = field(default_factory=dict)  # by node: the finding about its types
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
+    elsewhere: Mapping[str, str] = field(
+        default_factory=dict
+    )  # options of the conversion for another runtime
     fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
 

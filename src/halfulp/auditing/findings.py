@@ -229,7 +229,11 @@ def about_target(model: ModelReport, said: Statement) -> str:
     if taken_otherwise and is_tried and said.is_helped and found is not None:
         first: dict[str, Literal[True]] = {"repair": True} if model.ways.is_valid else {}
         to_do = command(model.file, "convert", target=said.target, **first)
-        return f"{to_do}: {'; '.join(map(str, found.steps))}"
+        steps = "; ".join(map(str, found.steps))
+        if said.target == "onnxruntime" and "bfloat16" in steps:
+            option = 'float32="all"' if model.file.startswith("<") else "--float32 all"
+            steps += f"; or {option} in its place, where it takes no other node in bfloat16 either"
+        return f"{to_do}: {steps}"
     return _EXACT.get(said.target, _ELSE)
 
 

@@ -197,8 +197,10 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
             if target.measured is None or target.version not in (None, target.measured.version):
                 yield "", target.note
     if not report.findings and [model.format for model in report.models if model.nodes] == ["onnx"]:
-        (file,) = (model.file for model in report.models if model.nodes)
-        yield "if another runtime refuses it, or differs: ", command(file, "convert", target="basic")
+        (model,) = (model for model in report.models if model.nodes)
+        if model.ways.elsewhere:
+            to_do = command(model.file, "convert", **model.ways.elsewhere)
+            yield "if another runtime refuses it, or differs: ", to_do
     models, nodes, findings = report._counts()
     yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
 

@@ -165,6 +165,8 @@ def statement(
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
         clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
+        if target.name == "onnxruntime" and _declares_another_type(use):
+            clauses = ()  # it takes a result that is declared in another shape, and refuses another type
         text = _of_slope(use, target, condition)
         if text is None and breaches and measured is not None:
             name = use.operator.partition(".")[2].rpartition("-")[0]
@@ -203,6 +205,12 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
     grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
     known = [grade for grade in grades if grade is not None]
     return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
+
+
+def _declares_another_type(use: Use) -> bool:
+    """Tell whether the model declares the result in another type than that of X."""
+    given = use.inputs[0].type if use.inputs else None
+    return None not in (given, use.output.type) and use.output.type != given
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
@@ -286,11 +294,15 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
-    """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not."""
+    """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
+
+    Those for 0.5 and -0.5 say nothing about other fractions: runtimes compute these two powers by a square root.
+    """
     kind = None if use.exponent is None else _kind(use.exponent)
     if kind is None:
         return ()
-    return tuple(group for other, group in _powers_of(use, row).items() if _kind(other) == kind)
+    powers = _powers_of(use, row).items()
+    return tuple(group for other, group in powers if _kind(other) == kind and abs(other) != 0.5)
 
 
 def _kind(exponent: float) -> tuple[bool, bool] | None:

@@ -45,8 +45,8 @@ def convert(
         str | None,
         Option(
             metavar="NAME",
-            help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each node, or"
-            " basic: for a runtime with neither Pow nor PRelu.",
+            help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each Pow and"
+            " PRelu, or basic: for a runtime with neither.",
         ),
     ] = None,
     expand: Annotated[

@@ -354,6 +354,13 @@ def test_a_declared_intermediate_that_contradicts_the_operator() -> None:
         run(model, {"x": np.ones(1, np.float32)})
 
 
+def test_the_way_out_of_a_declared_type_is_told() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x) => (float[N] z) <double[N] y> { y = Abs (x)  w = Cast <to = 1> (y)  z = Pow (w, w) }""")
+    with pytest.raises(ModelError, match=r"its output 'y' contradicts .*; halfulp repair may mend it"):
+        run(model, {"x": np.ones(1, np.float32)})
+
+
 def test_errors_inside_subgraphs_and_functions_name_the_way() -> None:
     model = parsed("""<ir_version: 10, opset_import: ["": 15, "own": 1]>
         g (float[N] x, float[M] s) => (float[N] z) { z = own.f (x, s) }

@@ -250,7 +250,10 @@ class _Builder:
         # ONNX Runtime takes nodes of its own domains without an import.
         opset = opsets.get(domain, 1 if is_foreign else None)
         if opset is None:
-            self._check.fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node=node)
+            asked = f"domain={domain!r}, version=N" if domain else "version=N"
+            way_out = f"the exporter's version: in Python, model.opset_import.add({asked}), then onnx.save"
+            message = f"the domain {domain or 'ai.onnx'!r} is not imported"
+            self._check.fail(message, node=node, expected=way_out)
         attributes: dict[str, Any] = {}
         for attribute in bound:
             if attribute.name in attributes:

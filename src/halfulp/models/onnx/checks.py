@@ -73,7 +73,8 @@ class Checks:
             self.text([entry.domain])
             domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
-                self.fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
+                message = f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}"
+                self.fail(message, expected="one", got=f"{opsets[domain]} and {version}")
             oldest, newest = (0, _LARGEST_OPSET) if domain else (1, onnx.defs.onnx_opset_version())
             if not oldest <= version <= newest:
                 message = f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}"
@@ -194,6 +195,8 @@ class Checks:
         """
         what = f"attribute {attribute.name!r}"
         if attribute.type not in _VALUES:
+            if attribute.type == AttributeProto.UNDEFINED:
+                self.fail(f"{what} states no type: export the model again, with a newer exporter", node=node)
             self.fail(f"{what} has an unsupported type", node=node)
         try:
             return _VALUES[attribute.type](attribute, tensors, what)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
+from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, within
 from halfulp.models import load
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
@@ -143,7 +143,7 @@ class _Walk:
                 named = {name: value for name, value in zip(node.outputs, outputs, strict=False) if name}
                 for name in named:
                     if name in graph.declared:
-                        check(named[name], graph.declared[name], f"its output {name!r}")
+                        check(named[name], graph.declared[name], f"its output {name!r}", REPAIR)
             scope.update(named)
             del arguments, outputs, named
             for name in dead:

@@ -246,9 +246,10 @@ def fit(
     assert refused is not None
     if trials == 1 or not is_curable or (len(clauses) == 1 and None not in clauses):
         raise refused
+    first = f"The first one{f' ({_listed(met)})' if met else ''}: {refused.message}"
     raise ModelError(
         f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
-        f" inputs (--input NAME=FILE). The first one{f' ({_listed(met)})' if met else ''}: {refused.message}",
+        f" inputs (--input NAME=FILE); halfulp audit names a broken node. {first}",
         file=model.file,
     )
 
