@@ -17,6 +17,7 @@ from tests.models.onnx_models import external, parsed, single, with_initializer
 
 import halfulp as hu
 from halfulp.conversion import Conversion, fallback
+from halfulp.conversion.steps import STEPS
 from halfulp.models.onnx.checks import schema_in_force
 
 NEWEST = onnx.defs.onnx_opset_version()
@@ -580,10 +581,14 @@ def test_twice_the_nodes_are_twice_the_work(opset: int, shape: str) -> None:
 
 
 def test_an_operator_that_stays_loses_no_attribute_on_the_way_up() -> None:
-    """A step to a newer opset does not visit the nodes of an operator whose document says the same in both."""
+    """A step to a newer opset does not visit the nodes of an operator whose document says the same in both, unless it
+    has a way of its own."""
     names = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain}
     stay = [
-        (name, old) for name in names for old in range(1, 23) if fallback.says_the_same(name, old, old + 1)
+        (name, old)
+        for name in names
+        for old in range(1, 23)
+        if (name, old, old + 1) not in STEPS and fallback.says_the_same(name, old, old + 1)
     ]
     assert ("Relu", 13) in stay
     for name, old in stay:

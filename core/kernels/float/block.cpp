@@ -17,8 +17,9 @@ namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// A thread's stack may be small: results are apart from the output in blocks of `block_apart` only.
-constexpr int block_apart = block_size / 4;
+// A thread's stack may be small: results are apart from the output in blocks of `block_apart` only, and `settled` lanes
+// are settled at a time.
+constexpr int block_apart = block_size / 4, settled = 128;
 
 using Mask = unsigned char[tile_size / 8];
 
@@ -49,12 +50,13 @@ void run(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out
 
 #ifdef __AVX512F__
 template <Element type>
-void run(const PowOptions& options, const uint32_t* x, const float* y, uint32_t* out, Mask& undecided, int n,
-         const Prefetch& prefetch) {
+[[gnu::noinline]] void run(const PowOptions& options, const uint32_t* x, const float* y, uint32_t* out, Mask& undecided,
+                           int n, const Prefetch& prefetch) {
     const auto* bases = reinterpret_cast<const float*>(x);
     alignas(64) float scaled[tile_size];
     if (options.scale_bias) {
-        for (int i = 0; i < n; ++i) scaled[i] = scale_to_float(bases[i], options.scale, options.bias);  // vector loop
+        // vector loop: avx512
+        for (int i = 0; i < n; ++i) scaled[i] = scale_to_float(bases[i], options.scale, options.bias);
         bases = scaled;
     }
     run_pairs(options, bases, y, out, undecided, n, prefetch);
@@ -62,8 +64,8 @@ void run(const PowOptions& options, const uint32_t* x, const float* y, uint32_t*
 #endif
 
 template <Element type>
-void run_tile(const PowOptions& options, Element y_type, const Storage<type>* x, const void* y, Storage<type>* out,
-              Mask& undecided, int n, const Prefetch& prefetch) {
+[[gnu::noinline]] void run_tile(const PowOptions& options, Element y_type, const Storage<type>* x, const void* y,
+                                Storage<type>* out, Mask& undecided, int n, const Prefetch& prefetch) {
     const auto run_with = [&](const auto* exponents) { run<type>(options, x, exponents, out, undecided, n, prefetch); };
     if (y_type == Element::float32) return run_with(static_cast<const float*>(y));
     if constexpr (type != Element::float32)
@@ -104,10 +106,10 @@ void gather(int size, const void* from, bool one, const uint16_t* listed, int co
 template <typename Stored>
 [[gnu::noinline]] void settle(const PowOptions& options, Tile tile, Element y_type, const Stored* x, const void* y,
                               bool one_y, Stored* out, const uint16_t* listed, int count) {
-    alignas(64) Stored bases[tile_size], powers[tile_size];
-    alignas(64) unsigned char exponents[8 * tile_size];
-    for (int done = 0; done < count; done += tile_size) {
-        const int some = count - done < tile_size ? count - done : tile_size;
+    alignas(64) Stored bases[settled], powers[settled];
+    alignas(64) unsigned char exponents[8 * settled];
+    for (int done = 0; done < count; done += settled) {
+        const int some = count - done < settled ? count - done : settled;
         gather<Stored>(x, false, listed + done, some, bases);
         gather(row(y_type).size, y, one_y, listed + done, some, exponents);
         tile(options, y_type, bases, exponents, powers, some, Prefetch(bases, exponents, powers, 0, 0));
@@ -115,22 +117,15 @@ template <typename Stored>
     }
 }
 
+// `apart`: the results are first written elsewhere; then n is at most block_apart.
 template <Element type>
-void pow_of_block(const PowOptions& options, Element y_type, const void* x, const void* y, bool one_y, void* out, int n,
-                  bool streaming) {
+[[gnu::noinline]] void pow_of_block(const PowOptions& options, Element y_type, const Storage<type>* bases,
+                                    const void* y, bool one_y, Storage<type>* out, int n, bool streaming, bool apart) {
     using Stored = Storage<type>;
-    const auto* bases = as<type>(x);
     const int y_size = one_y ? 0 : row(y_type).size;
-    const bool apart = streaming || x == out || y == out;
-    if (apart && n > block_apart) {
-        pow_of_block<type>(options, y_type, x, y, one_y, out, block_apart, streaming);
-        return pow_of_block<type>(options, y_type, bases + block_apart,
-                                  static_cast<const unsigned char*>(y) + block_apart * y_size, one_y,
-                                  static_cast<Stored*>(out) + block_apart, n - block_apart, streaming);
-    }
     alignas(64) Stored results[block_apart];
     uint16_t listed[2 * tile_size];
-    Stored* to = apart ? results : static_cast<Stored*>(out);
+    Stored* to = apart ? results : out;
     const Tile tile = float_tile(type);
     constexpr int size = sizeof(Stored);
     int count = 0;
@@ -158,7 +153,7 @@ void pow_of_block(const PowOptions& options, Element y_type, const void* x, cons
     }
     if (count > 0) settle(options, tile, y_type, bases, y, one_y, to, listed, count);
     if (streaming)
-        copy_streaming(static_cast<unsigned char*>(out), reinterpret_cast<unsigned char*>(results), size * n);
+        copy_streaming(reinterpret_cast<unsigned char*>(out), reinterpret_cast<unsigned char*>(results), size * n);
     else if (apart) std::memcpy(out, results, sizeof(Stored) * static_cast<size_t>(n));
 }
 
@@ -166,8 +161,13 @@ void pow_of_block(const PowOptions& options, Element y_type, const void* x, cons
 
 bool pow_by_floats(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
                    void* out, int n, bool streaming) {
+    const bool apart = streaming || x == out || y == out;
+    const int most = apart ? block_apart : block_size, y_size = one_y ? 0 : row(y_type).size;
     const auto pow_of = [&](auto element) {
-        pow_of_block<element>(options, y_type, x, y, one_y, out, n, streaming);
+        for (int done = 0; done < n; done += most)
+            pow_of_block<element>(
+                options, y_type, as<element>(x) + done, static_cast<const unsigned char*>(y) + done * y_size, one_y,
+                static_cast<Storage<element>*>(out) + done, n - done < most ? n - done : most, streaming, apart);
         return true;
     };
     if (y_type == Element::float64) return false;
