@@ -334,7 +334,8 @@ class Phase:
         value = errors.value(high) + errors.value(low)
         ideal = symbol("power") * of_u.with_value("u", symbol("r") + symbol("low"))
         rounding = proved_bound(errors, value, f"(n{high} + n{low})", ideal)
-        of_end = rounding_bound(errors.range(low).magnitude * (1 + FOR_THE_ENDS) + LEAST_GREAT_ERROR, True)
+        greatest_end = errors.range(low).magnitude * (1 + FOR_THE_ENDS) + LEAST_GREAT_ERROR * max(powers)
+        of_end = rounding_bound(greatest_end, True)
         return (rounding + of_end) / min(powers)
 
     def of_entry_of_powers(self, i: int) -> Fraction:
