@@ -12,7 +12,7 @@ round them. t is renormalized if |y| > least_great_y.
                 near v; in binades of v where whole is 0; and for the other binades of e in all parts together
     t           y times that: the product's residual is exact, but for 2^-150. The low part has y times that of ln(x)/2,
                 or at most half a unit of the high one if t is renormalized
-    n           t/step, rounded: |t - n step| is at most half a step and the error of 1/step
+    n           t/step, rounded, and n/32, the octaves: |t - n step| is at most half a step and the error of 1/step
     2^(n/32)    r = t - n step in two parts, the high one exact; 1 + 2 (r + r^2 Q(r)), for some entries of the table
                 at a time
 """
@@ -34,7 +34,7 @@ from proofs.trace import Constant, trace
 
 Cuts = dict[int | Constant, tuple[str, Input]]
 
-PLACE, N, R_HIGH, R_LOW = 4, 5, 6, 8  # nodes of the trace of pair_power
+PLACE, OCTAVES, R_HIGH, R_LOW = 4, 5, 6, 8  # nodes of the trace of pair_power
 
 PARTS, POWERS = 32, 32
 EXPONENTS = (-149, 127)
@@ -288,12 +288,13 @@ class Phase:
         """Prove that the high part of r is exact, and return the error of the low one."""
         function = self.trace.functions["pair_power"]
         nodes = function.nodes
-        step, step_low, steps = self.claim("step.0"), self.claim("step.1"), self.claim("steps")
+        octave, octave_low = POWERS * self.claim("step.0"), POWERS * self.claim("step.1")
+        steps = self.claim("steps")
         greatest_n = int(greatest_t * steps) + 1
         demand(
-            [nodes[PLACE].operation, nodes[N].operation] == ["fma", "sub"]
-            and nodes[PLACE].operands[1:] == (Constant(steps), Constant(Fraction(3 << 22)))
-            and nodes[N].operands == (PLACE, Constant(Fraction(3 << 22))),
+            [nodes[PLACE].operation, nodes[OCTAVES].operation] == ["fma", "sub"]
+            and nodes[PLACE].operands[1:] == (Constant(steps / POWERS), Constant(Fraction(3 << 17)))
+            and nodes[OCTAVES].operands == (PLACE, Constant(Fraction(3 << 17))),
             "n has another form",
         )
         given = {
@@ -302,18 +303,21 @@ class Phase:
             "power": Input(Interval.of(1, 2), -23),
         }
         of_low = Fraction(0)
-        for n_input in (constant(Fraction(0)), Input(Interval.within(greatest_n), 0)):
-            n_value = symbol("n") if n_input.value is None else n_input.value
-            t_value = symbol("r") + n_value * Polynomial.constant(step)
+        for octaves in (constant(Fraction(0)), Input(Interval.within(Fraction(greatest_n, POWERS)), -5)):
+            count = symbol("octaves") if octaves.value is None else octaves.value
+            t_value = symbol("r") + count * Polynomial.constant(octave)
             # t is at least half a step unless n is 0, and a multiple of a unit of its last place.
-            unit = None if n_input.value is not None else -31
+            unit = None if octaves.value is not None else -31
             if unit is not None:
                 demand((Fraction(1, 2) - UNIT) / steps >= Fraction(2) ** (unit + 23), "t is too small")
             t = {"t": Input(Interval.within(greatest_t), unit, t_value)}
-            others = {"r": Input(Interval.within(reach), unit)} | ({"n": n_input} if unit is not None else {})
-            errors = RoundingErrors(function, given | t, cuts={N: ("n", n_input)}, until=R_LOW, others=others)
+            others = {"r": Input(Interval.within(reach), unit)}
+            if unit is not None:
+                others["octaves"] = octaves
+            cuts: Cuts = {OCTAVES: ("octaves", octaves)}
+            errors = RoundingErrors(function, given | t, cuts=cuts, until=R_LOW, others=others)
             demand(errors.value(R_HIGH) == symbol("r"), "r is rounded")
-            ideal = symbol("t_low") + symbol("correction") - n_value * Polynomial.constant(step_low)
+            ideal = symbol("t_low") + symbol("correction") - count * Polynomial.constant(octave_low)
             of_low = max(of_low, proved_bound(errors, errors.value(R_LOW), f"n{R_LOW}", ideal))
         return of_low
 
@@ -326,7 +330,7 @@ class Phase:
         cuts: Cuts = {
             R_HIGH: ("r", Input(Interval.within(reach))),
             R_LOW: ("low", Input(Interval.within(low_reach))),
-            N: ("n", zero),
+            OCTAVES: ("octaves", zero),
         }
         given = {"t": zero, "t_low": zero, "correction": zero, "power": Input(Interval.hull(powers), -23)}
         errors = RoundingErrors(function, given, cuts=cuts)
@@ -352,7 +356,7 @@ class Phase:
         cuts: Cuts = {
             R_HIGH: ("u", Input(Interval.of(Fraction(1, 1024), Fraction(1, 512)))),
             R_LOW: ("low", zero),
-            N: ("n", zero),
+            OCTAVES: ("octaves", zero),
         }
         errors = RoundingErrors(function, given, cuts=cuts)
         return (

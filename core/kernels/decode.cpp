@@ -1,6 +1,9 @@
 #include "decode.h"
 
+#include <concepts>
 #include <cstring>
+
+#include "../numerics/operand.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -47,6 +50,32 @@ void decode_exponents(Element type, const void* y, double* values, int n) {
             for (int i = 0; i < n; ++i) values[i] = decode<element>(stored[i]);
         }
     });
+}
+
+namespace {
+
+template <std::integral Number>
+bool split(const Number* stored, double* highs, double* lows, int n) {
+    if (all_within(stored, 31, n)) {
+        // vector loop
+        for (int i = 0; i < n; ++i) highs[i] = static_cast<double>(static_cast<int32_t>(stored[i]));
+        return false;
+    }
+    for (int i = 0; i < n; ++i) {
+        const Operand exponent = Operand::of(Integer::of(stored[i]));
+        highs[i] = exponent.high;
+        lows[i] = exponent.low;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool split_exponents(Element type, const void* y, double* highs, double* lows, int n) {
+    if (type == Element::int64) return split(as<Element::int64>(y), highs, lows, n);
+    if (type == Element::uint64) return split(as<Element::uint64>(y), highs, lows, n);
+    decode_exponents(type, y, highs, n);
+    return false;
 }
 
 double exponent_as_double(Element type, const void* y) {

@@ -69,6 +69,10 @@ HALFULP_INLINE float scale_to_float(double x, float scale, float bias) {
 bool decode_exponents(Element type, const void* y, float* values, int n);
 void decode_exponents(Element type, const void* y, double* values, int n);
 
+// Exponents as the nearest doubles, and the remainders, which only 64-bit integers have. Returns whether any remainder
+// may be non-zero.
+bool split_exponents(Element type, const void* y, double* highs, double* lows, int n);
+
 // A single exponent.
 double exponent_as_double(Element type, const void* y);
 

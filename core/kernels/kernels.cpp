@@ -47,30 +47,20 @@ Fill formula_of(Element type, double exponent) {
     return formula;
 }
 
-// Measured: streaming stores are faster if the results are at least as many bytes as the exponents. With a constant
-// exponent they are faster only for powers by a formula and for integers.
+// Measured: streaming stores are faster if a phase stores its vectors so, and otherwise if the results are at least as
+// many bytes as the exponents. With a constant exponent the others are faster only for powers by a formula and for
+// integers.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
+#ifdef __AVX512F__
+    if (type == Element::float64 || (type == Element::float32 && y_type != Element::float64)) return true;
+#endif
     if (y == nullptr) return row(type).size >= row(y_type).size;
     if (!row(type).is_float) return true;
     return formula_of(type, exponent_as_double(y_type, y)) != nullptr;
 }
 
 [[gnu::noinline]] void pow_by_tiles(const PowOptions& options, Element type, Element y_type, const void* x,
-                                    const void* y, void* out, int n, bool streaming) {
-    alignas(64) unsigned char exponents[8 * tile_size];
-    int y_size = row(y_type).size;
-    if (options.constant_exponent) {
-        with_element(y_type, [&](auto element) {
-            constexpr int size = row(element).size;
-            unsigned char exponent[size];
-            std::memcpy(exponent, y, size);
-            const int count = n < tile_size ? n : tile_size;
-            for (int i = 0; i < count; ++i) std::memcpy(exponents + i * size, exponent, size);  // vector loop
-        });
-        y = exponents;
-        y_size = 0;
-    }
-    if (pow_by_floats(options, type, y_type, x, y, options.constant_exponent, out, n, streaming)) return;
+                                    const void* y, int y_size, void* out, int n, bool streaming) {
     const Tile tile = type == Element::float64 ? float64_tile()
                       : row(type).is_float     ? float_tile(type)
                                                : int_tile(type, y_type, options.scale_bias);
@@ -91,6 +81,25 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     }
 }
 
+[[gnu::noinline]] void pow_by_phases(const PowOptions& options, Element type, Element y_type, const void* x,
+                                     const void* y, void* out, int n, bool streaming) {
+    alignas(64) unsigned char exponents[8 * most_constants];
+    int y_size = row(y_type).size;
+    if (options.constant_exponent) {
+        with_element(y_type, [&](auto element) {
+            constexpr int size = row(element).size;
+            unsigned char exponent[size];
+            std::memcpy(exponent, y, size);
+            const int count = n < most_constants ? n : most_constants;
+            for (int i = 0; i < count; ++i) std::memcpy(exponents + i * size, exponent, size);  // vector loop
+        });
+        y = exponents;
+        y_size = 0;
+    }
+    if (!pow_by_block(options, type, y_type, x, y, options.constant_exponent, out, n, streaming))
+        pow_by_tiles(options, type, y_type, x, y, y_size, out, n, streaming);
+}
+
 // Applies the formula if out aliases x, working on a copy of each part.
 [[gnu::noinline]] void pow_in_place(Fill formula, const PowOptions& options, Element type, Element y_type,
                                     const void* y, void* out, int n) {
@@ -100,7 +109,7 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
         count = n - done < most ? n - done : most;
         unsigned char* to = static_cast<unsigned char*>(out) + done * size;
         std::memcpy(copy, to, static_cast<size_t>(count) * static_cast<size_t>(size));
-        if (!formula(copy, &options, to, count)) pow_by_tiles(options, type, y_type, copy, y, to, count, false);
+        if (!formula(copy, &options, to, count)) pow_by_phases(options, type, y_type, copy, y, to, count, false);
     }
 }
 
@@ -110,7 +119,7 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
     if (options.constant_exponent && !options.scale_bias) formula = formula_of(type, exponent_as_double(y_type, y));
     if (formula != nullptr && x == out) return pow_in_place(formula, options, type, y_type, y, out, n);
     if (formula == nullptr || !fill_block(formula, x, &options, true, out, n, row(type).size, streaming))
-        pow_by_tiles(options, type, y_type, x, y, out, n, streaming);
+        pow_by_phases(options, type, y_type, x, y, out, n, streaming);
 }
 
 template <Element type>

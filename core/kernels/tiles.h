@@ -18,10 +18,13 @@ Tile float_tile(Element type);  // every floating type except float64
 Tile float64_tile();
 Tile int_tile(Element type, Element y_type, bool scaled);
 
-// Powers of a block by a phase in floats first: float16 and bfloat16, and float32 with AVX-512. `one_y`: y is a tile of
-// equal exponents. Returns whether it takes these types and options.
-bool pow_by_floats(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
-                   void* out, int n, bool streaming);
+// Copies of a constant exponent: as many elements as any phase takes at a time.
+inline constexpr int most_constants = 2 * tile_size;
+
+// Powers of a block by a first phase that runs on all of it before the others: float16 and bfloat16, and with AVX-512
+// float32 and float64. `one_y`: y is most_constants equal exponents. Returns whether it takes these types and options.
+bool pow_by_block(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
+                  void* out, int n, bool streaming);
 
 // The number of powers that even the last phase did not decide (numerics/pow_exact.h). No input is known that
 // increments it.

@@ -63,11 +63,16 @@ HALFULP_INLINE Pair<Real> renormalized(const Pair<Real>& t) {
     return {high, t.low - (high - t.high)};
 }
 
-// The nearest multiple of a step, n, plus this, so that n is in the lower bits.
-static constexpr float pair_magic = 0x1.8p23f;
+// n/32 for the nearest multiple of a step, n, plus this, so that n is in the lower bits.
+static constexpr float pair_magic = 0x1.8p18f;
 template <typename Real>
 HALFULP_INLINE Real pair_place(Real t) {
-    return fused(t, Real(constants::float_pair_steps), Real(pair_magic));
+    return fused(t, Real(constants::float_pair_steps / 32), Real(pair_magic));
+}
+// n/32, which is exact.
+template <typename Real>
+HALFULP_INLINE Real pair_octaves(Real place) {
+    return place - Real(pair_magic);
 }
 
 // An entry of the table of powers: 2^(i/32) rounded, and half the logarithm of the factor that is missing.
@@ -80,10 +85,10 @@ struct PairPowerEntry {
 template <typename Real>
 HALFULP_INLINE Pair<Real> pair_power(const Pair<Real>& t, Real place, const PairPowerEntry<Real>& entry) {
     const auto& c = constants::float_pair_exp;
-    const Real n = place - Real(pair_magic);
+    const Real octaves = pair_octaves(place);
     // Exact: a multiple of a unit of t or of 2^-31, and at most half a step.
-    const Real r_high = fused(n, Real(-constants::float_pair_step[0]), t.high);
-    const Real r_low = t.low + fused(n, Real(-constants::float_pair_step[1]), entry.correction);
+    const Real r_high = fused(octaves, Real(-32 * constants::float_pair_step[0]), t.high);
+    const Real r_low = t.low + fused(octaves, Real(-32 * constants::float_pair_step[1]), entry.correction);
     const Real r = r_high + r_low, twice = entry.power + entry.power;
     // The power's high part, T (1 + 2 r_high), and its error; T minus the high part is exact.
     const Real high = fused(twice, r_high, entry.power);

@@ -72,4 +72,11 @@ template <typename Flag>
 }
 #endif
 
+// The number of lanes of n whose bits are set.
+HALFULP_INLINE uint32_t count_lanes(const uint64_t* bits, int n) {
+    int count = 0;
+    for (int k = 0; k < (n + 63) / 64; ++k) count += std::popcount(bits[k]);
+    return static_cast<uint32_t>(count);
+}
+
 }  // namespace halfulp::HALFULP_ISA

@@ -272,6 +272,23 @@ inline __m512 _mm512_range_ps(__m512 a, __m512 b, int operation) {
     return model::map<__m512, float>(greater, a, b);
 }
 
+// x times two to the integer not above y, rounded once.
+inline __m512 _mm512_scalef_ps(__m512 a, __m512 b) {
+    const auto scaled = [](float x, float y) {
+        constexpr double most = 400;  // twice the range of float
+        const auto infinity = std::numeric_limits<float>::infinity();
+        const bool signals = x != x && (__builtin_bit_cast(uint32_t, x) >> 22 & 1) == 0;
+        if (x != x) return y == infinity && !signals ? infinity : y == -infinity && !signals ? 0.0f : x + x;
+        if (y != y) return y + y;
+        if (y == infinity) return x == 0 ? __builtin_nanf("") : __builtin_copysignf(infinity, x);
+        if (y == -infinity) return x == infinity || x == -infinity ? __builtin_nanf("") : __builtin_copysignf(0.0f, x);
+        double exponent = __builtin_floor(static_cast<double>(y));
+        exponent = exponent < -most ? -most : exponent > most ? most : exponent;
+        return static_cast<float>(__builtin_ldexp(static_cast<double>(x), static_cast<int>(exponent)));
+    };
+    return model::map<__m512, float>(scaled, a, b);
+}
+
 namespace model {
 
 // About x^(-1/2). Any number that is off by less than 2^-14 of itself is right, but x = 4^n has the exact power. This one
@@ -301,6 +318,9 @@ inline __m512 _mm512_rsqrt14_ps(__m512 a) { return model::map<__m512, float>(mod
 
 inline __m512d _mm512_cvtps_pd(__m256 a) {
     return model::map<__m512d, float>([](float x) { return static_cast<double>(x); }, a);
+}
+inline __m256 _mm512_cvtpd_ps(__m512d a) {
+    return model::map<__m256, double>([](double x) { return static_cast<float>(x); }, a);
 }
 inline __m512d _mm512_cvtepi64_pd(__m512i a) {
     return model::map<__m512d, int64_t>([](int64_t x) { return static_cast<double>(x); }, a);

@@ -200,12 +200,14 @@ void check_arithmetic() {
     digest<__m512>("_mm512_getmant_ps", [](__m512 operand) {
         return with_one_nan<float>(_mm512_getmant_ps(operand, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero));
     });
+    CHECK_BUT_NAN(float, _mm512_scalef_ps, __m512, __m512);
     digest<__m512, __m512>("_mm512_range_ps",
                            [](__m512 a, __m512 b) { return with_one_nan<float>(_mm512_range_ps(a, b, 0x0b)); });
 }
 
 void check_conversions() {
     CHECK(_mm512_cvtps_pd, __m256);
+    CHECK(_mm512_cvtpd_ps, __m512d);
     CHECK(_mm512_cvtepi64_pd, __m512i);
     CHECK(_mm512_cvtepi32_ps, __m512i);
     CHECK(_mm512_cvtph_ps, __m256i);
@@ -242,6 +244,7 @@ void check_comparisons() {
     CHECK_WITH(_CMP_EQ_OQ, _mm512_cmp_pd_mask, __m512d, __m512d);
     CHECK_WITH(_CMP_LT_OQ, _mm512_cmp_pd_mask, __m512d, __m512d);
     CHECK_WITH(_CMP_UNORD_Q, _mm512_cmp_pd_mask, __m512d, __m512d);
+    CHECK_WITH(_CMP_NEQ_UQ, _mm512_cmp_pd_mask, __m512d, __m512d);
     CHECK_WITH(_CMP_EQ_OQ, _mm512_cmp_ps_mask, __m512, __m512);
     CHECK_WITH(_CMP_LT_OQ, _mm512_cmp_ps_mask, __m512, __m512);
     CHECK_WITH(_CMP_UNORD_Q, _mm512_cmp_ps_mask, __m512, __m512);

@@ -11,10 +11,13 @@
 
 #include "../../numerics/pow.h"
 #include "../../numerics/pow_pairs.h"
+#include "../../simd/compress.h"
 #include "../../simd/prefetch.h"
+#include "../../simd/streaming_store.h"
 #include "../closed_form/products.h"
 #include "../phases/exponents.h"
 #include "../phases/signs.h"
+#include "../tiles.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -60,15 +63,12 @@ private:
 // The powers of a tile.
 class PairTile {
 public:
-    // The lanes that the phase is not for, and whether any base is negative.
-    struct LeftOut {
-        int special = 0;  // see is_special
-        bool negative = false;
-    };
+    static constexpr int size = most_constants;
 
-    // t = y ln|x| / 2. Returns whether no base is negative and the phase takes all lanes but those where t is NaN, which
-    // fill_powers leaves undecided.
-    bool fill_logarithms(const float* x, const float* y, int n) {
+    explicit PairTile(uint64_t* undecided) : undecided_(undecided) { std::fill_n(undecided, words, uint64_t{0}); }
+
+    // t = y ln|x| / 2.
+    void fill_logarithms(const float* x, const float* y, int n) {
         const HalfLogTables tables;
         Most most;
         int i = 0;
@@ -80,18 +80,25 @@ public:
             fill_logarithms(tables, x_left, y_left, i, most);
         }
         most_ = most;
-        return most.is_within() && !most.is_any_negative();
     }
 
-    // Rounds the powers. Marks the lanes that are undecided, and returns how many are.
-    int fill_powers(uint32_t* out, int n) {
-        return most_.has_great_y() ? fill_powers_by<true>(out, n) : fill_powers_by<false>(out, n);
+    // Whether the phase takes all lanes but those where t is NaN, which fill_powers leaves undecided.
+    bool takes_all() const { return most_.is_within(); }
+    bool has_negative() const { return most_.is_any_negative(); }
+
+    // Rounds the powers. Marks the lanes that are undecided, and returns how many are. `streaming`: by streaming stores,
+    // to an address where a cache line begins.
+    int fill_powers(uint32_t* out, int n, bool streaming) {
+        if (streaming)
+            return most_.has_great_y() ? fill_powers_by<true, true>(out, n) : fill_powers_by<false, true>(out, n);
+        return most_.has_great_y() ? fill_powers_by<true, false>(out, n) : fill_powers_by<false, false>(out, n);
     }
 
-    // Leaves out the lanes that the phase is not for: it computes 2^0 there.
-    LeftOut leave_out(const float* x, const float* y, int n) {
+    // Leaves out the lanes that the phase is not for: it computes 2^0 there. Returns the number of those with special
+    // operands.
+    int leave_out(const float* x, const float* y, int n) {
         Most most;
-        LeftOut found;
+        int specials = 0;
         const __m512i infinity = _mm512_set1_epi32(0x7f800000), one = _mm512_set1_epi32(1);
         const __m512 most_t = _mm512_set1_ps(greatest_pair_t);
         for (int i = 0; i < n; i += TwoVectors::lanes) {
@@ -111,19 +118,16 @@ public:
             most.add(high, _mm512_maskz_loadu_ps(taken, y + i));
             set(special_, i, special);
             set(beyond_, i, static_cast<__mmask16>(outside & ~special));
-            found.special += std::popcount(static_cast<unsigned>(special));
+            specials += std::popcount(static_cast<unsigned>(special));
         }
         most_ = most;
-        found.negative = most.is_any_negative();
-        return found;
+        return specials;
     }
 
     // Adds the lanes that were left out to the undecided ones; those with special operands on demand.
     void add_left_out(bool special) {
         for (int k = 0; k < words; ++k) undecided_[k] |= beyond_[k] | (special ? special_[k] : 0);
     }
-
-    void copy_undecided(unsigned char* to) const { std::memcpy(to, undecided_, sizeof(undecided_)); }
 
 private:
     // The greatest magnitudes of each lane, without NaN, and the bits that any base has.
@@ -162,6 +166,10 @@ private:
     [[gnu::always_inline]] void fill_logarithms(const HalfLogTables& tables, const float* from, const float* y_from,
                                                 int to, Most& most) {
         const TwoVectors x(from), y(y_from);
+        for (int k : {0, 1}) {
+            prefetch_ahead(from + TwoVectors::lanes * k);
+            prefetch_ahead(y_from + TwoVectors::lanes * k);
+        }
         const TwoVectors m =
             x.each([](__m512 v) { return _mm512_getmant_ps(v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero); });
         const TwoVectors e = x.each([](__m512 v) { return _mm512_getexp_ps(v); });
@@ -180,28 +188,27 @@ private:
         TwoVectors(high_first, high_second).store(high_ + to);
     }
 
-    template <bool great_y>
+    template <bool great_y, bool streaming>
     int fill_powers_by(uint32_t* out, int n) {
+        uint64_t* const undecided = undecided_;  // a copy, which no store changes
         const TwoVectors error = pair_phase_error(TwoVectors(most_.y, most_.y), TwoVectors(most_.t, most_.t));
         const TwoVectors powers(constants::float_pair_powers);
         const TwoVectors corrections(constants::float_pair_corrections);
         int i = 0;
         for (; i + TwoVectors::size <= n; i += TwoVectors::size)
-            fill_powers<great_y>(powers, corrections, error, i, out + i);
+            fill_powers<great_y, streaming>(powers, corrections, error, i, out + i, undecided);
         if (i < n) {
             alignas(64) uint32_t left[TwoVectors::size];
-            fill_powers<great_y>(powers, corrections, error, i, left);
+            fill_powers<great_y, false>(powers, corrections, error, i, left, undecided);
             std::copy(left, left + (n - i), out + i);
             undecided_[i / 64] &= (uint64_t{1} << (n % 64)) - 1;
         }
-        int count = 0;
-        for (uint64_t word : undecided_) count += std::popcount(word);
-        return count;
+        return static_cast<int>(count_lanes(undecided_, size));
     }
 
-    template <bool great_y>
+    template <bool great_y, bool streaming>
     [[gnu::always_inline]] void fill_powers(const TwoVectors& powers, const TwoVectors& corrections, TwoVectors error,
-                                            int from, uint32_t* to) {
+                                            int from, uint32_t* to, uint64_t* undecided) {
         Pair<TwoVectors> t{TwoVectors(high_ + from), TwoVectors(low_ + from)};
         if constexpr (great_y) t = renormalized(t);
         const TwoVectors place = pair_place(t.high);
@@ -212,46 +219,47 @@ private:
         const TwoVectors table_power = of(powers);
         const Pair<TwoVectors> power = pair_power(t, place, {table_power, of(corrections)});
         const PairEnds<TwoVectors> ends = ends_of(power, table_power, error);
-        const auto store = [&](__m512 rounded, __m512 above, __m512 n, int k) {
-            // The power of two joins as an integer, so that no number in between is subnormal.
-            const __m512i exponent =
-                _mm512_and_si512(_mm512_slli_epi32(_mm512_castps_si512(n), 18), _mm512_set1_epi32(-(1 << 23)));
-            _mm512_storeu_si512(to + TwoVectors::lanes * k, _mm512_add_epi32(_mm512_castps_si512(rounded), exponent));
-            set(undecided_, from + TwoVectors::lanes * k, _mm512_cmp_ps_mask(rounded, above, _CMP_NEQ_UQ));
+        const TwoVectors octaves = pair_octaves(place);
+        const auto store = [&](__m512 rounded, __m512 above, __m512 some_octaves, int k) {
+            // Multiplied by the power of two at once, so that no number in between is subnormal.
+            const __m512 scaled = _mm512_scalef_ps(rounded, some_octaves);
+            uint32_t* lanes = to + TwoVectors::lanes * k;
+            const __m512i bits = _mm512_castps_si512(scaled);
+            if constexpr (streaming) _mm512_stream_si512(reinterpret_cast<__m512i*>(lanes), bits);
+            else _mm512_storeu_si512(lanes, bits);
+            set(undecided, from + TwoVectors::lanes * k, _mm512_cmp_ps_mask(rounded, above, _CMP_NEQ_UQ));
         };
-        store(ends.least.first, ends.greatest.first, place.first, 0);
-        store(ends.least.second, ends.greatest.second, place.second, 1);
+        store(ends.least.first, ends.greatest.first, octaves.first, 0);
+        store(ends.least.second, ends.greatest.second, octaves.second, 1);
     }
 
-    alignas(64) float high_[tile_size], low_[tile_size];
+    alignas(64) float high_[size], low_[size];
     Most most_;
-    static constexpr int words = tile_size / 64;
+    static constexpr int words = size / 64;
     // A bit for each lane. Beyond are those with powers that are not surely normal.
-    uint64_t undecided_[words] = {}, special_[words] = {}, beyond_[words] = {};
+    uint64_t* undecided_;
+    uint64_t special_[words] = {}, beyond_[words] = {};
 };
 
 // The powers of a tile. Sets the bits of undecided lanes.
 [[gnu::noinline]] static void run_pairs(const PowOptions& options, const float* x, const float* y, uint32_t* out,
-                                        unsigned char* undecided, int n, const Prefetch& prefetch) {
+                                        uint64_t* undecided, int n, bool streaming) {
     // Up to `few` special lanes are left to the other phases. If more than `most` lanes are undecided, NaN may be why.
-    constexpr int few = 8, most = tile_size / 8;
-    PairTile tile;
-    prefetch.issue(0);
-    const bool takes_all = tile.fill_logarithms(x, y, n);
-    prefetch.issue(1);
-    int count = takes_all ? tile.fill_powers(out, n) : 0;
-    prefetch.issue(2);
+    constexpr int few = 8, most = PairTile::size / 8;
+    PairTile tile(undecided);
+    tile.fill_logarithms(x, y, n);
+    const bool negative = tile.has_negative(), takes_all = tile.takes_all();
+    const bool to_line = streaming && !negative && bytes_past_line(out) == 0;
+    const int count = takes_all ? tile.fill_powers(out, n, to_line) : 0;
+    bool many_special = false;
     if (!takes_all || count > most) {
-        const PairTile::LeftOut left_out = tile.leave_out(x, y, n);
-        const bool many_special = left_out.special > few;
-        if (!takes_all || many_special) tile.fill_powers(out, n);
+        many_special = tile.leave_out(x, y, n) > few;
+        if (!takes_all || many_special) tile.fill_powers(out, n, false);
         tile.add_left_out(!many_special);
-        if (many_special || left_out.negative)
-            finish(KnownType<Element::float32>(), options, {left_out.negative, many_special, false}, x,
-                   Exponents<float>{y}, out, n);
     }
-    prefetch.issue(3);
-    tile.copy_undecided(undecided);
+    for (int i = 0; i < n && (negative || many_special); i += tile_size)
+        finish(KnownType<Element::float32>(), options, {negative, many_special, false}, x + i, Exponents<float>{y + i},
+               out + i, std::min(n - i, tile_size));
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -13,7 +13,7 @@
 //               too. bfloat16: the float's lower 16 bits are compared with a tie's
 //   specials    AVX2: run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the
 //               rest. AVX-512: such a tile, and the rest of its block, are left to the other phases
-//   undecided   lanes have a bit in a mask; pow_by_floats (block.cpp) settles them by the other phases
+//   undecided   lanes have a bit in a mask; pow_by_block (kernels/block.cpp) settles them by the other phases
 #pragma once
 
 #include "../../simd/floats.h"
@@ -31,7 +31,9 @@ static constexpr float single_error = 0x1.1cp-22f, single_error_of_t = 0x1.2ap-2
 // Whether a tile with this number of undecided lanes is better left to the other phases.
 HALFULP_INLINE bool too_many(uint32_t undecided, int n) { return undecided > static_cast<uint32_t>(n) / 4; }
 
-HALFULP_INLINE void all_undecided(unsigned char* undecided) { std::memset(undecided, 0xff, tile_size / 8); }
+HALFULP_INLINE void all_undecided(uint64_t* undecided, int n) {
+    std::memset(undecided, 0xff, static_cast<size_t>(n + 63) / 64 * 8);
+}
 
 // The phase for a tile. Its arithmetic is the same in each lane of every instruction set.
 template <Element type>
@@ -75,7 +77,7 @@ public:
     }
 
     // 2^t, rounded. Sets the bits of undecided lanes.
-    void round(uint16_t* out, unsigned char* undecided, int n) {
+    void round(uint16_t* out, uint64_t* undecided, int n) {
         if (most_t_ <= most_normal_t) return round<false>(out, undecided, n);
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
             shifted_[i] = shifted_[i] < magic + most_t ? shifted_[i] : magic + most_t;
@@ -117,7 +119,7 @@ protected:                                     // the proof reads these
 
     // `beyond`: powers may be no normal floats.
     template <bool beyond>
-    [[gnu::noinline]] void round(uint16_t* out, unsigned char* undecided, int n) const {
+    [[gnu::noinline]] void round(uint16_t* out, uint64_t* undecided, int n) const {
         const float t = (most_t_ < most_t ? most_t_ : most_t) + 0x1p-3f;
         const float error = single_error + t * single_error_of_t;
         // 2^(j/8), and for float16 the factor of the interval's lower end; less j in the place where k is added.
@@ -152,7 +154,8 @@ protected:                                     // the proof reads these
                     store_upper_halves(to, bits + 0x8000);
                     mask = not_above((bits + (reach - 0x8000)) & 0xffff, words_of(2 * reach));
                 }
-                std::memcpy(undecided + (i + v * float_lanes) / 8, &mask, sizeof(mask));
+                std::memcpy(reinterpret_cast<unsigned char*>(undecided) + (i + v * float_lanes) / 8, &mask,
+                            sizeof(mask));
             }
         }
     }
@@ -162,12 +165,13 @@ protected:                                     // the proof reads these
 };
 
 // Sets the bits of further lanes: those whose flag is not zero.
-static void list_too(const uint32_t* flags, unsigned char* undecided, int n) {
+static void list_too(const uint32_t* flags, uint64_t* undecided, int n) {
     for (int i = 0; i < n; i += float_lanes) {
         FloatMask mask;
-        std::memcpy(&mask, undecided + i / 8, sizeof(mask));
+        unsigned char* bits = reinterpret_cast<unsigned char*>(undecided) + i / 8;
+        std::memcpy(&mask, bits, sizeof(mask));
         mask |= static_cast<FloatMask>(~not_above(load_vector<Words>(flags + i) >> 1, Words{}));
-        std::memcpy(undecided + i / 8, &mask, sizeof(mask));
+        std::memcpy(bits, &mask, sizeof(mask));
     }
 }
 
@@ -185,7 +189,7 @@ static const float* as_floats(const uint16_t* stored, float* room, int n) {
 // Computes a tile with negative or special operands.
 template <Element type, typename Y>
 [[gnu::noinline]] static void run_with_specials(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out,
-                                                unsigned char* undecided, int n) {
+                                                uint64_t* undecided, int n) {
     using Phase = SinglePhase<type>;
     constexpr float infinite = __builtin_inff();
     alignas(64) float x_room[tile_size], y_room[tile_size], x_taken[tile_size], y_taken[tile_size];
@@ -205,7 +209,7 @@ template <Element type, typename Y>
         x_taken[i] = __builtin_bit_cast(float, (word_of(base) & taken) | (one & ~taken));
         y_taken[i] = __builtin_bit_cast(float, (word_of(exponents[i]) & is_finite) | (one & ~is_finite));
     }
-    if (too_many(subnormals, n)) return all_undecided(undecided);
+    if (too_many(subnormals, n)) return all_undecided(undecided, n);
     Phase phase;
     phase.fill(x_taken, y_taken, n);
     phase.round(out, undecided, n);
@@ -218,11 +222,12 @@ template <Element type, typename Y>
 
 // The powers of a tile. Y is float, or uint16_t for elements of the type.
 template <Element type, typename Y>
-static void run_singles(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out,
-                        unsigned char* undecided, int n) {
+static void run_singles(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out, uint64_t* undecided,
+                        int n) {
     SinglePhase<type> phase;
     if (phase.fill(x, y, n)) phase.round(out, undecided, n);
-    else if constexpr (float_lanes == 16) all_undecided(undecided);  // the other phases took a third of the time there
+    else if constexpr (float_lanes == 16)
+        all_undecided(undecided, n);  // the other phases took a third of the time there
     else run_with_specials<type>(options, x, y, out, undecided, n);
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "../../numerics/pow_fast_sixteenths.h"
+#include "../../simd/prefetch.h"
 #include "../../simd/register_table.h"
 #include "../kernels.h"
 
@@ -108,6 +109,10 @@ struct HalfLogarithms {
             }
             const auto begun = begin_half_log(m, scale, reciprocals.of(parts), highs.of(parts), lows.of(parts));
             const TwoDoubles y_high = TwoDoubles::load(some_y.highs);
+            for (int k : {0, 1}) {
+                prefetch_ahead(some_x + k * lanes);
+                prefetch_ahead(some_y.highs + k * lanes);
+            }
             TwoDoubles y_low = 0;
             if constexpr (Y::has_lows) y_low = TwoDoubles::load(some_y.lows);
             const Pair<TwoDoubles> t = times<Y::has_lows>(half_log(begun), y_high, y_low);
@@ -154,6 +159,46 @@ struct HalfLogarithms {
         const int whole = n - n % step;
         std::memcpy(out + whole, last, sizeof(uint64_t) * static_cast<size_t>(n - whole));
         return _mm512_test_epi64_mask(any, any) != 0;
+    }
+
+    // Rounds the powers, and sets the bits of undecided lanes. `streaming`: by streaming stores, to an address where a
+    // cache line begins.
+    template <bool streaming>
+    void round_lanes(uint64_t* out, uint64_t* undecided, int n) const {
+        alignas(64) uint64_t last[step];
+        auto* masks = reinterpret_cast<unsigned char*>(undecided);
+        raise(n, [&](int i, const Pair<TwoDoubles>& power, const __m512i(&places)[2]) {
+            const TwoDoubles e = TwoDoubles::load(error + i);
+            const TwoDoubles least = power.high + (power.low - e), greatest = power.high + (power.low + e);
+            const bool whole = i + step <= n;
+            uint64_t* to = whole ? out + i : last;
+            for (int k = 0; k < 2; ++k) {
+                const __m512i exponents = _mm512_slli_epi64(_mm512_srli_epi64(places[k], 4), 52);
+                const __m512i power_bits = _mm512_add_epi64(bits_of(least.values[k]), exponents);
+                if (streaming && whole) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + k * lanes), power_bits);
+                else _mm512_storeu_si512(to + k * lanes, power_bits);
+                masks[i / lanes + k] =
+                    _mm512_cmp_pd_mask(least.values[k].values, greatest.values[k].values, _CMP_NEQ_UQ);
+            }
+        });
+        const int whole = n - n % step;
+        std::memcpy(out + whole, last, sizeof(uint64_t) * static_cast<size_t>(n - whole));
+    }
+
+    // Sets the bits of the lanes that are outside of the phase's domain, and clears those of the others.
+    void mark_outside(const double* x, uint64_t* outside, int n) const {
+        std::memset(outside, 0, tile_size / 8);
+        if (all_normal && all_within) return;
+        auto* masks = reinterpret_cast<unsigned char*>(outside);
+        for (int i = 0; i < n; i += lanes) {
+            const auto used = static_cast<__mmask8>(n - i < lanes ? (1 << (n - i)) - 1 : 0xff);
+            const __m512d base = _mm512_mask_loadu_pd(_mm512_set1_pd(1), used, x + i), t = _mm512_load_pd(high + i);
+            const __m512d greatest_subnormal = _mm512_set1_pd(0x0.fffffffffffffp-1022);
+            const __mmask8 inside = _mm512_cmp_pd_mask(greatest_subnormal, base, _CMP_LT_OQ) &
+                                    _mm512_cmp_pd_mask(base, _mm512_set1_pd(__builtin_inf()), _CMP_LT_OQ) &
+                                    _mm512_cmp_pd_mask(_mm512_abs_pd(t), _mm512_set1_pd(greatest_half_t), _CMP_LT_OQ);
+            masks[i / lanes] = static_cast<unsigned char>(used & ~inside);
+        }
     }
 };
 
