@@ -34,6 +34,24 @@ def test_any_alignment(offset: int, bases: np.ndarray) -> None:
     assert np.all(room[offset + ELEMENTS :] == 7)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("offset", [0, 7])
+def test_arrays_of_exponents(dtype, offset: int, bases: np.ndarray) -> None:
+    """Vectors of the first phase are stored so, and what it leaves to others after it."""
+    count = ELEMENTS // (2 if dtype == "float64" else 1)
+    x = np.abs(bases[:count]).astype(dtype)
+    y = np.resize(np.linspace(-4, 4, 99991).astype(dtype), count)
+    x[3::77777] = -x[3::77777]
+    x[5::99999] = np.resize(np.array([np.nan, np.inf, -0.0, -3, 2.0**-24], dtype), len(x[5::99999]))
+    x[1 << 20 : (1 << 20) + 5000], y[1 << 20 : (1 << 20) + 5000] = 3, 2  # exact, so that no interval decides
+    out = np.full(count + 32, 7, dtype)
+    hu.pow(x, y, out=out[offset : offset + count])
+    parts = zip(np.array_split(x, 40), np.array_split(y, 40), strict=True)
+    assert_same(out[offset : offset + count], np.concatenate([hu.pow(*part) for part in parts]))
+    assert np.all(out[:offset] == 7)
+    assert np.all(out[offset + count :] == 7)
+
+
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("exponent", [2, -0.5, 2.625])
 def test_16_bits(dtype, exponent: float) -> None:

@@ -42,11 +42,11 @@ int main(int, char** arguments) {
     for (long tile = 0; tile < tiles; ++tile) {
         for (int i = 0; i < n; ++i) operands(static_cast<int>(tile % 7), x[i], y[i], state);
         const Prefetch nothing(x, y, with, 0, 0);
-        unsigned char undecided[tile_size / 8];
-        run_pairs({}, x, y, with, undecided, n, nothing);
+        uint64_t undecided[PairTile::size / 64];
+        run_pairs({}, x, y, with, undecided, n, false);
         pow_tile(FloatType<FloatKind::float32>{}, {}, x, y, without, n, nothing);
         for (int i = 0; i < n; ++i) {
-            const bool decided = (undecided[i / 8] >> (i % 8) & 1) == 0;
+            const bool decided = (undecided[i / 64] >> (i % 64) & 1) == 0;
             decided_count += decided;
             if (!decided || with[i] == without[i]) continue;
             if (differing++ == 0) std::printf("%a ** %a\n", static_cast<double>(x[i]), static_cast<double>(y[i]));

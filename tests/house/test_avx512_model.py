@@ -27,7 +27,7 @@ AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 # The oracles of what is written for AVX-512: powers and PReLU of the long floating types, formulas of constant
 # exponents with special values among the bases, tables of 16-bit types. make exhaustive takes all oracles.
 TESTS = (
-    "(test_pow[ or by_pairs or test_prelu[ or formula or among_others or (every_base_of_16_bits and -0.5))"
+    "(test_pow[ or by_phases or test_prelu[ or formula or among_others or (every_base_of_16_bits and -0.5))"
 )
 LONG_FLOATS = f"{TESTS} and not float8 and not float4 and not int"
 

@@ -371,23 +371,28 @@ def test_every_base_of_8_bits_or_fewer(x_name, exponent):
     assert np.array_equal(bits(hu.pow(np.tile(x, repeats), exponent)), np.tile(bits(expected), repeats))
 
 
-def operands_for_pairs_of_floats(kind, rng, n=1536):
-    """float32 bases and exponents where the first phase on AVX-512, in pairs of floats, needs care."""
+def operands_for_phases(kind, rng, dtype, n=1536):
+    """Bases and exponents of float32 or float64 where the first phases on AVX-512, which take blocks, need care."""
     x, y = rng.uniform(0.01, 10, n), rng.uniform(-4, 4, n)
     some = rng.random(n) < 0.02
+    bits_of_fraction, normal = (23, 126) if dtype == np.float32 else (52, 1022)
     match kind:
         case "tiny powers":
-            y = rng.uniform(-126, -118, n) / np.log2(x)
+            y = rng.uniform(-normal, 8 - normal, n) / np.log2(x)
         case "great powers":
-            y = rng.uniform(118, 128, n) / np.log2(x)
+            y = rng.uniform(normal - 8, normal + 2, n) / np.log2(x)
+        case "subnormal powers":
+            y = rng.uniform(-normal - bits_of_fraction - 1, -normal, n) / np.log2(x)
         case "growth":
             x, y = rng.uniform(1, 1.1, n), rng.uniform(1, 500, n)
         case "next to 1":
-            x, y = 1 + rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-24, -4, n), rng.uniform(-64, 64, n)
+            fractions = rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-bits_of_fraction - 1, -4, n)
+            x, y = 1 + fractions, rng.uniform(-64, 64, n)
         case "great exponents among others":
-            x, y = np.where(some, 1 + 2.0**-23, x), np.where(some, 1e7, y)
+            x, y = np.where(some, 1 + 2.0**-bits_of_fraction, x), np.where(some, 2.0**bits_of_fraction, y)
         case "subnormal bases":
-            x, y = np.where(some, 2.0 ** rng.uniform(-149, -126, n), x), np.where(some, y / 5, y)
+            subnormal = 2.0 ** rng.uniform(-normal - bits_of_fraction, -normal, n)
+            x, y = np.where(some, subnormal, x), np.where(some, y / 5, y)
         case "special among others":
             x, y = (
                 np.where(some, rng.choice([0, -0.0, np.inf, np.nan], n), -x),
@@ -396,19 +401,24 @@ def operands_for_pairs_of_floats(kind, rng, n=1536):
         case "special exponents":
             y = np.where(some, rng.choice([np.inf, -np.inf, np.nan], n), y)
         case "many special":
-            x = np.where(rng.random(n) < 0.5, rng.choice([0, -0.0, np.inf, np.nan, -1e-40], n), x)
+            x = np.where(rng.random(n) < 0.5, rng.choice([0, -0.0, np.inf, np.nan, -(2.0**-normal)], n), x)
         case "negative":
             x, y = rng.uniform(-10, 10, n), np.where(rng.random(n) < 0.5, y, np.round(y))
+        case "exact among others":
+            x, y = np.where(some, rng.integers(1, 100, n), x), np.where(some, rng.integers(-1, 4, n), y)
         case "ties":
-            x, y = 4097 + 2 * rng.integers(0, 2000, n), np.full(n, 2)
-    return x.astype(np.float32), y.astype(np.float32)
+            half = 2 ** (bits_of_fraction // 2 + 1)
+            x, y = half + 1 + 2 * rng.integers(0, half // 4, n), np.full(n, 2)
+    return x.astype(dtype), y.astype(dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "kind",
     [
         "tiny powers",
         "great powers",
+        "subnormal powers",
         "growth",
         "next to 1",
         "great exponents among others",
@@ -417,13 +427,16 @@ def operands_for_pairs_of_floats(kind, rng, n=1536):
         "special exponents",
         "many special",
         "negative",
+        "exact among others",
         "ties",
     ],
 )
-def test_pow_by_pairs_of_floats(kind, seed):
-    x, y = operands_for_pairs_of_floats(kind, generator(seed, kind))
+def test_pow_by_phases_of_blocks(kind, dtype, seed):
+    x, y = operands_for_phases(kind, generator(seed, kind), dtype)
     expected = bits(reference.pow(x, y))
     assert np.array_equal(bits(hu.pow(x, y)), expected)
-    for n in (1, 15, 16, 17, 31, 32, 33, 255, 257):
+    for n in (1, 15, 16, 17, 31, 32, 33, 255, 257, 513):
         assert np.array_equal(bits(hu.pow(x[n : 2 * n], y[n : 2 * n])), expected[n : 2 * n])
     assert np.array_equal(bits(hu.pow(x[::3], y[::3])), expected[::3])
+    in_place = x.copy()
+    assert np.array_equal(bits(hu.pow(in_place, y, out=in_place)), expected)

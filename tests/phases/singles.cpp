@@ -19,7 +19,7 @@ static uint64_t digest() {
     };
     for (int tile = 0; tile < 4096; ++tile) {
         alignas(64) uint16_t x[tile_size], y[tile_size], out[tile_size];
-        unsigned char undecided[tile_size / 8];
+        uint64_t undecided[tile_size / 64];
         for (int i = 0; i < tile_size; ++i) {
             const uint64_t random = next(state), other = random >> 32;
             const uint64_t base = tile % 4 == 0   ? random
