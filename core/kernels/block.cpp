@@ -108,7 +108,7 @@ template <Element type>
     using Stored = Storage<type>;
     constexpr int part = part_size<type>, size = sizeof(Stored);
     const int y_size = one_y ? 0 : row(y_type).size;
-    const bool streams = streaming && !apart, prefetches = row(type).bits >= 32 && y_type == type;
+    const bool streams = streaming && !apart, prefetches = y_type == type || (size == 2 && y_type == Element::float32);
     alignas(64) Stored results[block_apart<Stored>];
     uint64_t undecided[block_size / 64];
     Stored* to = apart ? results : out;

@@ -38,11 +38,13 @@ private:
     int bytes_, y_bytes_;
 };
 
-// Prefetches the cache line that is so far behind an operand's element. A loop that calls this for each of its lines
-// spreads the requests evenly: beyond the caches, powers of float32 then take a tenth less time than with parts.
-HALFULP_INLINE void prefetch_ahead(const void* element) {
+// Prefetches the cache lines that are so far behind these bytes of an operand. A loop that calls this for all bytes spreads
+// the requests evenly: beyond the caches, powers of float32 then take a tenth less time than with parts.
+HALFULP_INLINE void prefetch_lines_ahead(const void* from, int bytes) {
     constexpr uintptr_t distance = 4096;
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(element) + distance));
+    for (int i = 0; i < bytes; i += cache_line)
+        __builtin_prefetch(
+            reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(from) + distance + static_cast<uintptr_t>(i)));
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -166,10 +166,8 @@ private:
     [[gnu::always_inline]] void fill_logarithms(const HalfLogTables& tables, const float* from, const float* y_from,
                                                 int to, Most& most) {
         const TwoVectors x(from), y(y_from);
-        for (int k : {0, 1}) {
-            prefetch_ahead(from + TwoVectors::lanes * k);
-            prefetch_ahead(y_from + TwoVectors::lanes * k);
-        }
+        prefetch_lines_ahead(from, sizeof(x));
+        prefetch_lines_ahead(y_from, sizeof(y));
         const TwoVectors m =
             x.each([](__m512 v) { return _mm512_getmant_ps(v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero); });
         const TwoVectors e = x.each([](__m512 v) { return _mm512_getexp_ps(v); });

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "../../simd/floats.h"
+#include "../../simd/prefetch.h"
 
 #ifdef HALFULP_FLOAT_VECTORS
 #include "../../numerics/constants.h"
@@ -52,6 +53,8 @@ public:
         for (int i = 0; i < n; i += step) {
             Words base[vectors], scale[vectors], part[vectors];
             Floats f[vectors], whole[vectors], sum[vectors], exponent[vectors];
+            prefetch_lines_ahead(x + i, step * sizeof(X));
+            prefetch_lines_ahead(y + i, step * sizeof(Y));
             for (int v = 0; v < vectors; ++v) {
                 base[v] = bits_of(load_floats<type>(x + i + v * float_lanes));
                 part[v] = base[v] - first_part;

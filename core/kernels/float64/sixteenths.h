@@ -109,10 +109,8 @@ struct HalfLogarithms {
             }
             const auto begun = begin_half_log(m, scale, reciprocals.of(parts), highs.of(parts), lows.of(parts));
             const TwoDoubles y_high = TwoDoubles::load(some_y.highs);
-            for (int k : {0, 1}) {
-                prefetch_ahead(some_x + k * lanes);
-                prefetch_ahead(some_y.highs + k * lanes);
-            }
+            prefetch_lines_ahead(some_x, sizeof(m));
+            prefetch_lines_ahead(some_y.highs, sizeof(y_high));
             TwoDoubles y_low = 0;
             if constexpr (Y::has_lows) y_low = TwoDoubles::load(some_y.lows);
             const Pair<TwoDoubles> t = times<Y::has_lows>(half_log(begun), y_high, y_low);
