@@ -154,6 +154,39 @@ def test_one_nan_is_as_good_as_another() -> None:
     assert difference(np.float32([0.0]), np.float32([-0.0])) is not None
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Constant <value = bool {1}> ()  r, m = Dropout (p, half, t)",
+        "n = RandomNormalLike (p)  r = Add (n, p)",
+        "t = Constant <value = bool {1}> ()  r = If (t) <then_branch = a () => (u) { u = RandomUniformLike (p) },"
+        " else_branch = b () => (v) { v = Identity (p) }>",
+    ],
+)
+def test_random_numbers_are_no_difference(
+    body: str, altering: Callable[[Callable[[ModelProto], None]], None]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[8, 8] x) => (float[8, 8] y)
+        <float half = {{0.5}}, float e = {{3.0}}> {{ p = Pow (x, e)  {body}  q = Pow (r, e)  y = Exp (q) }}"""
+    found = verified(text)
+    assert found.same
+    assert "other numbers in each run, since node" in str(found)
+    assert str(found).endswith("Pow, PRelu and all other nodes give the same bits")
+    altering(nudge_exponent)
+    assert not verified(text).same
+
+
+def test_random_numbers_in_openvino() -> None:
+    pytest.importorskip("openvino")
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[8, 8] x) => (float[8, 8] y) {
+        n = RandomUniform <shape = [8, 8]> ()  y = Pow (n, x) }"""
+    found = hu.convert(parser.parse_model(text), to="openvino", verify=True).verification
+    assert found is not None
+    assert found.same
+    assert "other numbers in each run, since node #0 (RandomUniform) draws them" in str(found)
+
+
 def test_a_power_or_prelu_is_never_the_runtimes_own() -> None:
     """ONNX Runtime takes LeakyRelu's alpha in float32, and the PRelu's slope is rounded to float16."""
     pytest.importorskip("onnxruntime")

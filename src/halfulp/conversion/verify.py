@@ -50,6 +50,7 @@ _SPECIAL_FLOATS = (
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *HELPERS, *CONTROL, "Constant"}
 """The operators of ONNX that halfulp evaluates itself."""
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
 # --- models to be compared, and their engine ---------------------------------------------------------
@@ -166,6 +167,16 @@ def has_ours(subject: Subject) -> bool:
 def is_ours(node: Node) -> bool:
     """Return whether a node is a Pow or PRelu of ONNX."""
     return not node.domain and node.type in SUPPORTED_OPS
+
+
+def drawing(nodes: Sequence[Node]) -> str | None:
+    """Return the label of the first node that draws random numbers, also in subgraphs and functions, if there is one."""
+    return next((node.label for node in all_nodes(nodes) if _draws(node)), None)
+
+
+def _draws(node: Node) -> bool:
+    is_training = node.type == "Dropout" and len(node.inputs) > 2
+    return not node.domain and (node.type in _RANDOM or is_training)
 
 
 def is_all_ours(subject: Subject) -> bool:
@@ -309,6 +320,7 @@ class _Comparison:
         self._before, self._after = before, after
         both = before.proto is not None and after.proto is not None
         self._nodes = _Nodes(before, after, changes) if both else None
+        self._drawing = drawing(before.nodes)
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
@@ -366,7 +378,7 @@ class _Comparison:
             self._differences += [*differences, f"the node at which they part is not known: {error.message}"]
             return
         own = [origin for origin in origins if origin.cause == "conversion"]
-        if not own and (origins or near):
+        if not own and (origins or near or self._drawing):
             self._notes += differences
             self._excused += origins
             return
@@ -392,18 +404,20 @@ class _Comparison:
         """Yield the causes of the differences that are notes, each with its nodes."""
         if not self._notes:
             return
-        announced, runtimes = dict[str, str](), dict[str, str]()
+        found: dict[str, dict[str, str]] = {}
         for origin in sorted(self._excused, key=lambda origin: -origin.away):
-            by_node = announced if origin.cause == "announced" else runtimes
-            by_node.setdefault(origin.label, origin.difference)
-        if announced:
-            yield f"as announced, other operators round otherwise, on the same operands: {_listed(announced)}"
-        if runtimes or not announced:
+            found.setdefault(origin.cause, {}).setdefault(origin.label, origin.difference)
+        if self._drawing:
+            yield f"other numbers in each run, since node {self._drawing} draws them"
+        if "announced" in found:
+            told = _listed(found["announced"])
+            yield f"as announced, other operators round otherwise, on the same operands: {told}"
+        if "runtime" in found or not (found or self._drawing):
             which = "nodes that are unchanged or have become their function bodies"
-            where = f"in {which}, on the same operands: {_listed(runtimes)}"
-            where = where if runtimes else "though no node alone does"
+            where = f"in {which}, on the same operands: {_listed(found.get('runtime', {}))}"
+            where = where if found else "though no node alone does"
             yield f"{self.engine} alone rounds otherwise in another opset, {where}"
-        yield f"{'all' if announced else 'Pow, PRelu and all'} other nodes give the same bits"
+        yield f"{'all' if 'announced' in found else 'Pow, PRelu and all'} other nodes give the same bits"
 
 
 def _listed(by_node: Mapping[str, str]) -> str:
@@ -552,7 +566,7 @@ class _Nodes:
         for node, name in self._nodes:
             right, found = operands.get(name), results.get(given(name))
             unlike = None if right is None else difference(right, found)
-            if right is None or unlike is None:
+            if right is None or unlike is None or drawing([node]):
                 continue
             inner = (output for each in all_nodes([node]) for output in each.outputs)
             announced = next(filter(None, map(self._announced.get, inner)), None)
