@@ -307,7 +307,11 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
         if away > _TOLERANCE:
             away, there = distance(unconverted().get(name), answers[0].get(name))
             line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
-        if away > _TOLERANCE and (node := drawing(model.graph.nodes)) and difference(right, run(inputs)[name]):
+        if (
+            away > _TOLERANCE
+            and (node := drawing(model.graph.nodes))
+            and difference(right, run(inputs)[name])
+        ):
             away, line = 0, f"{line}; other numbers in each run, since node {node} draws them"
         (notes if away <= _TOLERANCE else differences).append(line)
     told_by = (right for name, right in expected.items() if name not in reasons)

@@ -50,7 +50,14 @@ _SPECIAL_FLOATS = (
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *HELPERS, *CONTROL, "Constant"}
 """The operators of ONNX that halfulp evaluates itself."""
-_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+_RANDOM = (
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 
 
 # --- models to be compared, and their engine ---------------------------------------------------------
@@ -170,7 +177,7 @@ def is_ours(node: Node) -> bool:
 
 
 def drawing(nodes: Sequence[Node]) -> str | None:
-    """Return the label of the first node that draws random numbers, also in subgraphs and functions, if there is one."""
+    """Return the label of the first node that draws random numbers, itself or within, if there is one."""
     return next((node.label for node in all_nodes(nodes) if _draws(node)), None)
 
 
@@ -591,9 +598,12 @@ class _Nodes:
         if old_node.op_type != new_node.op_type:
             schema: Any = schema_in_force("", node.type, self._opset)
             return bool(schema and (schema.has_function or schema.has_context_dependent_function))
-        old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
+        moved = {*old_node.input[len(new_node.input) :]} - {""}  # into attributes, if they are constants
+        reads = sorted(node.reads - moved)
+        old, new = ([known.get(read) for read in reads] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
-        return old_node.input[:] == new_node.input[: len(old_node.input)] and not any(unlike)
+        both = zip(old_node.input, new_node.input, strict=False)
+        return moved <= self._constants[0].keys() and all(a == b for a, b in both) and not any(unlike)
 
 
 # --- two arrays -----------------------------------------------------------------------------------
