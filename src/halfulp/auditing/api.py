@@ -234,7 +234,7 @@ class _Judge:
         around: tuple[str | None, ...] = ()
         if any(operand.type in HALVES for operand in use.inputs):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        judged = self._once(self._judged, (use.kind, use.constants, around), use)
+        judged = self._once(self._judged, (use.kind, use.constants, use.is_folded, around), use)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
         return judged(use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes)
