@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from halfulp.auditing.convert import Conversion, conversion
+from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.node import Breach, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
@@ -325,6 +325,14 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
         return ()
     powers = _powers_of(use, row).items()
     return tuple(group for other, group in powers if _kind(other) == kind and abs(other) != 0.5)
+
+
+def judged_alike(use: Use, target: Asked) -> Hashable:
+    """Return what a constant exponent shares with all others that the same measurements judge; None for other nodes."""
+    row = None if use.exponent is None else _row(use, target, use.types)
+    if use.exponent is None or row is None or heeds_constants(use, target.name):
+        return None
+    return None if use.exponent in _powers_of(use, row) else (_kind(use.exponent),)
 
 
 def _kind(exponent: float) -> tuple[bool, bool] | None:
