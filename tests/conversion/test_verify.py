@@ -158,6 +158,33 @@ def test_a_wrong_conversion_beside_other_roundings(
     assert "the two models part at node 'pow' (Pow): " in str(found)
 
 
+def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in a file that all sessions map, and no copy of them is among the values that are compared."""
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[64] x) => (float[64] y) <float e = {2.5}> {
+        copy = Identity (w)  product = MatMul (x, copy)  size = Abs (product)  power = Pow (size, e)
+        y = LayerNormalization (power, x) }"""
+    source = parser.parse_model(text)
+    source.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    subjects: list[verify.Subject] = []
+    real = verify.runs
+
+    def runs(*given: verify.Subject) -> Any:
+        subjects.extend(given)
+        return real(*given)
+
+    monkeypatch.setattr(verify, "runs", runs)
+    monkeypatch.setattr(verify, "_LARGE", 1 << 14)
+    found = hu.convert(source, opset=16, verify=True).verification
+    assert found is not None
+    assert found.same
+    assert len(subjects) > 2  # node by node, too
+    for subject in subjects:
+        assert subject.proto is not None
+        assert subject.proto.ByteSize() < 1 << 14
+        assert not {"copy", "copy//given"} & {value.name for value in subject.proto.graph.output}
+
+
 def test_one_nan_is_as_good_as_another() -> None:
     a, b = np.array([0x7FC00000, 0x3F800000], np.uint32), np.array([0xFFC00001, 0x3F800000], np.uint32)
     assert difference(a.view(np.float32), b.view(np.float32)) is None

@@ -8,7 +8,7 @@ node of the new model is therefore run on the operands that the old model comput
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.tensors import mapped
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
 from halfulp.models.openvino.operators import foreign
 from halfulp.models.openvino.reader import Origin as IrFile
@@ -42,6 +43,7 @@ from halfulp.types import TYPES
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
+_LARGE = 1 << 24  # bytes of weights
 # fmt: off
 _SPECIAL_FLOATS = (
     np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
@@ -299,8 +301,13 @@ def compare(
         The result. If the first model runs on no made-up inputs, or ``dims`` names no dim of it, its ``failure``
         says so.
     """
-    before, after = _silent(before), _silent(after)
-    comparison = _Comparison(before, after, renamed or {}, changes)
+    with ExitStack() as files:
+        old, new = (_without_weights(_silent(each), files) for each in (before, after))
+        return _compared(_Comparison(old, new, renamed or {}, changes), feed)
+
+
+def _compared(comparison: _Comparison, feed: Feed) -> Verification:
+    before, after = comparison.before, comparison.after
     if feed.inputs is not None:
         comparison.run(feed.inputs, "the inputs given", feed)
         return comparison.result()
@@ -324,7 +331,7 @@ class _Comparison:
         self, before: Subject, after: Subject, renamed: Mapping[str, str], changes: Sequence[Change]
     ) -> None:
         self.engine, (self.first, self._second) = runs(before, after)
-        self._before, self._after = before, after
+        self.before, self.after = before, after
         both = before.proto is not None and after.proto is not None
         self._nodes = _Nodes(before, after, changes) if both else None
         self._drawing = drawing(before.nodes)
@@ -377,7 +384,7 @@ class _Comparison:
     def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
         """Record differences with their cause; ``near``: they are roundings."""
         if self._nodes is None:
-            self._differences += [*differences, *_parting(self._before, self._after, inputs)]
+            self._differences += [*differences, *_parting(self.before, self.after, inputs)]
             return
         try:
             origins = list(self._nodes.origins(inputs))
@@ -469,6 +476,15 @@ def _silent(subject: Subject) -> Subject:
     return Subject(replace(subject.model, commands=dispatches))
 
 
+def _without_weights(subject: Subject, files: ExitStack) -> Subject:
+    """Return a large ONNX model with its weights in a file that all of its sessions map."""
+    if subject.proto is None or not isinstance(subject.model, Model):
+        return subject
+    if sum(array.nbytes for array in subject.model.graph.constants.values()) < _LARGE:
+        return subject
+    return Subject.of(*files.enter_context(mapped(subject.proto, subject.model.file, subject.folder)))
+
+
 def _declared(subject: Subject, wanted: Collection[str]) -> Model:
     """Return a model to make up inputs for. A program's resources are inputs if the other model has them."""
     if isinstance(subject.model, Model):
@@ -541,15 +557,19 @@ class _Nodes:
         self._constants = [model.graph.held for model in models]
         self._before, self._after = before, after
         self._announced = {change.output: change.differs for change in changes if change.differs}
-        # Constants stay constants: some kernels need that.
+        # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
         self._nodes = [
             (node, name)
             for node in before.nodes
             for name in node.outputs
-            if name in self._new and (node.domain, node.type) != ("", "Constant")
+            if name in self._new and not self._is_constant(node)
         ]
         self._run: Run | None = None
         self._cut: dict[tuple[str, ...], Run] = {}
+
+    def _is_constant(self, node: Node) -> bool:
+        is_copy = node.type == "Identity" and node.inputs[0] in self._constants[0]
+        return not node.domain and (node.type == "Constant" or is_copy)
 
     def origins(self, inputs: Mapping[str, Any]) -> Iterator[Origin]:
         """Yield the nodes that cause differences on these inputs, in the old model's order.
