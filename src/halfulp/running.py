@@ -182,6 +182,7 @@ def evaluate(
         try:
             values, made_up = made(once)
             if with_report:
+                once.cache_clear()  # its session would occupy memory beside the next one
                 parts = subject.proto, model, values
                 found, report = onnxruntime.run_with_report(*parts, folder=subject.folder)
             else:

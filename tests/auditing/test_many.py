@@ -73,7 +73,8 @@ def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hu.audit(chain(300, "float32", distinct=True), TARGETS)
     assert asked["conversion"] <= 4
     assert asked["breaches"] <= 2
-    assert asked["statement"] == 2 * asked["touched"] == 600  # one for each exponent
+    assert asked["touched"] == 300  # one for each exponent
+    assert asked["statement"] <= 40  # those that were measured, and a few kinds
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16"])

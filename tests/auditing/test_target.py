@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import parser
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -57,11 +58,13 @@ DOCUMENT: dict[str, Any] = {
             "message": "no kernel",
         },
         {"operator": "onnx.Pow-13", "types": ["float64", "float64"], "verdict": "exact"},
+        {"operator": "onnx.Pow-13", "types": ["float32", "int32"], "verdict": "exact"},
     ],
     "constants": {
         "float32,float32": {
             "2": ["exact"],
             "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf", "edges"],
+            "-0.5": ["wrong", 1.0, "inf^-0.5 gives -0, not 0", "edges"],
             "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", None, "position"],
         }
     },
@@ -172,6 +175,28 @@ def test_one_exponent_or_many(y: Any, depends: bool) -> None:
 def test_folding_is_of_constants() -> None:
     said = statement(use(np.ones(3, np.float32), np.full(3, 2, np.float32)), ABACUS, ())
     assert said.depends == ("position", "constant folding")
+    # The exponent becomes a float32.
+    said = statement(use(np.ones(3, np.float32), np.full(3, 2, np.int32)), ABACUS, ())
+    assert (said.verdict, said.depends) == ("exact", ("constant folding",))
+    assert not statement(use(THREE, np.full(3, 2, np.int32)), ABACUS, ()).depends
+
+
+def test_folding_is_of_what_nodes_compute_from_constants() -> None:
+    text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[2, 2] y, float[N] z)
+        <float[2, 2] w = {1, 2, 3, 4}, int32 two = {2}> { v = Gemm (w, w)  y = Pow (v, two)  z = Pow (x, two) }"""
+    folded, fed = hu.audit(parser.parse_model(text), targets=["openvino==2026.4.1"]).models[0].nodes
+    assert [said.depends for said in (folded.targets[0], fed.targets[0])] == [("constant folding",), ()]
+
+
+@pytest.mark.parametrize(
+    ("base", "verdict"),
+    [(8, "within"), (2.0**-20, "within"), (0, "wrong"), (np.inf, "wrong"), (2.0**-126, "wrong")],
+)
+def test_a_fault_of_other_operands_than_the_constants(base: float, verdict: str) -> None:
+    found = statement(use(np.float32([3, base]), np.full((1,), -0.5, np.float32)), ABACUS, ())
+    assert found.verdict == verdict
+    assert found.max_ulp == 1
+    assert bool(found.reasons) == (verdict == "wrong")
 
 
 def test_refused_exact_and_unknown() -> None:

@@ -17,7 +17,7 @@ from onnx import parser
 
 import halfulp as hu
 from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
-from halfulp.benchmark.network import Contender, Network, light, network_of, watched
+from halfulp.benchmark.network import Contender, Network, NodeTimes, light, network_of, watched
 from halfulp.models import load
 from halfulp.models.onnx.tensors import release
 from halfulp.models.run.fitting import Fit
@@ -82,6 +82,23 @@ def test_own_nodes_are_off_and_ours_exact(rows: dict[str, InRuntime]) -> None:
         assert row.ratio is not None
         assert 0 < row.ratio < 1000
         assert len(own.times) == len(ours.times) >= 3
+
+
+RENAMED = """<ir_version: 8, opset_import: ["": 15]>
+    g (float16[N] x, float16[N] y) => (float16[N] z) { s = Sub(x, y)  p = Pow(s, y)  z = Identity(p) }"""
+
+
+@pytest.mark.parametrize("rows", [RENAMED], indirect=True)
+def test_an_output_with_two_names_counts_once(rows: dict[str, InRuntime]) -> None:
+    for row in rows.values():
+        assert row.difference is not None
+        assert row.difference.total == 5000
+
+
+def test_a_difference_everywhere_is_told_in_words() -> None:
+    own, ours = (Contender(NodeTimes(0, 0, 0), (), {"y": np.full(4, x, "f")}, times=[1.0]) for x in (1, 2))
+    (told, *_) = sentences([InRuntime("openvino", "1", own, ours, in_turns=True)])
+    assert told.endswith("; outputs at most 8,388,608 ulp apart, in all of 4 elements")
 
 
 @pytest.mark.parametrize("rows", [MIXED], indirect=True)

@@ -439,13 +439,27 @@ def test_a_shape_that_may_hold_a_0_loses_allowzero() -> None:
     assert change.differs == "an X without elements may get other dims"
 
 
-def test_an_output_that_is_declared_as_a_scalar_and_is_none() -> None:
+@pytest.mark.parametrize(
+    ("output", "body", "said"),
+    [
+        ("float y", "y = Pow (r, r)", "output 'y', declared as float32[], is declared as float32[2, 3]"),
+        ("float[6] y", "y = Pow (r, r)", "output 'y', declared as float32[6], is declared as float32[2, 3]"),
+        (
+            "float[6] y",
+            "<float[6] r> { S y = Pow (r, r)",
+            "value 'r', declared as float32[6], is declared as",
+        ),
+    ],
+)
+def test_shapes_that_are_declared_wrongly(output: str, body: str, said: str) -> None:
     """The onnx package infers the rank from opset 14 on only."""
-    source = model(13, "g (float[2, 3] x) => (float y) { s = Shape (x)  r = Reshape (x, s)  y = Pow (r, r) }")
+    reshape = "s = Shape (x)  r = Reshape (x, s) "
+    text = f"{{ {reshape} {body}" if "S" not in body else body.replace("S", reshape)
+    source = model(13, f"g (float[2, 3] x) => ({output}) {text} }}")
     onnx.checker.check_model(source, full_check=True)
     for opset in (14, 15, 21):
         conversion = hu.convert(source, opset=opset, verify=True)
-        assert "output 'y', declared as a scalar, is declared with its rank, 2" in str(conversion.changes[-1])
+        assert said in "\n".join(map(str, conversion.changes))
         assert conversion.verification is not None
         assert conversion.verification.same
 

@@ -15,7 +15,7 @@ import halfulp as hu
 from halfulp.conversion import network
 from halfulp.conversion.network import compare_network
 from halfulp.conversion.verify import Feed, Run, Subject
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.onnx import load
 
 ov: Any = pytest.importorskip("openvino")
@@ -230,6 +230,22 @@ def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
     found = compare_network(Subject(load(net()), net()), conversion.model, Feed())
     assert found.same, found
     assert "H=48, W=48" in found.dims
+
+
+def test_a_network_that_openvino_runs_only_with_our_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = network._runner
+
+    def broken(of: network.Network, *, exact: bool, notes: list[str] | None = None) -> Any:
+        if not exact:
+            raise ModelError("fails in openvino: a transformation", file=of.file)
+        return real(of, exact=exact, notes=notes)
+
+    conversion = hu.convert(net(), to="openvino")
+    monkeypatch.setattr(network, "_runner", broken)
+    found = compare_network(Subject(load(net()), net()), conversion.model, Feed())
+    assert found.same, found
+    assert found.notes[0] == "with OpenVINO's own operators it fails in openvino: a transformation"
+    assert all(line.endswith(" with halfulp's operators") for line in found.notes[1:])
 
 
 @pytest.mark.parametrize("body", ["y = PRelu (x, s)", "h = Tanh (x)  y = PRelu (h, s)"])

@@ -32,13 +32,13 @@ def verified(text: str = TEXT) -> Verification:
 
 @pytest.fixture
 def other_exp(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Make a runtime, the onnx package's evaluator, whose Exp from opset 18 on is another by a factor."""
+    """Make a runtime, the onnx package's evaluator, whose Exp or sum in opset 18 or later is another by a factor."""
     real = Fallback.__call__
 
     def install(factor: float) -> None:
         def call(self: Fallback, node: Node, inputs: list[Any]) -> list[Any]:
             outputs = real(self, node, inputs)
-            if node.type == "Exp" and node.opset >= 18:
+            if node.type in ("Exp", "ReduceSumSquare") and node.opset >= 18:
                 outputs[0] = outputs[0] * np.float32(factor)
             return outputs
 
@@ -79,6 +79,17 @@ def test_the_runtimes_own_roundings_are_told_apart(other_exp: Callable[[float], 
         "Pow, PRelu and all other nodes give the same bits",
         "dims made up: N=3; --dim NAME=N changes one",
     ]
+
+
+def test_operands_that_become_attributes(other_exp: Callable[[float], None]) -> None:
+    """A node whose axes are an input in one opset and an attribute in another is the same node."""
+    other_exp(1 + 2**-22)
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[N, 3] x) => (float[1, 3] y) <int64[1] axes = {0}> {
+        y = ReduceSumSquare (x, axes) }"""
+    found = hu.convert(parser.parse_model(text), opset=17, verify=True).verification
+    assert found is not None
+    assert found.same
+    assert "halfulp alone rounds otherwise in another opset" in str(found)
 
 
 def test_another_result_is_no_rounding(other_exp: Callable[[float], None]) -> None:
@@ -147,11 +158,71 @@ def test_a_wrong_conversion_beside_other_roundings(
     assert "the two models part at node 'pow' (Pow): " in str(found)
 
 
+def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in a file that all sessions map, and no copy of them is among the values that are compared."""
+    pytest.importorskip("onnxruntime")
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[64] x) => (float[64] y) <float e = {2.5}> {
+        copy = Identity (w)  product = MatMul (x, copy)  size = Abs (product)  power = Pow (size, e)
+        y = LayerNormalization (power, x) }"""
+    source = parser.parse_model(text)
+    source.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    subjects: list[verify.Subject] = []
+    real = verify.runs
+
+    def runs(*given: verify.Subject) -> Any:
+        subjects.extend(given)
+        return real(*given)
+
+    monkeypatch.setattr(verify, "runs", runs)
+    monkeypatch.setattr(verify, "_LARGE", 1 << 14)
+    found = hu.convert(source, opset=16, verify=True).verification
+    assert found is not None
+    assert found.same
+    assert len(subjects) > 2  # node by node, too
+    for subject in subjects:
+        assert subject.proto is not None
+        assert subject.proto.ByteSize() < 1 << 14
+        assert not {"copy", "copy//given"} & {value.name for value in subject.proto.graph.output}
+
+
 def test_one_nan_is_as_good_as_another() -> None:
     a, b = np.array([0x7FC00000, 0x3F800000], np.uint32), np.array([0xFFC00001, 0x3F800000], np.uint32)
     assert difference(a.view(np.float32), b.view(np.float32)) is None
     assert difference(np.float32([np.nan]), np.float32([1])) is not None
     assert difference(np.float32([0.0]), np.float32([-0.0])) is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = Constant <value = bool {1}> ()  r, m = Dropout (p, half, t)",
+        "n = RandomNormalLike (p)  r = Add (n, p)",
+        """t = Constant <value = bool {1}> ()  r = If (t) <then_branch = a () => (u) { u = RandomUniformLike (p) },
+            else_branch = b () => (v) { v = Identity (p) }>""",
+    ],
+)
+def test_random_numbers_are_no_difference(
+    body: str, altering: Callable[[Callable[[ModelProto], None]], None]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[8, 8] x) => (float[8, 8] y)
+        <float half = {{0.5}}, float e = {{3.0}}> {{ p = Pow (x, e)  {body}  q = Pow (r, e)  y = Exp (q) }}"""
+    found = verified(text)
+    assert found.same
+    assert "other numbers in each run, since node" in str(found)
+    assert str(found).endswith("Pow, PRelu and all other nodes give the same bits")
+    altering(nudge_exponent)
+    assert not verified(text).same
+
+
+def test_random_numbers_in_openvino() -> None:
+    pytest.importorskip("openvino")
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[8, 8] x) => (float[8, 8] y) {
+        n = RandomUniform <shape = [8, 8]> ()  y = Pow (n, x) }"""
+    found = hu.convert(parser.parse_model(text), to="openvino", verify=True).verification
+    assert found is not None
+    assert found.same
+    assert "other numbers in each run, since node #0 (RandomUniform) draws them" in str(found)
 
 
 def test_a_power_or_prelu_is_never_the_runtimes_own() -> None:

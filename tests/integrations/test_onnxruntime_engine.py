@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,26 @@ def test_the_report_is_that_of_our_own_walk() -> None:
     assert "#0 (Pow)" in told(their_report)
     assert their_report.share > 0
     assert os.listdir() == ["net.onnx"]
+
+
+def test_one_session_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that finds inputs is gone before the one that reports on nodes is opened."""
+    saved(NETWORK)
+    sessions: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def open_session(*args: Any, **kwargs: Any) -> Any:
+        gc.collect()
+        alive.append(sum(each() is not None for each in sessions))
+        made = real(*args, **kwargs)
+        sessions.append(weakref.ref(made))
+        return made
+
+    real = engine.open_session
+    monkeypatch.setattr(engine, "open_session", open_session)
+    invoked("net.onnx")
+    assert alive == [0] * len(alive)
+    assert len(alive) > 1
 
 
 def test_auto_takes_onnxruntime_and_says_so() -> None:

@@ -24,9 +24,19 @@ from halfulp.auditing.convert import (
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Use, breaches, notices, open_slope, touched
+from halfulp.auditing.node import Breach, Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import LOADERS, Asked, asked, default, neighbours, statement
+from halfulp.auditing.target import (
+    BAD,
+    LOADERS,
+    Asked,
+    Statement,
+    asked,
+    default,
+    judged_alike,
+    neighbours,
+    statement,
+)
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
@@ -234,22 +244,34 @@ class _Judge:
         around: tuple[str | None, ...] = ()
         if any(operand.type in HALVES for operand in use.inputs):
             around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        judged = self._once(self._judged, (use.kind, use.constants, around), use)
+        judged = self._once(self._judged, (use.kind, use.constants, use.is_folded, around), use, around)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
         return judged(use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes)
 
-    def _judged(self, use: Use) -> Callable[..., NodeReport]:
+    def _judged(self, use: Use, around: tuple[str | None, ...]) -> Callable[..., NodeReport]:
         """Return the report on all nodes that are like this one; it takes the parts that differ."""
         broken = self._once(breaches, use.kind, use)
         return partial(
             NodeReport,
             breaks=broken,
             open=touched(use) if use.refused is None else (),
-            targets=tuple(statement(use, target, broken, self._convert) for target in self.targets),
+            targets=tuple(self._said(use, target, broken, around) for target in self.targets),
             only_if=None if broken else open_slope(use),
             notices=() if broken else tuple(notices(use, has_data=self._has_data)),
         )
+
+    def _said(
+        self, use: Use, target: Asked, broken: Sequence[Breach], around: tuple[str | None, ...]
+    ) -> Statement:
+        """Return the statement about a node: without a fault, the same for all exponents that are judged alike."""
+        alike = judged_alike(use, target)
+        if alike is not None:
+            key = use.kind, id(target), alike, use.is_folded, around
+            said = self._once(statement, key, use, target, broken, self._convert)
+            if said.verdict not in BAD:
+                return said
+        return statement(use, target, broken, self._convert)
 
     def elsewhere(self, uses: Sequence[Use]) -> Mapping[str, str]:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""

@@ -95,6 +95,17 @@ class Net:
                 found.setdefault(name, []).append(step)
         return found
 
+    @cached_property
+    def folded(self) -> set[str]:
+        """The values that nodes compute from constants alone, which runtimes do before anything runs."""
+        body = self.body
+        found = set(body.net.folded) if body is not None and body.captures else set[str]()
+        for step in self._steps:
+            known = all(not name or name in found or self.is_constant(name) for name in step.inputs)
+            if known and (step.inputs or step.operator in _CONSTANTS):
+                found.update(step.outputs)
+        return found
+
     def unrounded(self, keeps: frozenset[str]) -> Unrounded:
         """Return where a runtime drops roundings. It computes the operators of ``keeps`` in halves."""
         if keeps not in self._found:
@@ -127,11 +138,8 @@ class Net:
     def _follow(self, sources: Mapping[str, str], readers: Mapping[str, str], stays: set[int]) -> Unrounded:
         """Follow halves through the nodes, from the unrounded values that enter and the early readers behind them."""
         sources, readers = dict(sources), dict(readers)
-        constants: set[str] = set()
         for step in self._steps:
-            known = all(not name or name in constants or self.is_constant(name) for name in step.inputs)
-            if known and (step.inputs or step.operator in _CONSTANTS):  # folded before anything runs
-                constants.update(step.outputs)
+            if self.folded.issuperset(step.outputs):
                 continue
             source = self._source(step, sources, id(step) in stays)
             if source is not None:

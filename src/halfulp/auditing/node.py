@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from halfulp.auditing.halves import Net
@@ -179,6 +180,27 @@ class Use:
         if self.is_prelu or constant is None or constant.size != 1 or values is None:
             return None
         return float(values[0])
+
+    @cached_property
+    def is_folded(self) -> bool:
+        """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
+        folded = () if self.net is None else self.net.folded
+        return all(each.constant is not None or each.name in folded for each in self.inputs)
+
+    @cached_property
+    def is_ordinary(self) -> bool:
+        """Whether it is a power of constants that are normal numbers, and so are all results, by far."""
+        x, y = self.inputs[0], self.second
+        if self.is_prelu or x.type not in SIGNIFICANT or x.values is None or y.values is None:
+            return False
+        if x.constant is None or x.values.size * y.values.size > _SMALL:
+            return False
+        facts = ml_dtypes.finfo(x.constant.dtype)  # type: ignore[no-untyped-call]
+        with np.errstate(all="ignore"):
+            powers = np.power.outer(x.values, y.values.astype(np.float64))
+        least, most = 16 * float(facts.smallest_normal), float(facts.max) / 16
+        sizes = np.abs(np.concatenate([x.values, powers.ravel()]))
+        return bool(((sizes >= least) & (sizes <= most)).all())
 
     @cached_property
     def kind(self) -> Hashable:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from halfulp.auditing.convert import Conversion, conversion
+from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.node import Breach, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, named
@@ -33,6 +33,8 @@ PyTorch and JAX load none of these files. The onnx package and its evaluator are
 _LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 
 BAD = ("wrong", "refused", "crashed", "hung")
+_FOLDING = "constant folding"
+_NEAR = 4  # ulp
 _LARGE = 8  # larger exponents are not grouped
 _LARGEST_DOCUMENT = 1 << 28
 _ORDER = ("exact", "rejected", "unspecified", "within", *BAD)
@@ -176,10 +178,10 @@ def statement(
     if use.types is None:
         reasons: tuple[str, ...] = ("the type of an input is not known",)
         return Statement(target.name, "unknown", reasons=reasons, conversion=changed)
-    row = _row(use, target)
+    row = _row(use, target, use.types)
     if row is None:
         return _unmeasured(use, target, changed)
-    own = _of_constants(use, row)
+    own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
     alike = () if own else _of_like_exponents(use, row)
     if row.verdict == "refused" and not row.groups and not (own or alike):
         reasons = () if row.message is None else (row.message,)
@@ -187,7 +189,7 @@ def statement(
     touched = (group for group in row.groups if _touches(use, group, own, alike))
     groups = [*own, *alike, *touched, *neighbours(use, target)]
     bad = [group for group in groups if group.verdict in BAD]
-    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, own))
+    depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
     return Statement(
         target.name,
         max((group.verdict for group in groups), key=_ORDER.index, default="exact"),
@@ -256,15 +258,26 @@ def _measured(use: Use, target: Asked) -> Measured | None:
     return target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
 
 
-def _row(use: Use, target: Asked) -> Row | None:
+def _row(use: Use, target: Asked, types: tuple[str, ...] | None) -> Row | None:
+    """Return the measurements of a node's operator with operands of these types."""
     measured = _measured(use, target)
-    if measured is None or use.types is None:
+    if measured is None or types is None:
         return None
-    found = measured.rows.get((use.operator, use.types))
+    found = measured.rows.get((use.operator, types))
     if found is None and measured.by_meaning and use.row.standard == "onnx":
         newest = [id for id in ids() if id.rpartition("-")[0] == use.operator.rpartition("-")[0]][-1]
-        found = measured.rows.get((newest, use.types))
+        found = measured.rows.get((newest, types))
     return found
+
+
+def _differs(use: Use, target: Asked, row: Row) -> tuple[str, ...]:
+    """Return the aspects on which the bits of results depend.
+
+    A runtime that folds a node converts an exponent of another type to that of X.
+    """
+    alike = _row(use, target, (use.types or ())[:1] * 2)
+    folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
+    return (*row.differs, _FOLDING) if folds else row.differs
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
@@ -277,6 +290,15 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     measured = None if use.exponent is None else _powers_of(use, row).get(use.exponent)
     return () if measured is None else (measured,)
+
+
+def _narrowed(use: Use, group: Group) -> Group:
+    """Return a fault of other operands than a node's constants as the rounding of those that are like them."""
+    if group.verdict != "wrong" or group.grade not in _NOT_ORDINARY or not use.is_ordinary:
+        return group
+    if group.max_ulp is None or group.max_ulp > _NEAR:
+        return group
+    return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp or None)
 
 
 def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
@@ -303,6 +325,14 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
         return ()
     powers = _powers_of(use, row).items()
     return tuple(group for other, group in powers if _kind(other) == kind and abs(other) != 0.5)
+
+
+def judged_alike(use: Use, target: Asked) -> Hashable:
+    """Return what a constant exponent shares with all others that the same measurements judge; None for other nodes."""
+    row = None if use.exponent is None else _row(use, target, use.types)
+    if use.exponent is None or row is None or heeds_constants(use, target.name):
+        return None
+    return None if use.exponent in _powers_of(use, row) else (_kind(use.exponent),)
 
 
 def _kind(exponent: float) -> tuple[bool, bool] | None:
@@ -375,9 +405,8 @@ def _relations(x: Shape, y: Shape) -> set[str]:
 
 def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
     """Tell whether a dependence of a runtime's bits can affect a node."""
-    if aspect == "constant folding":
-        # A node is folded if all its operands are constants.
-        return all(operand.constant is not None for operand in use.inputs)
+    if aspect == _FOLDING:
+        return use.is_folded
     if aspect == "scalar exponent":
         # It matters if one run has one exponent for many bases, and another run has many exponents.
         x, y = use.inputs[0], use.inputs[-1]

@@ -75,11 +75,15 @@ class Exactness(NamedTuple):
         """Return the share of wrong results, and the maximum distance if it is more than one value."""
         if self.misrounded == 0:
             return "exact"
-        percent = 100 * self.misrounded / self.total
-        share = f"{percent:.2g} % off" if percent < 99.5 else "all off"
+        share = share_of(self.misrounded / self.total)
         if self.farthest <= 1:
-            return share
-        return f"{share}; by up to {self.farthest if self.farthest < 10_000 else f'{self.farthest:.0e}'}"
+            return f"{share} off"
+        return f"{share} off; by up to {self.farthest if self.farthest < 10_000 else f'{self.farthest:.0e}'}"
+
+
+def share_of(fraction: float) -> str:
+    """Return a fraction in percent; ``all`` if it is 1, or nearly so."""
+    return f"{100 * fraction:.2g} %" if fraction < 0.995 else "all"
 
 
 def exactness(result: Array, right: Array) -> Exactness:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from halfulp.benchmark.comparison import Exactness, spread, table, time_of
+from halfulp.benchmark.comparison import Exactness, share_of, spread, table, time_of
 from halfulp.benchmark.network import (
     PROFILED_RUNS,
     Contender,
@@ -194,8 +194,8 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
                 "outputs equal" if apart.total else "the outputs have no elements: --dim NAME=N changes sizes"
             )
             if apart.misrounded:
-                share = f"{100 * apart.misrounded / apart.total:.2g} % of {apart.total:,} elements"
-                told = f"outputs at most {apart.farthest:,} ulp apart, in {share}"
+                share = share_of(apart.misrounded / apart.total)
+                told = f"outputs at most {apart.farthest:,} ulp apart, in {share} of {apart.total:,} elements"
             yield f"{row.runtime}: with halfulp a run takes {row.ratio:.2f} times as long; {told}"
         for name, reason in row.vacuous.items():
             yield f"{row.runtime}: {sentence(name, reason)}"

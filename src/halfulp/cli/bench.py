@@ -136,12 +136,14 @@ def _on_cuda(seconds: float | None) -> None:
 
 
 def _cells(line: Line, libraries: list[str]) -> list[str]:
+    from halfulp.benchmark.comparison import share_of
+
     cells = [line.row.label, f"{line.seconds['halfulp'] / line.copy:.2f}"]
     for name in libraries:
         if name not in line.seconds:
             cells.append("-")
             continue
-        cells.append(f"{line.seconds[name] / line.copy:.2f}; {100 * line.misrounded[name]:.2g} % off")
+        cells.append(f"{line.seconds[name] / line.copy:.2f}; {share_of(line.misrounded[name])} off")
     return cells
 
 

@@ -20,7 +20,7 @@ from halfulp.conversion.float32 import compare_with_float32, has_halves, in_floa
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import expand_operators, inline, lower, opset_of, to_opset
-from halfulp.conversion.output import correct_scalars, dropped_metadata, refusal, same_version, save_onnx
+from halfulp.conversion.output import correct_shapes, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
@@ -286,7 +286,7 @@ class _Work:
             said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
             return
-        self.changes += correct_scalars(model, self.file)
+        self.changes += correct_shapes(model, self.file, source)
         found = refusal(model)
         if found is None:
             return

@@ -29,6 +29,7 @@ from halfulp.conversion.targets import lost
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
+from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
@@ -412,6 +413,4 @@ def _sentence(error: HalfulpError) -> str:
 
 
 def _text(shape: Shape) -> str:
-    # Shape inference invents names for unknown dims.
-    known = (None if str(dim).startswith("unk__") else dim for dim in shape or ())
-    return format_shape(None if shape is None else tuple(known))
+    return format_shape(without_made_up(shape))

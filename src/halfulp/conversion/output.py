@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, count_of, printable
@@ -21,10 +21,11 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, Value, describe, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import REFUSALS, infer_types, inferred
-from halfulp.models.onnx.tensors import external_data
-from halfulp.models.onnx.walk import copy_fields, every_node, owners_of, plain_domain
+from halfulp.models.onnx.infer import REFUSALS, infer_types, without_made_up
+from halfulp.models.onnx.tensors import declaration, declared, external_data
+from halfulp.models.onnx.walk import copy_fields, every_node, graphs, owners_of, plain_domain
 from halfulp.models.openvino.reader import Origin
+from halfulp.specs.tensor import Shape
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
@@ -88,30 +89,35 @@ def same_version(op_type: str, opset: int) -> list[int]:
     return [each for each, version in since.items() if version == since.get(opset)]
 
 
-def correct_scalars(model: ModelProto, file: str) -> list[Change]:
-    """Declare the rank of outputs that a model wrongly declares as scalars; return the changes."""
-    scalars = [
-        info
-        for info in model.graph.output
-        if info.type.HasField("tensor_type")
-        and info.type.tensor_type.HasField("shape")
-        and not info.type.tensor_type.shape.dim
-    ]
-    if not scalars:
-        return []
-    bare = deepcopy(_without_data(model))
-    for info in bare.graph.output:
-        if info.name in {scalar.name for scalar in scalars}:
-            info.type.tensor_type.ClearField("shape")
-    shapes = {info.name: info.type.tensor_type.shape for info in inferred(bare).graph.output}
+def correct_shapes(model: ModelProto, file: str, source: ModelProto | None) -> list[Change]:
+    """Declare shapes that the nodes contradict as the nodes give them; return the changes.
+
+    A shape that the nodes of the source confirm stays: its conversion would change the result.
+    """
+    before, known = (
+        infer_types(each, file, ask="none", declared_too=False) for each in (source or model, model)
+    )
     changes = []
-    for info in scalars:
-        shape = shapes[info.name]
-        if shape.dim:
-            info.type.tensor_type.shape.CopyFrom(shape)
-            said = f"output {printable(info.name)!r}, declared as a scalar, is declared with its rank"
-            changes.append(Change(file, f"{said}, {len(shape.dim)}"))
+    for path, graph in graphs(model.graph):
+        assert isinstance(graph, GraphProto)
+        for info in (*graph.value_info, *graph.output):
+            old = declared(info, file)
+            was, now = (types.get(path, {}).get(info.name, Value("")).shape for types in (before, known))
+            shape = without_made_up(now)
+            if old.kind != "tensor" or not _contradict(old.shape, shape) or _contradict(was, shape):
+                continue
+            info.CopyFrom(declaration(info.name, old.type, shape))
+            which = "output" if info in graph.output else "value"
+            said = f"{which} {printable(info.name)!r}, declared as {describe(old.type, old.shape)}"
+            changes.append(Change(file, f"{said}, is declared as {describe(old.type, shape)}"))
     return changes
+
+
+def _contradict(a: Shape, b: Shape) -> bool:
+    """Tell whether no shape is both."""
+    if a is None or b is None:
+        return False
+    return len(a) != len(b) or any(x != y and {type(x), type(y)} == {int} for x, y in zip(a, b, strict=True))
 
 
 def _message(model: ModelProto) -> str | None:

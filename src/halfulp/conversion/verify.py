@@ -8,7 +8,7 @@ node of the new model is therefore run on the operands that the old model comput
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.tensors import mapped
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
 from halfulp.models.openvino.operators import foreign
 from halfulp.models.openvino.reader import Origin as IrFile
@@ -42,6 +43,7 @@ from halfulp.types import TYPES
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
+_LARGE = 1 << 24  # bytes of weights
 # fmt: off
 _SPECIAL_FLOATS = (
     np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
@@ -50,6 +52,14 @@ _SPECIAL_FLOATS = (
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *HELPERS, *CONTROL, "Constant"}
 """The operators of ONNX that halfulp evaluates itself."""
+_RANDOM = (
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 
 
 # --- models to be compared, and their engine ---------------------------------------------------------
@@ -168,6 +178,16 @@ def is_ours(node: Node) -> bool:
     return not node.domain and node.type in SUPPORTED_OPS
 
 
+def drawing(nodes: Sequence[Node]) -> str | None:
+    """Return the label of the first node that draws random numbers, itself or within, if there is one."""
+    return next((node.label for node in all_nodes(nodes) if _draws(node)), None)
+
+
+def _draws(node: Node) -> bool:
+    is_training = node.type == "Dropout" and len(node.inputs) > 2
+    return not node.domain and (node.type in _RANDOM or is_training)
+
+
 def is_all_ours(subject: Subject) -> bool:
     """Return whether no node of a model runs in another library."""
     return not any(
@@ -281,8 +301,13 @@ def compare(
         The result. If the first model runs on no made-up inputs, or ``dims`` names no dim of it, its ``failure``
         says so.
     """
-    before, after = _silent(before), _silent(after)
-    comparison = _Comparison(before, after, renamed or {}, changes)
+    with ExitStack() as files:
+        old, new = (_without_weights(_silent(each), files) for each in (before, after))
+        return _compared(_Comparison(old, new, renamed or {}, changes), feed)
+
+
+def _compared(comparison: _Comparison, feed: Feed) -> Verification:
+    before, after = comparison.before, comparison.after
     if feed.inputs is not None:
         comparison.run(feed.inputs, "the inputs given", feed)
         return comparison.result()
@@ -306,9 +331,10 @@ class _Comparison:
         self, before: Subject, after: Subject, renamed: Mapping[str, str], changes: Sequence[Change]
     ) -> None:
         self.engine, (self.first, self._second) = runs(before, after)
-        self._before, self._after = before, after
+        self.before, self.after = before, after
         both = before.proto is not None and after.proto is not None
         self._nodes = _Nodes(before, after, changes) if both else None
+        self._drawing = drawing(before.nodes)
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
@@ -358,7 +384,7 @@ class _Comparison:
     def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
         """Record differences with their cause; ``near``: they are roundings."""
         if self._nodes is None:
-            self._differences += [*differences, *_parting(self._before, self._after, inputs)]
+            self._differences += [*differences, *_parting(self.before, self.after, inputs)]
             return
         try:
             origins = list(self._nodes.origins(inputs))
@@ -366,7 +392,7 @@ class _Comparison:
             self._differences += [*differences, f"the node at which they part is not known: {error.message}"]
             return
         own = [origin for origin in origins if origin.cause == "conversion"]
-        if not own and (origins or near):
+        if not own and (origins or near or self._drawing):
             self._notes += differences
             self._excused += origins
             return
@@ -392,18 +418,20 @@ class _Comparison:
         """Yield the causes of the differences that are notes, each with its nodes."""
         if not self._notes:
             return
-        announced, runtimes = dict[str, str](), dict[str, str]()
+        found: dict[str, dict[str, str]] = {}
         for origin in sorted(self._excused, key=lambda origin: -origin.away):
-            by_node = announced if origin.cause == "announced" else runtimes
-            by_node.setdefault(origin.label, origin.difference)
-        if announced:
-            yield f"as announced, other operators round otherwise, on the same operands: {_listed(announced)}"
-        if runtimes or not announced:
+            found.setdefault(origin.cause, {}).setdefault(origin.label, origin.difference)
+        if self._drawing:
+            yield f"other numbers in each run, since node {self._drawing} draws them"
+        if "announced" in found:
+            told = _listed(found["announced"])
+            yield f"as announced, other operators round otherwise, on the same operands: {told}"
+        if "runtime" in found or not (found or self._drawing):
             which = "nodes that are unchanged or have become their function bodies"
-            where = f"in {which}, on the same operands: {_listed(runtimes)}"
-            where = where if runtimes else "though no node alone does"
+            where = f"in {which}, on the same operands: {_listed(found.get('runtime', {}))}"
+            where = where if found else "though no node alone does"
             yield f"{self.engine} alone rounds otherwise in another opset, {where}"
-        yield f"{'all' if announced else 'Pow, PRelu and all'} other nodes give the same bits"
+        yield f"{'all' if 'announced' in found else 'Pow, PRelu and all'} other nodes give the same bits"
 
 
 def _listed(by_node: Mapping[str, str]) -> str:
@@ -446,6 +474,15 @@ def _silent(subject: Subject) -> Subject:
         return subject
     dispatches = tuple(command for command in subject.model.commands if isinstance(command, Dispatch))
     return Subject(replace(subject.model, commands=dispatches))
+
+
+def _without_weights(subject: Subject, files: ExitStack) -> Subject:
+    """Return a large ONNX model with its weights in a file that all of its sessions map."""
+    if subject.proto is None or not isinstance(subject.model, Model):
+        return subject
+    if sum(array.nbytes for array in subject.model.graph.constants.values()) < _LARGE:
+        return subject
+    return Subject.of(*files.enter_context(mapped(subject.proto, subject.model.file, subject.folder)))
 
 
 def _declared(subject: Subject, wanted: Collection[str]) -> Model:
@@ -520,15 +557,19 @@ class _Nodes:
         self._constants = [model.graph.held for model in models]
         self._before, self._after = before, after
         self._announced = {change.output: change.differs for change in changes if change.differs}
-        # Constants stay constants: some kernels need that.
+        # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
         self._nodes = [
             (node, name)
             for node in before.nodes
             for name in node.outputs
-            if name in self._new and (node.domain, node.type) != ("", "Constant")
+            if name in self._new and not self._is_constant(node)
         ]
         self._run: Run | None = None
         self._cut: dict[tuple[str, ...], Run] = {}
+
+    def _is_constant(self, node: Node) -> bool:
+        is_copy = node.type == "Identity" and node.inputs[0] in self._constants[0]
+        return not node.domain and (node.type == "Constant" or is_copy)
 
     def origins(self, inputs: Mapping[str, Any]) -> Iterator[Origin]:
         """Yield the nodes that cause differences on these inputs, in the old model's order.
@@ -552,7 +593,7 @@ class _Nodes:
         for node, name in self._nodes:
             right, found = operands.get(name), results.get(given(name))
             unlike = None if right is None else difference(right, found)
-            if right is None or unlike is None:
+            if right is None or unlike is None or drawing([node]):
                 continue
             inner = (output for each in all_nodes([node]) for output in each.outputs)
             announced = next(filter(None, map(self._announced.get, inner)), None)
@@ -577,9 +618,12 @@ class _Nodes:
         if old_node.op_type != new_node.op_type:
             schema: Any = schema_in_force("", node.type, self._opset)
             return bool(schema and (schema.has_function or schema.has_context_dependent_function))
-        old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
+        moved = {*old_node.input[len(new_node.input) :]} - {""}  # into attributes, if they are constants
+        reads = sorted(node.reads - moved)
+        old, new = ([known.get(read) for read in reads] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
-        return old_node.input[:] == new_node.input[: len(old_node.input)] and not any(unlike)
+        both = zip(old_node.input, new_node.input, strict=False)
+        return moved <= self._constants[0].keys() and all(a == b for a, b in both) and not any(unlike)
 
 
 # --- two arrays -----------------------------------------------------------------------------------

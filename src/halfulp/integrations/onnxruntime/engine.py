@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
@@ -145,14 +145,18 @@ def open_session(
 
 
 def _named(model: ModelProto) -> ModelProto:
-    """Return a copy of a model whose Pow and PRelu nodes without a name have their place as name, as in messages."""
-    result = deepcopy(model)
-    for owner in (result.graph, *result.functions):
-        for _, each in graphs(owner):
-            for index, node in enumerate(each.node):
-                if is_ours(node) and not node.name:
-                    node.name = f"#{index}"
-    return result
+    """Return a model whose Pow and PRelu nodes without a name have their place as name, as in messages."""
+
+    def unnamed(model: ModelProto) -> Iterator[tuple[NodeProto, int]]:
+        for owner in (model.graph, *model.functions):
+            for _, each in graphs(owner):
+                yield from ((node, i) for i, node in enumerate(each.node) if is_ours(node) and not node.name)
+
+    if any(unnamed(model)):
+        model = deepcopy(model)
+        for node, index in unnamed(model):
+            node.name = f"#{index}"
+    return model
 
 
 def _reports(events: list[dict[str, Any]], opset: int) -> Iterator[RunReport]:

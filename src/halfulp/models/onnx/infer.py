@@ -305,6 +305,11 @@ def inferred(model: ModelProto) -> ModelProto:
     return model  # with its declared types only
 
 
+def without_made_up(shape: Shape) -> Shape:
+    """Return a shape without the names that the package makes up for unknown dims."""
+    return None if shape is None else tuple(None if str(dim).startswith("unk__") else dim for dim in shape)
+
+
 _PROPAGATING = frozenset(
     ("Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice", "Squeeze", "Sub", "Unsqueeze")
 )
