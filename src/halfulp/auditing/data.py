@@ -30,6 +30,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
 from halfulp.models.onnx.walk import attributes_of, default_opset
 from halfulp.models.run.report import finite, lost
+from halfulp.types import FLOATS
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
@@ -135,6 +136,12 @@ class NodeData:
         """The number of mean squares that are 0 in float16 though the epsilon of their norm is added."""
         return self.in_types["float16"].zero + self.result.zeros if self.adds_epsilon and self.in_types else 0
 
+    @property
+    def reads_beyond(self) -> bool:
+        """Whether float16 does not even hold the numbers that it reads; those of a square by its results."""
+        is_square = self.is_in_norm and not self.base.elements
+        return self.base.greatest > _MOST_FLOAT16 or (is_square and self.result.greatest > _MOST_FLOAT16**2)
+
     def limits(self, type: str) -> Limits | None:
         """Return where the node leaves a type; None where its exponents vary, and for PRelu."""
         return None if not self.exponent else limits(self.exponent, type)
@@ -232,6 +239,7 @@ def measured(
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
+    origin: NodeData | None = None
     number = -1
     with _networks(proto, file, folder) as (net, wide):
         is_mixed = wide is not net
@@ -270,8 +278,15 @@ def measured(
                 if seen.overflows("float16") and not seen.region:
                     nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
                     seen.keep(nodes if ends or not is_mixed else [])  # outputs of a float32 network stay so
+            looked_at = [*data.values(), *inner.values()]
+            kinds = HALVES if is_mixed else FLOATS
+            origin = origin or _origin(
+                wide, main, sample, looked_at, [norm for _, norm in of_norms.values()], kinds
+            )
     ran = {name: each for name, each in data.items() if each.base.elements}
-    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
+    first = [] if origin is None else [origin]
+    others_beyond = _beyond(inner.values(), [*ran.values(), *first])
+    return NetworkData(ran, number + 1, (*first, *others_beyond), fusions)
 
 
 def losses_in(
@@ -364,6 +379,55 @@ def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
             if node.op_type != "ReduceSum":
                 made.keep([(index, node)])
             yield _other(node, name, Site(owner, index, where, values)), made
+
+
+def _origin(
+    net: Network,
+    main: Use,
+    sample: Sample,
+    looked_at: Sequence[NodeData],
+    norms: Iterable[Sequence[Numbered]],
+    kinds: Container[str | None],
+) -> NodeData | None:
+    """Return the first node of the main graph whose results leave float16, if one that was looked at reads such.
+
+    Its region has all nodes with such results, their readers and the norms among them. The nodes that were looked at
+    and leave float16 get the same region.
+
+    Args:
+        kinds: the types of the values that may become float16.
+    """
+    if not any(each.reads_beyond for each in looked_at):
+        return None
+    assert main.site is not None
+    owner, _, where, values = main.site
+    kept, beyond = {info.name for info in owner.output}, dict[str, NodeData]()
+
+    def note(use: Use, _: list[Array], result: Array) -> None:
+        if (np.isfinite(result) & (np.abs(result) > _MOST_FLOAT16)).any():
+            beyond[use.output.name] = NodeData(use.label, use.operator, use.output.type or "")
+            beyond[use.output.name].look(use, [result], result, is_mixed=False)
+
+    numbered = [(index, node) for index, node in enumerate(owner.node) if node.output]
+    uses = []
+    for index, node in numbered:
+        name, type = node.output[0], values.value(node.output[0]).type
+        if type in kinds and name not in kept:
+            uses.append(
+                Use(label(node, index, where), node.op_type, "", (), Operand(name, type), site=main.site)
+            )
+    net.each(uses, sample, note)
+    region = {index for index, node in numbered if not beyond.keys().isdisjoint([*node.input, *node.output])}
+    of_norms = [{index for index, _ in norm} for norm in norms]
+    if region <= set().union(*of_norms):
+        return None  # it is enough that the norms compute in float32
+    region |= set().union(*(numbers for numbers in of_norms if numbers & region))
+    first = next(iter(beyond.values()))
+    first.keep([(index, node) for index, node in numbered if index in region])
+    for each in looked_at:
+        if each.overflows("float16"):
+            each.region, each.modules, each.is_in_norm = first.region, first.modules, False
+    return first
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:
