@@ -22,6 +22,7 @@ from halfulp.auditing.network import Network, Numbered, Sample, Samples, compute
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
+from halfulp.conversion import plainer
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
@@ -38,6 +39,10 @@ _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
 _SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
 _INSIDE = (*_SUMS, *_SQUARES, *LENGTHS)  # have greater numbers inside than their results
+_NORMS = (  # compute in float32 inside
+    *("LayerNormalization", "RMSNormalization", "GroupNormalization"),
+    *(name for name in plainer.OF_RUNTIME if name.endswith("Normalization")),
+)
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -65,6 +70,7 @@ class NodeData:
     is_in_norm: bool = False  # whether it is part of a norm that is written out
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
     region: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in the region, which stay in float16
     modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
 
     @classmethod
@@ -107,7 +113,11 @@ class NodeData:
 
     def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
         """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does."""
-        if "float16" in self._judged(is_mixed):
+        if self.operator in _NORMS:  # it may add its operands
+            self.base.add(sum(operands[1:], operands[0]))
+        elif "float16" not in self._judged(is_mixed):
+            self.result.add(result)
+        else:
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
             elif self.operator in _SUMS:
@@ -363,7 +373,8 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
 
 def _other(node: NodeProto, name: str, site: Site) -> Use:
     """Return a node that is not a power; it has its operands if the numbers inside it depend on them."""
-    inputs = tuple(map(Operand, node.input[:1])) if node.op_type in _INSIDE else ()
+    count = 2 if node.op_type.startswith("Skip") else 1 if node.op_type in (*_INSIDE, *_NORMS) else 0
+    inputs = tuple(map(Operand, node.input[:count]))
     return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
 
 
@@ -374,9 +385,10 @@ def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
     for index, node in enumerate(owner.node):
         name, type = label(node, index, where), values.value(node.input[0]).type if node.input else None
         is_sum = node.op_type == "ReduceSum" or (node.op_type in _SUMS and type in HALVES)
-        if name not in norms and node.output and (is_sum or node.op_type == "InstanceNormalization"):
+        is_norm = node.op_type in ("InstanceNormalization", *_NORMS)
+        if name not in norms and node.output and (is_sum or is_norm):
             made = NodeData(name, node.op_type, type or "")
-            if node.op_type != "ReduceSum":
+            if node.op_type not in ("ReduceSum", *_NORMS):
                 made.keep([(index, node)])
             yield _other(node, name, Site(owner, index, where, values)), made
 
@@ -411,11 +423,11 @@ def _origin(
     numbered = [(index, node) for index, node in enumerate(owner.node) if node.output]
     uses = []
     for index, node in numbered:
-        name, type = node.output[0], values.value(node.output[0]).type
-        if type in kinds and name not in kept:
-            uses.append(
-                Use(label(node, index, where), node.op_type, "", (), Operand(name, type), site=main.site)
-            )
+        for name in set(node.output) - kept - {""}:
+            type = values.value(name).type or (values.value(node.input[0]).type if node.input else None)
+            if type in kinds:
+                operand = Operand(name, type)
+                uses.append(Use(label(node, index, where), node.op_type, "", (), operand, site=main.site))
     net.each(uses, sample, note)
     region = {index for index, node in numbered if not beyond.keys().isdisjoint([*node.input, *node.output])}
     of_norms = [{index for index, _ in norm} for norm in norms]
@@ -423,10 +435,17 @@ def _origin(
         return None  # it is enough that the norms compute in float32
     region |= set().union(*(numbers for numbers in of_norms if numbers & region))
     first = next(iter(beyond.values()))
-    first.keep([(index, node) for index, node in numbered if index in region])
+    nodes = [(index, node) for index, node in numbered if index in region]
+    first.keep(nodes)
+    first.fused = tuple(sorted({node.op_type for _, node in nodes} & plainer.OF_RUNTIME.keys()))
     for each in looked_at:
         if each.overflows("float16"):
-            each.region, each.modules, each.is_in_norm = first.region, first.modules, False
+            each.region, each.modules, each.fused, each.is_in_norm = (
+                first.region,
+                first.modules,
+                first.fused,
+                False,
+            )
     return first
 
 

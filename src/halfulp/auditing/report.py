@@ -234,10 +234,11 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-    parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
+    parts = (
+        [f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"] if nodes else []
+    )
     if data.norms:
-        parts.append(f"{count_of(len(data.norms), 'other node')} beyond float16")
+        parts.append(f"{count_of(len(data.norms), 'other node' if nodes else 'node')} beyond float16")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
@@ -246,7 +247,7 @@ def _of_data(data: NetworkData, nodes: int) -> str:
         parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")
     if data.fusions:
         parts.append(f"ONNX Runtime's fusions by up to {data.fusions:.3g} ulp")
-    return "; ".join(parts)
+    return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
