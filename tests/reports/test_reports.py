@@ -443,6 +443,13 @@ OTHER_NODES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"y = Conv(p, k)": "c = Cast<to = 1>(p)  y = Conv(c, k)"},
         (11,),
     ),
+    # https://github.com/pytorch/pytorch/pull/110078: torch.linalg.vector_norm, whose result is declared as float32
+    "denom torch.float16, and Float in the graph": (
+        """norm (float16[2, 4] x) => (float16[2, 4] y) <float16 low = {1}, float[2, 1] n> { n = ReduceL2<axes = [1]>(x)
+        c = Clip(n, low)  y = Div(x, c) }""",
+        {", float[2, 1] n": ""},
+        (13,),
+    ),
     # https://github.com/tracel-ai/burn/issues/1714
     "assertion failed: Where x and y have different element types! left: Int64 right: Float32": (
         "depth (bool[2] c, int64[2] i, float[2] f) => (float[2] y) { y = Where(c, i, f) }",
@@ -609,6 +616,27 @@ WITHOUT: dict[str, tuple[str, tuple[int, ...], str]] = {
         c = Concat<axis = 0>(u, w0)  y = ReduceMean<axes = [0], keepdims = 0>(c) }""",
         (11,),
         "--expand Expand",
+    ),
+    # https://github.com/pytorch/pytorch/issues/30517: the mean and the shape of torch.distributions.Normal
+    "Unsupported Expand op": (
+        """normal (float[2, 10] x, float[1, 10] mean) => (float[2, 10] y) <int64[2] k = {2, 10}, float e = {2}> {
+        z = ConstantOfShape<value = float[1] {0}>(k)  a = Add(z, mean)  s = Shape(a)  m = Expand(mean, s)
+        d = Sub(x, m)  p = Pow(d, e)  y = Neg(p) }""",
+        (11,),
+        "--expand Expand --pow expand",
+    ),
+    # https://github.com/NVIDIA/TensorRT/issues/4639; microsoft/onnxruntime 24555; qualcomm/aimet 3197
+    "No importer registered for op: RMSNormalization": (
+        """llama (float[2, 4] x) => (float[2, 4] y) <float[4] g = {1, 2, 3, 4}> {
+        y = RMSNormalization<axis = -1, epsilon = 1e-6>(x, g) }""",
+        (23, 11),
+        "--expand RMSNormalization",
+    ),
+    # https://github.com/airockchip/rknn-toolkit2/issues/575: the minimum is not given
+    "Type parameter (T) of Optype (Clip) bound to different types (tensor(int32) and tensor(int64)": (
+        "rknn (int32[4] x) => (int32[4] y) <int32 most = {3}> { y = Clip(x, , most) }",
+        (13,),
+        "--expand Clip",
     ),
     # https://github.com/GreenWaves-Technologies/gap_sdk/issues/261; Tencent/ncnn 2127; microsoft/onnxruntime pull
     # 26667; NVIDIA/TensorRT 4465
@@ -788,6 +816,35 @@ CONVERSIONS: dict[str, tuple[str, str, dict[str, str], tuple[int, ...], tuple[in
         (16, 8),
         (16, 8),
     ),
+    # https://github.com/microsoft/onnxruntime/issues/10936, 11836, 23116: a fusion that takes no float64
+    "FuseReluClip::Apply Unexpected data type for Clip 'min' input of 11": (
+        "clip (double[4] x) => (double[4] y) <double lo = {-1}, double hi = {1}> { r = Relu(x)  y = Clip(r, lo, hi) }",
+        "--expand Clip",
+        {
+            "y = Clip(r, lo, hi)": "a = Less(r, lo)  b = Where(a, lo, r)  c = Less(hi, b)  y = Where(c, hi, b)",
+        },
+        (14,),
+        (14,),
+    ),
+    # https://github.com/Tencent/ncnn/issues/1609; gmalivenko/onnx2keras 167; alibaba/MNN 794
+    "Clip 0=-3.402823e+38 1=3.402823e+38": (
+        "relu6 (float[4] x) => (float[4] y) <float lo = {0}, float hi = {6}> { y = Clip(x, lo, hi) }",
+        "--opset 10",
+        {"<float lo = {0}, float hi = {6}>": "", "Clip(x, lo, hi)": "Clip<min = 0.0, max = 6.0>(x)"},
+        (11,),
+        (10, 5),
+    ),
+    # https://github.com/tensorflow/tensorflow/issues/57467
+    "incorrect convert PRELU from pb to tflite when input H, W shape set to None": (
+        """prelu (float[1, H, W, 3] x) => (float[1, H, W, 3] y) <float[3] a = {0.25, -1, 2}> { r = Relu(x)  n = Neg(x)
+        q = Relu(n)  b = Neg(a)  m = Mul(b, q)  y = Add(r, m) }""",
+        "--prelu fold",
+        {
+            "r = Relu(x)  n = Neg(x)\n        q = Relu(n)  b = Neg(a)  m = Mul(b, q)  y = Add(r, m)": "y = PRelu(x, a)"
+        },
+        (13,),
+        (13,),
+    ),
     # https://github.com/onnx/onnx/issues/6340, 4529
     "No Adapter From Version $13 for Softmax": (
         "soft (float[2, 3, 4] x) => (float[2, 3, 4] y) { r = Relu(x)  y = Softmax<axis = 1>(r) }",
@@ -839,7 +896,7 @@ SUMS: dict[str, tuple[str, float]] = {
         "pool (float16[1, 4, 64, 64] x) => (float16[1, 4, 1, 1] y) { m = ReduceMean<axes = [2, 3]>(x)  y = Relu(m) }",
         60,
     ),
-    # https://github.com/microsoft/onnxruntime/issues/10079
+    # https://github.com/microsoft/onnxruntime/issues/10079; NVIDIA/TensorRT 2691; MIC-DKFZ/nnUNet 3026
     "InstanceNorm generate totally wrong result on fp16": (
         """style (float16[1, 2, 8, 8] x) => (float16[1, 2, 8, 8] y) <float16[2] w = {15360, 15360}> {
         n = InstanceNormalization(x, w, w)  y = Relu(n) }""",
@@ -880,6 +937,8 @@ MESSAGES = {
     "onnx/onnx 4529": "Version conversion for Softmax failed because input",
     "onnx/onnx 3362": "No Adapter For Current Version $9 for MaxPool",
     "microsoft/onnxruntime 23112": "$20 for GridSample",
+    "microsoft/onnxruntime 23116": "Unexpected data type for Clip 'min' input of 11",
+    "alibaba/MNN 794": "check failed: (maxvalue)==(6.0f)",
     "microsoft/onnxruntime 13556": "`LayerNormalization(1)`",
     "Tencent/ncnn 4623": "TFL_L2_NORMALIZATION",
     "pytorch/pytorch 104392; onnx/tensorflow-onnx 2347": "erfc is not supported",

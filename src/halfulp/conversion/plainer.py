@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from onnx import NodeProto
 
@@ -36,6 +38,7 @@ ERF = f"""<opset_import: ["" : 18], domain: ""> Erf (x) => (y) {{ {_CONSTANTS}
     v = Sub(one, u)  b = Max(a, tiny)  s = Div(c, b)  y = Mul(s, v) }}"""
 """Abramowitz and Stegun, 7.1.26: at most 1.5e-7 away, without the roundings. c / max(|c|, tiny) is the sign."""
 
+_MOST_ONES = 1 << 24  # elements
 _BROADCASTING = {
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "PRelu"),
     *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"),
@@ -45,7 +48,12 @@ _BROADCASTING = {
 def by_onnx(node: NodeProto, edit: Editor) -> None:
     """Add the operators of ONNX that one of ONNX Runtime's own stands for; raise NoExactForm if they lack a result."""
     operands = dict(zip(OF_RUNTIME[node.op_type][1].split(), node.input, strict=False))
-    given, made, total, output = attributes_of(node), len(edit.nodes), operands["x"], node.output[0]
+    given = {"alpha": 1.702, **attributes_of(node)}
+    is_norm = node.op_type.endswith("Normalization")
+    is_whole = operands.get("x") and node.output and node.output[0] and (operands.get("scale") or not is_norm)
+    if not is_whole or not all(isinstance(given.get(name, 0.0), float) for name in ("alpha", "epsilon")):
+        raise NoExactForm("it lacks an operand or its output, or an attribute is no float")
+    made, total, output = len(edit.nodes), operands["x"], node.output[0]
     if any(node.output[1:3]):
         raise NoExactForm("its outputs 1 and 2, a mean and a deviation, have no form of ONNX's own")
     kinds = (edit.value(name).type for name in node.input)  # shape inference does not know its result
@@ -57,10 +65,10 @@ def by_onnx(node: NodeProto, edit: Editor) -> None:
             "Add", [total, term], value, output="".join(node.output[3:]) if place == len(terms) else ""
         )
     if node.op_type == "QuickGelu":
-        alpha = np.array(given.get("alpha", 1.702), dtype_named(edit.type_of(total)))
+        alpha = np.array(given["alpha"], dtype_named(edit.type_of(total)))
         scaled = edit.add("Mul", [total, edit.constant(alpha, "alpha")], value)
         edit.add("Mul", [total, edit.add("Sigmoid", [scaled], value)], output=output, like=node)
-    elif node.op_type.endswith("Gelu"):
+    elif not is_norm:
         form = "tanh" if node.op_type == "FastGelu" else "none"
         edit.add("Gelu", [total], output=output, like=node, approximate=form)
     else:
@@ -75,15 +83,16 @@ def by_onnx(node: NodeProto, edit: Editor) -> None:
 def without_expand(node: NodeProto, edit: Editor) -> None:
     """Leave out an Expand whose readers broadcast by themselves; write another one as a product with ones."""
     (name, shape), result = node.input, node.output[0]
-    known, maker = edit.value(result).shape, edit.maker(shape)
-    measured = maker.input[0] if maker is not None and maker.op_type == "Shape" else None
+    maker = edit.maker(shape)
+    is_shape = maker is not None and maker.op_type == "Shape" and not maker.attribute
+    measured = maker.input[0] if maker is not None and is_shape else ""
+    known = [edit.value(each).shape for each in (result, measured)]
+    known = [dims for dims in known if dims is not None and None not in dims]
 
     def broadcasts(reader: NodeProto) -> bool:
         others = [each for each in reader.input[: 1 if reader.op_type == "PRelu" else None] if each != result]
-        is_known = known is not None and None not in known
-        return reader.op_type in _BROADCASTING and any(
-            each == measured or (is_known and edit.value(each).shape == known) for each in others
-        )
+        fits = (each == measured or edit.value(each).shape in known for each in others)
+        return reader.op_type in _BROADCASTING and any(fits)
 
     readers = [each for each in edit.owner.node if result in each.input]
     reads = sum(each == result for reader in readers for each in reader.input)
@@ -91,20 +100,24 @@ def without_expand(node: NodeProto, edit: Editor) -> None:
         for reader in readers:
             reader.input[:] = [name if each == result else each for each in reader.input]
         edit.note("is left out: the nodes that read it broadcast by themselves")
-        todo = [shape]
-        while todo:
-            unread = todo.pop()
-            edit.reads[unread] -= 1
-            maker = edit.maker(unread)
-            if maker is not None and not any(edit.reads[each] for each in maker.output):
-                edit.drop(maker)
-                todo += maker.input
-        return
-    value, sizes = edit.value(name), edit.array(shape)
-    if sizes is None or value.shape is None or value.type not in TYPES:
-        raise NoExactForm("its shape is not a constant, and not each node that reads it broadcasts")
-    own = ((1,) * sizes.size + value.shape)[-sizes.size :] if sizes.size else ()
-    ones = np.ones([1 if dim == size else size for dim, size in zip(own, sizes, strict=True)])
-    factor = edit.constant(ones.astype(dtype_named(value.type)), "ones")
-    edit.note("becomes a product with ones")
-    edit.add("Mul", [name, factor], output=result, like=node)
+    else:
+        value, sizes = edit.value(name), edit.array(shape)
+        is_known = sizes is not None and value.shape is not None and value.type in TYPES
+        wanted = sizes.tolist() if sizes is not None and is_known else []
+        own = ((1,) * len(wanted) + (value.shape or ()))[-len(wanted) :] if wanted else ()
+        dims = [1 if dim == size else size for dim, size in zip(own, wanted, strict=True)]
+        if not is_known or not 0 <= min(dims, default=1) <= math.prod(dims) <= _MOST_ONES:
+            raise NoExactForm(
+                "not each node that reads it broadcasts, and its shape is not a constant, or its type no number"
+            )
+        factor = edit.constant(np.ones(dims, dtype_named(value.type or "")), "ones")
+        edit.note("becomes a product with ones")
+        edit.add("Mul", [name, factor], output=result, like=node)
+    todo = [shape]
+    while todo:
+        unread = todo.pop()
+        edit.reads[unread] -= 1
+        maker = edit.maker(unread)
+        if maker is not None and not any(edit.reads[each] for each in maker.output):
+            edit.drop(maker)
+            todo += maker.input
