@@ -1364,6 +1364,19 @@ def test_a_runtime_without_the_operator(report: str, tmp_path: Path, monkeypatch
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("report", [name for name in WITHOUT if "com.microsoft" in WITHOUT[name][0]])
+def test_an_audit_names_the_operators_of_a_runtime(
+    report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, versions, how = WITHOUT[report]
+    onnx.save(made(text, versions), "m.onnx")
+    printed = CliRunner().invoke(app, ["audit", "m.onnx"])
+    assert printed.exit_code == 0
+    names = ",".join(sorted(how.split()[1].split(",")))
+    assert f"  > halfulp convert m.onnx converted.onnx --expand {names}\n" in printed.output
+
+
 @pytest.mark.parametrize("verb", ["audit", "run", "convert --opset 13", "repair"])
 @pytest.mark.parametrize("report", FILES)
 def test_a_file_that_no_tool_reads(

@@ -83,6 +83,7 @@ class ModelReport:
     data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
+    of_runtime: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in it that ONNX's can express
 
     @property
     def is_broken(self) -> bool:

@@ -28,7 +28,6 @@ from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, i
 NEWEST = onnx.defs.onnx_opset_version()
 RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
 _SINCE_RMS = 23
-_RUNTIMES_DOMAIN = "com.microsoft"
 _OLDEST_IR = 3  # the first with opset imports
 
 
@@ -82,11 +81,11 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
         if versions is None:
             expected = f"one or more of {', '.join(sorted(fallback.bodies()))}, with commas between them"
             raise HalfulpError(f"{name!r} can't be written in other operators", expected=expected)
-        domains = {"", _RUNTIMES_DOMAIN} if name in {*plainer.OF_RUNTIME, "Gelu"} else {""}
         found = False
         for owner, opset in walk.owners:
             nodes = [each for each in every_node(owner) if each.op_type == name]
-            nodes = [n for n in nodes if plain_domain(n.domain) in domains and identity(n) not in functions]
+            nodes = [n for n in nodes if plainer.is_of_runtime(n) or not plain_domain(n.domain)]
+            nodes = [n for n in nodes if identity(n) not in functions]
             version = max((each for each in versions if each <= opset), default=versions[0])
             _expand(walk, owner, opset, name, opset if name == "Expand" else version, nodes)
             found = found or bool(nodes)

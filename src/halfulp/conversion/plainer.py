@@ -9,7 +9,7 @@ from onnx import NodeProto
 
 from halfulp.conversion.editor import Editor, NoExactForm
 from halfulp.models.graph import Value
-from halfulp.models.onnx.walk import attributes_of
+from halfulp.models.onnx.walk import attributes_of, plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
 
@@ -24,6 +24,8 @@ OF_RUNTIME = {
     "SkipSimplifiedLayerNormalization": (23, "x skip scale bias"),
 }
 """ONNX Runtime's own operators that those of ONNX can express, with the opset that has these, and their inputs."""
+
+_RUNTIMES_DOMAIN = "com.microsoft"
 
 _NUMBERS = {"one": 1.0, "most": 6.0, "least": -6.0, "tiny": 1e-7, "p": 0.3275911}
 _FACTORS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
@@ -43,6 +45,12 @@ _BROADCASTING = {
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "PRelu"),
     *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"),
 }
+
+
+def is_of_runtime(node: NodeProto) -> bool:
+    """Return whether a node is one of ONNX Runtime's own that :func:`by_onnx` writes, or its Gelu, which is ONNX's."""
+    is_theirs = node.domain == _RUNTIMES_DOMAIN and node.op_type in {*OF_RUNTIME, "Gelu"}
+    return is_theirs or (not plain_domain(node.domain) and node.op_type in OF_RUNTIME)
 
 
 def by_onnx(node: NodeProto, edit: Editor) -> None:
