@@ -269,6 +269,10 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         function = onnx.parser.parse_function(_LP_NORMALIZATION % _LP_NORMS[p])
     if node.op_type == "Erf" and edit.value(node.input[0]).type in FLOATS:
         function = onnx.parser.parse_function(plainer.ERF)
+    axis = attributes_of(call).get("axis")
+    if node.op_type == "LayerNormalization" and isinstance(axis, int):
+        shape = edit.value(node.input[0]).shape
+        plainer.along_own_dims(function, axis, None if shape is None else len(shape))
     if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
         last = function.node[-2]
         last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))

@@ -1,11 +1,11 @@
-"""Operators that the onnx package has no function body of, in plainer ones: ONNX Runtime's own, Erf, Expand."""
+"""Operators in plainer ones than the onnx package has: ONNX Runtime's own, Erf, Expand, LayerNormalization."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from onnx import NodeProto
+from onnx import FunctionProto, NodeProto, numpy_helper
 
 from halfulp.conversion.editor import Editor, NoExactForm
 from halfulp.models.graph import Value
@@ -86,6 +86,35 @@ def by_onnx(node: NodeProto, edit: Editor) -> None:
         axis = given.get("axis", -1)
         edit.add(kind, [total, *scales], output=output, like=node, axis=axis, epsilon=epsilon)
     edit.note(f"becomes {', '.join(each.op_type for each in edit.nodes[made:])}", ROUNDS)
+
+
+def along_own_dims(body: FunctionProto, axis: int, rank: int | None) -> None:
+    """Write the onnx package's body of LayerNormalization without its matrices: no shape is computed.
+
+    The body's Flatten of a scale is wrong for one that broadcasts.
+    """
+    axes = [*range(axis if axis < 0 else axis - (rank or 0), 0)]
+    if not axes or (axis >= 0 and rank is None):
+        return
+    renamed = {each.output[0]: each.input[0] for each in body.node if each.op_type == "Flatten"}
+    for each in reversed(body.node):
+        if each.op_type in ("Reshape", "Identity"):  # the last ones, of its results
+            renamed[each.input[0]] = renamed.get(each.output[0], each.output[0])
+    nodes = [each for each in body.node if each.op_type not in ("Flatten", "Reshape", "Identity")]
+    along = next(
+        (each.input[1] for each in nodes if each.op_type == "ReduceMean" and len(each.input) > 1), None
+    )
+    for node in nodes:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            if attribute.name == "axes":
+                attribute.ints[:] = axes
+            elif along and along in node.output:
+                attribute.t.CopyFrom(numpy_helper.from_array(np.array(axes, np.int64)))
+    nodes = [NodeProto.FromString(each.SerializeToString()) for each in nodes]
+    del body.node[:]
+    body.node.extend(nodes)
 
 
 def without_expand(node: NodeProto, edit: Editor) -> None:
