@@ -268,6 +268,9 @@ def test_a_side_of_a_matrix_whose_sizes_are_not_known(upper: int, k: int) -> Non
 def test_forms_that_the_onnx_packages_evaluator_does_not_compute() -> None:
     source = model(12, f"g ({CONV}) => (float y) {{ y = Hardmax (x) }}")
     assert operators(hu.convert(source, opset=13).model) == ["Shape", "Flatten", "Hardmax", "Reshape"]
+    kept = "float[B, 3, 4] x, float[4] w) => (float[B, 3, 4] y"  # a norm needs no shape that is computed
+    after = hu.convert(model(17, f"g ({kept}) {{ y = LayerNormalization (x, w) }}"), opset=11).model
+    assert operators(after)[1:] == ["ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]
     body = "y = BatchNormalization <training_mode = 0> (x, s, s, s, s)"
     after = hu.convert(model(18, f"g ({CONV}) => (float y) {{ {body} }}"), opset=9).model
     assert isinstance(after, ModelProto)

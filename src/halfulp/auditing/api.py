@@ -38,6 +38,7 @@ from halfulp.auditing.target import (
     statement,
 )
 from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
+from halfulp.conversion import plainer
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.conversion.repair import repaired
@@ -48,6 +49,7 @@ from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
+from halfulp.models.onnx.walk import every_node
 from halfulp.models.source import Source, folder_error, format_of
 from halfulp.types import FLOATS
 
@@ -184,6 +186,8 @@ def _audited(
         report = ModelReport(
             file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
         )
+        fused_nodes = filter(plainer.is_of_runtime, every_node(parsed[0].graph, *parsed[0].functions))
+        report.of_runtime = tuple(sorted({node.op_type for node in fused_nodes}))
         tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):
             try:

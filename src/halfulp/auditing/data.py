@@ -22,6 +22,7 @@ from halfulp.auditing.network import Network, Numbered, Sample, Samples, compute
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
+from halfulp.conversion import plainer
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
@@ -30,6 +31,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
 from halfulp.models.onnx.walk import attributes_of, default_opset
 from halfulp.models.run.report import finite, lost
+from halfulp.types import FLOATS
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
@@ -37,6 +39,10 @@ _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
 _SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
 _INSIDE = (*_SUMS, *_SQUARES, *LENGTHS)  # have greater numbers inside than their results
+_NORMS = (  # compute in float32 inside
+    *("LayerNormalization", "RMSNormalization", "GroupNormalization"),
+    *(name for name in plainer.OF_RUNTIME if name.endswith("Normalization")),
+)
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -64,6 +70,7 @@ class NodeData:
     is_in_norm: bool = False  # whether it is part of a norm that is written out
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
     region: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in the region, which stay in float16
     modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
 
     @classmethod
@@ -106,7 +113,11 @@ class NodeData:
 
     def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
         """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does."""
-        if "float16" in self._judged(is_mixed):
+        if self.operator in _NORMS:  # it may add its operands
+            self.base.add(sum(operands[1:], operands[0]))
+        elif "float16" not in self._judged(is_mixed):
+            self.result.add(result)
+        else:
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
             elif self.operator in _SUMS:
@@ -134,6 +145,12 @@ class NodeData:
     def divisions_by_zero(self) -> int:
         """The number of mean squares that are 0 in float16 though the epsilon of their norm is added."""
         return self.in_types["float16"].zero + self.result.zeros if self.adds_epsilon and self.in_types else 0
+
+    @property
+    def reads_beyond(self) -> bool:
+        """Whether float16 does not even hold the numbers that it reads; those of a square by its results."""
+        is_square = self.is_in_norm and not self.base.elements
+        return self.base.greatest > _MOST_FLOAT16 or (is_square and self.result.greatest > _MOST_FLOAT16**2)
 
     def limits(self, type: str) -> Limits | None:
         """Return where the node leaves a type; None where its exponents vary, and for PRelu."""
@@ -232,6 +249,7 @@ def measured(
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
+    origin: NodeData | None = None
     number = -1
     with _networks(proto, file, folder) as (net, wide):
         is_mixed = wide is not net
@@ -270,8 +288,15 @@ def measured(
                 if seen.overflows("float16") and not seen.region:
                     nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
                     seen.keep(nodes if ends or not is_mixed else [])  # outputs of a float32 network stay so
+            looked_at = [*data.values(), *inner.values()]
+            kinds = HALVES if is_mixed else FLOATS
+            origin = origin or _origin(
+                wide, main, sample, looked_at, [norm for _, norm in of_norms.values()], kinds
+            )
     ran = {name: each for name, each in data.items() if each.base.elements}
-    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
+    first = [] if origin is None else [origin]
+    others_beyond = _beyond(inner.values(), [*ran.values(), *first])
+    return NetworkData(ran, number + 1, (*first, *others_beyond), fusions)
 
 
 def losses_in(
@@ -348,7 +373,8 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
 
 def _other(node: NodeProto, name: str, site: Site) -> Use:
     """Return a node that is not a power; it has its operands if the numbers inside it depend on them."""
-    inputs = tuple(map(Operand, node.input[:1])) if node.op_type in _INSIDE else ()
+    count = 2 if node.op_type.startswith("Skip") else 1 if node.op_type in (*_INSIDE, *_NORMS) else 0
+    inputs = tuple(map(Operand, node.input[:count]))
     return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
 
 
@@ -359,11 +385,68 @@ def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
     for index, node in enumerate(owner.node):
         name, type = label(node, index, where), values.value(node.input[0]).type if node.input else None
         is_sum = node.op_type == "ReduceSum" or (node.op_type in _SUMS and type in HALVES)
-        if name not in norms and node.output and (is_sum or node.op_type == "InstanceNormalization"):
+        is_norm = node.op_type in ("InstanceNormalization", *_NORMS)
+        if name not in norms and node.output and (is_sum or is_norm):
             made = NodeData(name, node.op_type, type or "")
-            if node.op_type != "ReduceSum":
+            if node.op_type not in ("ReduceSum", *_NORMS):
                 made.keep([(index, node)])
             yield _other(node, name, Site(owner, index, where, values)), made
+
+
+def _origin(
+    net: Network,
+    main: Use,
+    sample: Sample,
+    looked_at: Sequence[NodeData],
+    norms: Iterable[Sequence[Numbered]],
+    kinds: Container[str | None],
+) -> NodeData | None:
+    """Return the first node of the main graph whose results leave float16, if one that was looked at reads such.
+
+    Its region has all nodes with such results, their readers and the norms among them. The nodes that were looked at
+    and leave float16 get the same region.
+
+    Args:
+        kinds: the types of the values that may become float16.
+    """
+    if not any(each.reads_beyond for each in looked_at):
+        return None
+    assert main.site is not None
+    owner, _, where, values = main.site
+    kept, beyond = {info.name for info in owner.output}, dict[str, NodeData]()
+
+    def note(use: Use, _: list[Array], result: Array) -> None:
+        if (np.isfinite(result) & (np.abs(result) > _MOST_FLOAT16)).any():
+            beyond[use.output.name] = NodeData(use.label, use.operator, use.output.type or "")
+            beyond[use.output.name].look(use, [result], result, is_mixed=False)
+
+    numbered = [(index, node) for index, node in enumerate(owner.node) if node.output]
+    uses = []
+    for index, node in numbered:
+        for name in set(node.output) - kept - {""}:
+            type = values.value(name).type or (values.value(node.input[0]).type if node.input else None)
+            if type in kinds:
+                operand = Operand(name, type)
+                uses.append(Use(label(node, index, where), node.op_type, "", (), operand, site=main.site))
+    net.each(uses, sample, note)
+    region = {index for index, node in numbered if not beyond.keys().isdisjoint([*node.input, *node.output])}
+    of_norms = [{index for index, _ in norm} for norm in norms]
+    if region <= set().union(*of_norms):
+        return None  # it is enough that the norms compute in float32
+    region |= set().union(*(numbers for numbers in of_norms if numbers & region))
+    first = next(iter(beyond.values()))
+    nodes = [(index, node) for index, node in numbered if index in region]
+    first.keep(nodes)
+    first.fused = tuple(sorted({node.op_type for _, node in nodes} & plainer.OF_RUNTIME.keys()))
+    for each in looked_at:
+        if each.overflows("float16"):
+            each.region, each.modules, each.fused, each.is_in_norm = (
+                first.region,
+                first.modules,
+                first.fused,
+                False,
+            )
+    return first
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

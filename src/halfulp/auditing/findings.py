@@ -83,6 +83,7 @@ class ModelReport:
     data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
+    of_runtime: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in it that ONNX's can express
 
     @property
     def is_broken(self) -> bool:
@@ -203,6 +204,9 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
+    if found.fused:
+        to_do = command(model.file, "convert", expand=",".join(found.fused))
+        return f"{to_do}: operators of ONNX Runtime's own would stay in float16; then audit the result"
     nodes = "norms" if found.is_in_norm else ",".join(found.region)
     to_do = command(model.file, "convert", float32=nodes)
     if found.divisions_by_zero:

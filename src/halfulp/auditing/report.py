@@ -228,16 +228,21 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         in_float32 = command(model.file, "convert", float32="norms")
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}"
         yield "  ", told
+    if model.of_runtime:
+        names = ",".join(model.of_runtime)
+        yield "  ", f"notice: {names}: ONNX Runtime's own, which other runtimes lack; in ONNX's operators:"
+        yield "  > ", command(model.file, "convert", expand=names)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-    parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
+    parts = (
+        [f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"] if nodes else []
+    )
     if data.norms:
-        parts.append(f"{count_of(len(data.norms), 'other node')} beyond float16")
+        parts.append(f"{count_of(len(data.norms), 'other node' if nodes else 'node')} beyond float16")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
@@ -246,7 +251,7 @@ def _of_data(data: NetworkData, nodes: int) -> str:
         parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")
     if data.fusions:
         parts.append(f"ONNX Runtime's fusions by up to {data.fusions:.3g} ulp")
-    return "; ".join(parts)
+    return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:

@@ -19,6 +19,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
+from halfulp.conversion import plainer
 from halfulp.conversion.editor import Editor, NoExactForm, inherit, remade
 from halfulp.errors import printable
 from halfulp.models.graph import Value
@@ -27,6 +28,7 @@ from halfulp.models.onnx.infer import ValueInfo, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
 from halfulp.models.onnx.walk import Owner, attributes_of, every_node, plain_domain, read_names, subgraphs
+from halfulp.types import FLOATS
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators whose function bodies round nothing, or round as their kernels do."""
@@ -226,7 +228,10 @@ def bodies() -> dict[str, list[int]]:
             found[each.name].update(
                 each.function_opset_versions, each.context_dependent_function_opset_versions
             )
-    found["LpNormalization"].add(18)
+    for name, version in (("LpNormalization", 18), ("Erf", 18), ("Expand", 8)):
+        found[name].add(version)
+    for name, (version, _) in plainer.OF_RUNTIME.items():
+        found[name].add(version)
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
@@ -262,6 +267,12 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         if p not in _LP_NORMS:
             return False
         function = onnx.parser.parse_function(_LP_NORMALIZATION % _LP_NORMS[p])
+    if node.op_type == "Erf" and edit.value(node.input[0]).type in FLOATS:
+        function = onnx.parser.parse_function(plainer.ERF)
+    axis = attributes_of(call).get("axis")
+    if node.op_type == "LayerNormalization" and isinstance(axis, int):
+        shape = edit.value(node.input[0]).shape
+        plainer.along_own_dims(function, axis, None if shape is None else len(shape))
     if node.op_type == "RMSNormalization":  # its last Cast is to X's type, and Y has that of the scale
         last = function.node[-2]
         last.CopyFrom(onnx.helper.make_node("CastLike", [last.input[0], function.input[1]], last.output))
@@ -282,8 +293,11 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     function.opset_import[0].version = opset
     alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
     alone.functions.append(function)
-    differs = None if node.op_type in _MOVERS else "a kernel that a runtime has for it may round otherwise"
-    edit.note(f"becomes the function body of {node.op_type}, which came with opset {opset}", differs)
+    what = f"becomes the function body of {node.op_type}, which came with opset {opset}"
+    differs = plainer.ROUNDS
+    if node.op_type == "Erf":
+        what, differs = "is approximated by Exp", "off by some 5e-7, or the roundings of a shorter type"
+    edit.note(what, None if node.op_type in _MOVERS else differs)
     edit.start(node, None)  # changes to the body's own nodes are not reported
     body = inlined(alone, node.op_type).graph
     _fold(body, opset)

@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion import fallback
+from halfulp.conversion import fallback, plainer
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, drop_unreached
@@ -23,7 +23,7 @@ from halfulp.models.graph import listed
 from halfulp.models.onnx.checks import schema_in_force, version_of
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.inline import inlined
-from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain
+from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, identity, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
 RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
@@ -75,31 +75,42 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
         HalfulpError: an operator has no function body, or the model has no node of it.
         UnsupportedError: a node has no exact form on the way.
     """
+    functions = {identity(function) for function in walk.model.functions}
     for name in dict.fromkeys(each.strip() for each in named.split(",")):
         versions = fallback.bodies().get(name)
         if versions is None:
             expected = f"one or more of {', '.join(sorted(fallback.bodies()))}, with commas between them"
             raise HalfulpError(f"{name!r} can't be written in other operators", expected=expected)
-        if not any(node.op_type == name for owner, _ in walk.owners for node in every_node(owner)):
-            raise HalfulpError(f"{walk.file}: has no node {name}")
+        found = False
         for owner, opset in walk.owners:
+            nodes = [each for each in every_node(owner) if each.op_type == name]
+            nodes = [n for n in nodes if plainer.is_of_runtime(n) or not plain_domain(n.domain)]
+            nodes = [n for n in nodes if identity(n) not in functions]
             version = max((each for each in versions if each <= opset), default=versions[0])
-            _expand(walk, owner, opset, name, version)
+            _expand(walk, owner, opset, name, opset if name == "Expand" else version, nodes)
+            found = found or bool(nodes)
+        if not found:
+            raise HalfulpError(f"{walk.file}: has no node {name}")
     return finish(walk)
 
 
-def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int) -> None:
-    """Write the nodes of an operator as its function body in a version."""
+def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
+    """Write nodes of an operator as its function body in a version."""
+    for node in nodes:
+        node.domain = ""
+        walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
+    wanted = _among(walk, nodes)
 
     def expand(node: NodeProto, edit: Editor) -> None:
         if node.op_type != name:
             edit.keep(node)
+        elif name == "Expand":
+            plainer.without_expand(node, edit)
+        elif name in plainer.OF_RUNTIME:
+            plainer.by_onnx(node, edit)
         elif not fallback.by_body(node, version, edit, Editor.keep):
             raise NoExactForm(f"{name} has no function body for these operands")
 
-    wanted = _among(
-        walk, [node for node in every_node(owner) if node.op_type == name and not plain_domain(node.domain)]
-    )
     _through(walk, owner, opset, version, wanted)
     walk.rewrite(owner, version, wanted, expand, collect=True)
     _through(walk, owner, version, opset, wanted)

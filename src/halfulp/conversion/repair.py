@@ -466,7 +466,8 @@ def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
             wanted = _type_meant(kinds, computed, allowed, meant, gives_result)
             if wanted is None:
                 continue
-            wanted = usual if wanted == "float64" and usual in kinds else wanted
+            if wanted == "float64":
+                wanted = next((each for each in (usual, meant) if each and each in kinds - {wanted}), wanted)
             if wanted not in kinds and output and not is_ours(node):
                 back = _kept(node, kinds, allowed, meant)
                 wanted = (

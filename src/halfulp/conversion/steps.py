@@ -112,6 +112,8 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
     lacks = f"every {y}; a power in a wider type would be rounded twice"
     if edit.tensor(node.input[1]) is not None:
         lacks = "the constant's value"
+    if (x, y) == ("float32", "float64"):
+        lacks += "; --target openvino casts it, rounded"
     raise _before(edit, f"the exponent has the base's type, and {x} does not hold {lacks}")
 
 
