@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 import halfulp as hu
 from halfulp.auditing.blocklists import TOOLS
 from halfulp.auditing.data import NodeData
+from halfulp.auditing.network import Network
+from halfulp.auditing.node import Operand, Use
 from halfulp.auditing.ranges import JUDGED, limits
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
@@ -311,6 +313,70 @@ def test_other_nodes_of_norms(kind: str, square: str, node: str, text: str) -> N
         changed = hu.convert(model, float32="norms").model
         assert not hu.audit(changed, targets=(), inputs=inputs).findings
     assert not hu.audit(model, targets=(), inputs={"x": inputs["x"] / 100}).findings
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("number", "body", "first", "region"),
+    [
+        (1, "s = MatMul(x, k) e = Exp(s) u = ReduceSum(e, a) y = Div(e, u)", "e", ""),
+        (4, "s = MatMul(x, k) e = Exp(s) u = ReduceSum(e, a) y = Div(e, u)", "e", "e u y"),
+        (200, "s = MatMul(x, k) t = Mul(s, hundred) y = Softmax(t)", "t", "t y"),
+        (10, "s = Mul(x, hundred) t = Mul(s, hundred) n = Shape(t) u = Neg(t) y = Tanh(u)", "t", "t n u y"),
+        (1, "c = Mul(hundred, hundred) d = Mul(c, hundred) y = Min(x, d)", "", ""),
+        (1, "i=Constant<value_int=70000>() n=Cast<to=7>(x) q=Add(n, i) f = CastLike(q, x) y = Sin(f)", "f", "f y"),
+        (10, "p = Mul(x, hundred) s = Mul(p, hundred) t, z = Split<axis=1>(s) u=Neg(z) y = Tanh(u)", "s", "s t u y"),
+    ],
+)  # fmt: skip
+def test_any_node_that_leaves_float16(number: float, body: str, first: str, region: str, kind: str) -> None:
+    """The first node of a chain is named, with the others up to those whose results fit again."""
+    type = kind.removesuffix("32")
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g ({type}[2, 4] x) => ({type}[R, C] y)
+        <int64[1] a = {{-1}}, float hundred = {{100}}, float[4, 4] k = {{{", ".join(["1"] * 16)}}}> {{ {body} }}""")
+    for tensor in list(model.graph.initializer)[1:]:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(kind), tensor.name))
+    for node in model.graph.node:
+        node.name = node.output[0]
+    inputs = {"x": np.full((2, 4), number).astype(kind)}
+    report = hu.audit(model, targets=(), inputs=[{"x": np.ones((2, 4), kind)}, inputs])
+    if not region:
+        assert "data (2 samples): 0 nodes leave float16" in str(report)
+        assert not report.findings
+        return
+    (finding,) = report.findings
+    assert (finding.kind, str(finding.node).split()[0]) == ("range", f"'{first}'")
+    assert "data (2 samples): 1 node leaves float16" in str(report)
+    assert json.dumps(region.split()) in report.blocklist("nncf")
+    if kind == "float16":
+        nodes = ",".join(region.split())
+        assert finding.to_do == f'hu.convert(model, float32="{nodes}")'
+        changed = hu.convert(model, float32=nodes).model
+        assert not hu.audit(changed, targets=(), inputs=inputs).findings
+        assert np.isfinite(np.asarray(hu.run(changed, inputs)["y"])).all()
+
+
+def test_one_command_is_for_all_nodes_that_leave_float16() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 4] x) => (float16[N, 4] z) {
+        q = Mul(x, x) m = ReduceMean<axes = [-1]>(q) r = Sqrt(m) y = Div(x, r) a = Exp(x) b = Sigmoid(a)
+        c = Exp(x) d = Sigmoid(c) s = Add(b, d) z = Add(s, y) }""")
+    inputs = {"x": np.array([[300, 1, 2, 12]], np.float16)}
+    report = hu.audit(model, targets=(), inputs=inputs)
+    assert [finding.node for finding in report.findings] == ["#0 (Mul)", "#4 (Exp)", "#6 (Exp)"]
+    (to_do,) = {finding.to_do for finding in report.findings}
+    assert to_do == 'hu.convert(model, float32="#0,#1,#2,#3,#4,#5,#6,#7")'
+    assert str(report).count("#0,#1") == 1
+    changed = hu.convert(model, float32="#0,#1,#2,#3,#4,#5,#6,#7").model
+    assert not hu.audit(changed, targets=(), inputs=inputs).findings
+
+
+def test_tensors_of_sizes_that_a_run_tells() -> None:
+    """Their nodes run together, though nothing is inferred; weights may be inputs."""
+    nodes = " ".join(f"y{index} = Relu(y{index - 1})" for index in range(1, 20))
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g (float[4] x, float[4] w) => (float[N] y19)
+        <float[4] w = {{1, 2, 3, 4}}> {{ b = Cast<to = 9>(x) v = Mul(x, w) y0 = Compress(v, b) {nodes} }}""")
+    network = Network(model, "m", None)
+    uses = [Use(name, "", "", (), Operand(name)) for node in model.graph.node for name in node.output]
+    assert len(network._groups(uses, {"x": np.arange(4, dtype=np.float32)})) == 1
 
 
 @pytest.mark.parametrize(("kind", "epsilon"), [("float16", 1e-12), ("float32", 1e-12), ("float32", 1e-5)])

@@ -1,7 +1,8 @@
-"""The ranges of a network's data at its Pow and PRelu nodes, and the results that leave an element type.
+"""The ranges of a network's data at its nodes, and the results that leave an element type.
 
 The network runs in ONNX Runtime. It runs node by node if ONNX Runtime does not take it, and for nodes in the bodies of
-loops and branches. The operands and the result of each node are read, a group at a time so that memory stays bounded.
+loops and branches. The operands and the result of each node are read, a group at a time so that memory stays bounded:
+of Pow, PRelu and norms in all graphs, and of the other nodes in the main graph.
 A float16 network also runs in float32, so that an overflow in an earlier node does not hide the real magnitudes.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed
+from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
@@ -28,11 +29,12 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
-from halfulp.models.onnx.walk import attributes_of, default_opset
+from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
 from halfulp.models.run.report import finite, lost
+from halfulp.types import FLOATS
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
-_MOST_FLOAT16 = 65504
+_LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
 _SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
@@ -63,6 +65,7 @@ class NodeData:
     absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
     is_in_norm: bool = False  # whether it is part of a norm that is written out
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
+    is_plain: bool = False  # whether it is no power and no part of a norm, and has no greater numbers inside
     region: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
 
@@ -104,12 +107,18 @@ class NodeData:
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
-    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
-        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does."""
+    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool, is_first: bool) -> None:
+        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does.
+
+        A plain node is at fault only if it ``is_first``: its operands fit into float16, and its results do not.
+        """
         if "float16" in self._judged(is_mixed):
+            if self.is_plain and not is_first:
+                self.in_types.setdefault("float16", InType()).elements += int(finite(result).sum())
+                return
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
-            elif self.operator in _SUMS:
+            elif self.operator in _SUMS and not self.is_plain:
                 result = result * (operands[0].size / max(result.size, 1))
             elif self.operator in _SQUARES:
                 result = np.square(operands[0])
@@ -196,7 +205,7 @@ class NetworkData:
 
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
-    norms: tuple[NodeData, ...] = ()  # other nodes that leave float16, within norms whose powers do not
+    norms: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
 
     @property
@@ -226,15 +235,17 @@ def measured(
     data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
     others = [use for name, (use, _) in of_norms.items() if name not in data]
     inner = {use.label: NodeData.of(*of_norms[use.label]) for use in others}
-    for use, sum_of_many in _beside(main, of_norms):
+    for use, beside in _beside(main, {*data, *inner}):
         others.append(use)
-        inner[use.label] = sum_of_many
+        inner[use.label] = beside
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
     number = -1
+    beyond: set[str] = set()  # the values of the main graph that float16 does not hold
     with _networks(proto, file, folder) as (net, wide):
         is_mixed = wide is not net
+        fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
 
         def add(use: Use, operands: list[Array], result: Array) -> None:
             if use.label in data:
@@ -243,10 +254,16 @@ def measured(
                 judge(use, operands, result)
 
         def judge(use: Use, operands: list[Array], result: Array) -> None:
-            if use.label in inner:
-                inner[use.label].look(use, operands, result, is_mixed=is_mixed)
-            else:
-                data[use.label].judge(use, operands, result, is_mixed=is_mixed)
+            arrays = () if use.where else zip((*use.inputs, use.output), (*operands, result), strict=True)
+            for value, array in arrays:
+                if value.name not in fits:
+                    fits[value.name] = not (finite(array) & _is_beyond(array)).any()
+            if use.label in data:
+                return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
+            # A float32 value of a float16 network is so on purpose.
+            held = (fits.get(each.name) or (is_mixed and each.type not in HALVES) for each in use.inputs)
+            is_first = not fits.get(use.output.name, True) and all(held)
+            return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
         for number, sample in enumerate(net.samples(samples, seed, progress)):
             if progress is not None:
@@ -258,20 +275,29 @@ def measured(
                 costs, fusions = net.costs(wanted, sample)
                 for name, cost in costs.items():
                     data[name].costs = cost
-            for use in [
-                *wanted,
-                *(each for each in others if each.operator == "ReduceSum" and not each.where),
-            ]:
-                seen = data[use.label] if use.label in data else inner[use.label]
+            for use in wanted:
+                seen = data[use.label]
                 if seen.lost and not (seen.absorbed or seen.reaches_outputs):
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
                     seen.reaches_outputs |= leaves and not use.where
                     seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-                if seen.overflows("float16") and not seen.region:
-                    nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
-                    seen.keep(nodes if ends or not is_mixed else [])  # outputs of a float32 network stay so
+                if use.where and seen.overflows("float16") and not seen.region:
+                    nodes, ends, _ = wide.spoiled(use, sample, _is_beyond)
+                    seen.keep(nodes if ends or not is_mixed else [])
+            beyond.update(name for name, is_held in fits.items() if not is_held)
+            fits.clear()
+    for use in [*wanted, *others]:
+        seen = data[use.label] if use.label in data else inner[use.label]
+        if use.site and not use.where and seen.overflows("float16") and not seen.region:
+            nodes, _, leaves = spread(use.site, beyond)
+            seen.keep([] if leaves and is_mixed else nodes)  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
     return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
+
+
+def _is_beyond(array: Array) -> Array:
+    """Return which elements float16 does not hold."""
+    return np.asarray(np.abs(array) >= _LEAST_BEYOND)
 
 
 def losses_in(
@@ -346,24 +372,32 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     return found
 
 
-def _other(node: NodeProto, name: str, site: Site) -> Use:
-    """Return a node that is not a power; it has its operands if the numbers inside it depend on them."""
-    inputs = tuple(map(Operand, node.input[:1])) if node.op_type in _INSIDE else ()
+def _other(node: NodeProto, name: str, site: Site, *, is_plain: bool = False) -> Use:
+    """Return a node that is not a power, with the operands that are needed: for the numbers inside it, or floats."""
+    types = {each: site.values.value(each).type for each in node.input if each}
+    needed = types if is_plain else node.input[:1] if node.op_type in _INSIDE else ()
+    inputs = tuple(Operand(each, types[each]) for each in needed if not is_plain or types[each] in FLOATS)
     return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
 
 
-def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
-    """Give the sums and norms of the main graph that are operators, with no data yet."""
+def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
+    """Give the other nodes of the main graph that make floats of more than constants, with no data yet."""
     assert main.site is not None
     owner, _, where, values = main.site
+    fixed: set[str] = set()  # the values that follow from constants
     for index, node in enumerate(owner.node):
-        name, type = label(node, index, where), values.value(node.input[0]).type if node.input else None
-        is_sum = node.op_type == "ReduceSum" or (node.op_type in _SUMS and type in HALVES)
-        if name not in norms and node.output and (is_sum or node.op_type == "InstanceNormalization"):
-            made = NodeData(name, node.op_type, type or "")
-            if node.op_type != "ReduceSum":
-                made.keep([(index, node)])
-            yield _other(node, name, Site(owner, index, where, values)), made
+        if all(each in fixed or values.tensor(each) is not None for each in node.input if each):
+            fixed.update(node.output)
+            continue
+        name, site = label(node, index, where), Site(owner, index, where, values)
+        type = values.value(node.output[0]).type if node.output else None
+        if name in known or type not in FLOATS or subgraphs(node):
+            continue
+        has_inside = node.op_type == "InstanceNormalization" or (node.op_type in _SUMS and type in HALVES)
+        made = NodeData(name, node.op_type, type, is_plain=not has_inside)
+        if has_inside:
+            made.keep([(index, node)])
+        yield _other(node, name, site, is_plain=not has_inside), made
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

@@ -104,7 +104,7 @@ class ModelReport:
 
     @property
     def within_norms(self) -> Iterator[Finding]:
-        """The findings about nodes of norms that are not powers."""
+        """The findings about nodes that are not powers."""
         for node in self.data.norms if self.data else ():
             for type, text in node.told():
                 yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
@@ -203,16 +203,26 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    nodes = _in_float32(model, type)
     to_do = command(model.file, "convert", float32=nodes)
     if found.divisions_by_zero:
         epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
         least = f"{command(model.file, 'repair')} makes an epsilon of 0 the least number of float16"
         return f"{to_do}: then {epsilon}, and float32 does; or {least}"
-    if output not in model.ways.fused:
+    if output not in model.ways.fused or nodes != "norms":
         return to_do
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
     return f"{to_do}: or {option} in its place, for one operator that runtimes compute in float32"
+
+
+def _in_float32(model: ModelReport, type: str) -> str:
+    """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
+    assert model.data is not None
+    seen = (*model.data.nodes.values(), *model.data.norms)
+    found = [each for each in seen if each.overflows(type) or (type == "float16" and each.divisions_by_zero)]
+    if all(each.is_in_norm for each in found):
+        return "norms"
+    return ",".join(dict.fromkeys(name for each in found for name in each.region))
 
 
 def about_target(model: ModelReport, said: Statement) -> str:

@@ -212,7 +212,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
     elif not model.nodes:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
-        if model.data is not None and model.data.norms:
+        if model.data is not None and model.data.samples:
             yield "  ", _of_data(model.data, 0)
     else:
         yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
@@ -234,10 +234,12 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    nodes_seen = f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-    parts = [f"data ({count_of(data.samples, 'sample')}): {nodes_seen}"]
-    if data.norms:
-        parts.append(f"{count_of(len(data.norms), 'other node')} beyond float16")
+    parts = (
+        [f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"] if nodes else []
+    )
+    if data.norms or not nodes:
+        others = count_of(len(data.norms), "other node" if nodes else "node")
+        parts.append(f"{others} {'leaves' if len(data.norms) == 1 else 'leave'} float16")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
@@ -246,7 +248,7 @@ def _of_data(data: NetworkData, nodes: int) -> str:
         parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")
     if data.fusions:
         parts.append(f"ONNX Runtime's fusions by up to {data.fusions:.3g} ulp")
-    return "; ".join(parts)
+    return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
@@ -254,11 +256,12 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for finding in (*model.declarations, *model.within_norms):
+    for to_do, same in groupby((*model.declarations, *model.within_norms), lambda each: each.to_do):
         yield "", ""
-        yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
-        yield "  ! ", finding.about
-        yield "  > ", str(finding.to_do)
+        for finding in same:
+            yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
+            yield "  ! ", finding.about
+        yield "  > ", str(to_do)
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
     for node, found in zip(model.nodes, model.of_nodes, strict=True):
         told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
