@@ -256,9 +256,9 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for to_do, same in groupby((*model.declarations, *model.within_norms), lambda each: each.to_do):
+    for to_do, findings in groupby((*model.declarations, *model.within_norms), lambda each: each.to_do):
         yield "", ""
-        for finding in same:
+        for finding in findings:
             yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
             yield "  ! ", finding.about
         yield "  > ", str(to_do)
