@@ -811,6 +811,68 @@ def test_only_what_is_named(tmp_path: Path) -> None:
         hu.convert(norm("float32"), float32="norms")
 
 
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("y = Relu(x) z = Pow(y, half)", ""),
+        ("c = Cast<to = 1>(x) d = Cast<to = 11>(c) z = Mul(d, half)", ""),
+        ("k = ConstantOfShape<value = double[1] {2.5}>(s) e = EyeLike<dtype = 11>(x) m = Mul(k, e) z = Add(x, m)", ""),
+        (("y = Relu(x) z = If(b)<then_branch = t () => (double[2, 4] o) { o = Exp(y) }, else_branch = e ()"
+          " => (double[2, 4] p) { q = Identity(y) p = Mul(q, x) }>"), "If"),
+        ("l = Less(x, huge) z = Where(l, x, huge)", ""),
+        ("t = Cast<to = 8>(x) z = Cast<to = 11>(t)", ""),
+    ],
+)  # fmt: skip
+def test_a_network_of_float64_by_accident(body: str, left: str, tmp_path: Path) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g (double[2, 4] x, bool b) => (double[2, 4] z)
+        <double half = {{0.5}}, double huge = {{1e300}}, int64[2] s = {{2, 4}}> {{ {body} }}""")
+    onnx.save(model, tmp_path / "m.onnx")
+    out = tmp_path / "out.onnx"
+    command = ["convert", str(tmp_path / "m.onnx"), str(out), "--float32", "float64", "--verify"]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    assert "output 'z', compared with float64: " in printed.output
+    assert ("its constant 1e+300 becomes inf" in printed.output) == ("huge" in body)
+    assert "computes in float32 (float32 rounds otherwise, and holds less)" in printed.output
+    changed = onnx.shape_inference.infer_shapes(onnx.load(out), strict_mode=True)
+    wide = {each.name for each in changed.graph.value_info if each.type.tensor_type.elem_type == 11}
+    makers = {name: node.op_type for node in changed.graph.node for name in node.output}
+    assert {makers[name] for name in wide} <= {left}
+    assert [each.type.tensor_type.elem_type for each in (*changed.graph.input, *changed.graph.output)] == [
+        11,
+        9,
+        11,
+    ]
+
+
+def test_what_is_float64_or_is_not(tmp_path: Path) -> None:
+    wide = parsed('<ir_version: 8, opset_import: ["": 17]> g (double[N] x) => (double[N] z) { z = Exp(x) }')
+    with pytest.raises(
+        hu.HalfulpError, match=r"none .* computes in float16 or bfloat16\n  expected: float64, for"
+    ):
+        hu.convert(wide, float32="all")
+    with pytest.raises(hu.HalfulpError, match=r"none of these nodes computes in float64"):
+        hu.convert(norm(), float32="float64")
+    far = hu.convert(wide, float32="float64", verify=True, inputs={"x": np.full(3, 200.0)})
+    assert far.verification is not None
+    assert far.verification.differences == (
+        "output 'z', compared with float64: 3 of 3 infinite or NaN in other places, the others equal",
+    )
+
+
+@pytest.mark.parametrize("body", ["o = Exp(y)", "p = Neg(y) o = Mul(p, x)"])
+def test_bodies_that_read_what_is_wide(body: str) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g (float16[4] x, bool b) => (float16[4] z) {{
+        y = Relu(x) z = If(b)<then_branch = t () => (float16[4] o) {{ {body} }},
+        else_branch = e () => (float16[4] p) {{ p = Sigmoid(y) }}> }}""")
+    conversion = hu.convert(model, float32="all", verify=True)
+    assert conversion.verification is not None
+    assert conversion.verification.same
+    (relu,) = (node for node in conversion.model.graph.node if node.op_type == "Relu")  # type: ignore[union-attr]
+    assert relu.output[0] != "y"
+    assert "y" not in {name for node in conversion.model.graph.node for name in node.output}  # type: ignore[union-attr]
+
+
 def test_the_picture_of_the_ranges() -> None:
     x = np.full((1, 64), 300, np.float16)
     x[0, 0] = 1000
