@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +11,8 @@ from typing import Literal
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.node import Breach, Open, Use
+from halfulp.auditing.node import Breach, Open, Use, command
 from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
-from halfulp.errors import in_shell
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 
@@ -184,17 +181,6 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
         return f"halfulp repair refuses the model: {ways.error}"
     shown = f"; halfulp spec {node.operator} shows its clauses" if node.operator in ids() else ""
     return f"correct the model{shown}"
-
-
-def command(file: str, verb: str, **options: str | Literal[True]) -> str:
-    """Return the command of a verb with options on a file; of a model without a file, the call in Python."""
-    if file.startswith("<"):
-        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
-        return f"hu.{verb}(model{''.join(given)})"
-    given = [
-        f" --{name}" + (f" {shlex.quote(v)}" if isinstance(v, str) else "") for name, v in options.items()
-    ]
-    return f"halfulp {verb} {in_shell(file)} {verb}ed.onnx{''.join(given)}"
 
 
 def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:

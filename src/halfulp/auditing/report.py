@@ -14,8 +14,8 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, command, few
-from halfulp.auditing.node import Open, Operand, shown
+from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
+from halfulp.auditing.node import Open, Operand, command, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
