@@ -397,6 +397,12 @@ def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_pa
         finding.text
         == "1 of 2 mean squares are 0 in float16, with the norm's epsilon added: the norm divides by 0"
     )
+    if kind == "float16":
+        changes = [str(change) for change in hu.convert(model, float32="norms").changes]
+        assert changes[0].startswith(
+            "'/norm/shifted' (Add): its epsilon is 0, to which a converter rounded it"
+        )
+        assert not any("epsilon" in str(change) for change in hu.convert(norm(), float32="norms").changes)
     wanted = (
         "set the norm's epsilon to that of the original network" if kind == "float16" else "--blocklist TOOL"
     )

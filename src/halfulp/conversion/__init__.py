@@ -316,5 +316,5 @@ class _Work:
                     is_narrowed=asked.get("float32", ("", ""))[1] == "float64",
                 )
             return compare(before, after, feed, self.renamed, self.changes)
-        found = compare(before, Subject(model), feed, self.renamed)
+        found = compare(before, Subject(model), feed, self.renamed, self.changes)
         return also_in_openvino(found, before, model, feed) if isinstance(model, Model) else found

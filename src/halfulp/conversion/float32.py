@@ -76,6 +76,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
         walk.changes += _runtime_operators(owner, region)
+        if what == "norms":
+            walk.changes += _zero_epsilons(walk, owner)
         _put(walk, owner, opset, region, kinds)
     if names - found:
         raise HalfulpError(
@@ -95,6 +97,17 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             got=what,
         )
     return [*told, *finish(walk)]
+
+
+def _zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
+    """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
+    told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network, or let"
+    for path, graph, known in walk.known(owner):
+        for node in (node for nodes in norms(graph, known) for node in nodes):
+            constants = [scalar(name, known) for name in node.input if name]
+            is_half = known.value(node.output[0]).type in HALVES
+            if node.op_type in ("Add", "Clip", "Max") and is_half and 0 in constants:
+                yield Change(walk.label(path, node), f"{told} halfulp repair make it 6e-08", is_notice=True)
 
 
 def _values(walk: Walk, owner: Owner) -> Iterator[Value]:
