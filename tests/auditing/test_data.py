@@ -825,6 +825,7 @@ def test_only_what_is_named(tmp_path: Path) -> None:
         ("k = ConstantOfShape<value = double[1] {2.5}>(s) e = EyeLike<dtype = 11>(x) m = Mul(k, e) z = Add(x, m)", ""),
         (("y = Relu(x) z = If(b)<then_branch = t () => (double[2, 4] o) { o = Exp(y) }, else_branch = e ()"
           " => (double[2, 4] p) { q = Identity(y) p = Mul(q, x) }>"), "If"),
+        ("i = Constant<value_int = 0>() t = SequenceConstruct(x, x) u = SequenceAt(t, i) z = Exp(u)", "SequenceAt"),
         ("l = Less(x, huge) z = Where(l, x, huge)", ""),
         ("t = Cast<to = 8>(x) z = Cast<to = 11>(t)", ""),
     ],
@@ -877,6 +878,18 @@ def test_bodies_that_read_what_is_wide(body: str) -> None:
     (relu,) = (node for node in conversion.model.graph.node if node.op_type == "Relu")  # type: ignore[union-attr]
     assert relu.output[0] != "y"
     assert "y" not in {name for node in conversion.model.graph.node for name in node.output}  # type: ignore[union-attr]
+
+
+def test_names_with_commas() -> None:
+    model = norm()
+    for node in model.graph.node:
+        node.name = node.name.replace("/", ",").removeprefix(",")
+    for names in ("norm,root,norm,square", "norm,square,norm,root"):
+        told = hu.convert(model, float32=names).changes
+        assert [change.node.split("'")[1] for change in told] == ["norm,square", "norm,root"]
+    for names, missing in (("norm,root,norm", "norm"), ("root", "root"), (",", ","), ("", "")):
+        with pytest.raises(hu.HalfulpError, match=f"no node is called '{missing}'"):
+            hu.convert(model, float32=names)
 
 
 def test_the_picture_of_the_ranges() -> None:

@@ -69,7 +69,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
     if told:
         walk = walk.again()
-    names = {name.strip() for name in what.split(",") if name.strip() and what not in _KINDS}
+    names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
     kinds = ("float64",) if what == "float64" else HALVES
@@ -79,9 +79,9 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         if what == "norms":
             walk.changes += _zero_epsilons(walk, owner)
         _put(walk, owner, opset, region, kinds)
-    if names - found:
+    if names - found or not (names or what in _KINDS):
         raise HalfulpError(
-            f"{walk.file}: no node is called {min(names - found)!r}",
+            f"{walk.file}: no node is called {min(names - found, default=what)!r}",
             expected=f"{', '.join(_KINDS)}, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
@@ -97,6 +97,17 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             got=what,
         )
     return [*told, *finish(walk)]
+
+
+def _names(what: str, walk: Walk) -> set[str]:
+    """Return names of nodes that have commas between them, and may have commas within them."""
+    odd = {node.name for owner, _ in walk.owners for node in every_node(owner) if "," in node.name}
+    rest, names = f",{what},", set[str]()
+    for name in sorted(odd, key=len, reverse=True):
+        if f",{name}," in rest:
+            rest = rest.replace(f",{name},", ",")
+            names.add(name)
+    return names | {name.strip() for name in rest.split(",") if name.strip()}
 
 
 def _zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
@@ -125,7 +136,12 @@ def _outputs(
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names
             found |= called
+            kinds = {values.value(name).kind for name in (*node.input, *node.output)}
             is_any = what in ("all", "float64") and node.op_type != "Constant" and not subgraphs(node)
+            is_any = is_any and kinds <= {
+                "tensor",
+                "undeclared",
+            }  # the elements of a sequence stay as they are
             if node.output and (called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
