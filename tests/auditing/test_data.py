@@ -369,6 +369,20 @@ def test_one_command_is_for_all_nodes_that_leave_float16() -> None:
     assert not hu.audit(changed, targets=(), inputs=inputs).findings
 
 
+def test_weights_that_do_not_matter_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would all be in memory at once."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float[N, 2] x) => (float[N, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}> { p = MatMul(x, w) y = Exp(p) }""")
+    read: list[str] = []
+    given = Network._given
+    monkeypatch.setattr(
+        Network, "_given", lambda net, name, sample: read.append(name) or given(net, name, sample)
+    )
+    report = hu.audit(model, targets=(), inputs={"x": np.full((1, 2), 3, np.float32)})
+    assert [finding.node for finding in report.findings] == ["#1 (Exp)"]
+    assert set(read) == {"x"}
+
+
 def test_tensors_of_sizes_that_a_run_tells() -> None:
     """Their nodes run together, though nothing is inferred; weights may be inputs."""
     nodes = " ".join(f"y{index} = Relu(y{index - 1})" for index in range(1, 20))

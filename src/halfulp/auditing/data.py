@@ -262,7 +262,7 @@ def measured(
                 return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
             # A float32 value of a float16 network is so on purpose.
             held = (fits.get(each.name) or (is_mixed and each.type not in HALVES) for each in use.inputs)
-            is_first = not fits.get(use.output.name, True) and all(held)
+            is_first = not fits.get(use.output.name, True) and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
         for number, sample in enumerate(net.samples(samples, seed, progress)):
@@ -297,7 +297,8 @@ def measured(
 
 def _is_beyond(array: Array) -> Array:
     """Return which elements float16 does not hold."""
-    return np.asarray(np.abs(array) >= _LEAST_BEYOND)
+    wide = array.astype(np.float32) if array.dtype == np.float16 else array
+    return np.asarray(np.abs(wide) >= _LEAST_BEYOND)
 
 
 def losses_in(
@@ -372,11 +373,20 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     return found
 
 
+def _has_beyond(use: Use) -> bool:
+    """Return whether float16 does not hold a constant that a node reads. Constants are read only where it matters."""
+    assert use.site is not None
+    arrays = map(use.site.values.array, use.site.owner.node[use.site.number].input)
+    floats = (array for array in arrays if array is not None and array.dtype.name in FLOATS)
+    return any((finite(array) & _is_beyond(array)).any() for array in floats)
+
+
 def _other(node: NodeProto, name: str, site: Site, *, is_plain: bool = False) -> Use:
     """Return a node that is not a power, with the operands that are needed: for the numbers inside it, or floats."""
-    types = {each: site.values.value(each).type for each in node.input if each}
+    known = site.values
+    types = {each: known.value(each).type for each in node.input if each and known.tensor(each) is None}
     needed = types if is_plain else node.input[:1] if node.op_type in _INSIDE else ()
-    inputs = tuple(Operand(each, types[each]) for each in needed if not is_plain or types[each] in FLOATS)
+    inputs = tuple(Operand(each, types.get(each)) for each in needed if not is_plain or types[each] in FLOATS)
     return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
 
 
