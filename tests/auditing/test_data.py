@@ -894,6 +894,17 @@ def test_bodies_that_read_what_is_wide(body: str) -> None:
     assert "y" not in {name for node in conversion.model.graph.node for name in node.output}  # type: ignore[union-attr]
 
 
+def test_integers_that_a_conversion_changes() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (double[1] x, double[1] w) => (int64[1] z) {
+        y = Mul(x, w) z = Cast<to = 7>(y) }""")
+    inputs = {"x": np.array([1.0 + (1 << 24)]), "w": np.ones(1)}
+    found = hu.convert(model, float32="float64", verify=True, inputs=inputs).verification
+    assert found is not None
+    assert found.differences == (
+        "output 'z', compared with float64: 1 of 1 elements differ, first at 0: 16777217 became 16777216",
+    )
+
+
 def test_names_with_commas() -> None:
     model = norm()
     for node in model.graph.node:

@@ -23,7 +23,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.verify import Feed, Run, Subject, Verification, all_nodes, distance, runs
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, all_nodes, difference, distance, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Model, Value
@@ -515,6 +515,10 @@ def compare_with_float32(
             if is_narrowed:
                 unit, line = _NEAR, f"output {name!r}, compared with float64: {new}"
             (notes if away <= was + unit else differences).append(line)
+        elif unlike := difference(right, answers[1][name]):  # of integers, texts and sequences
+            other = "float64" if is_narrowed else "float32 everywhere"
+            is_new = difference(right, answers[0][name]) is None
+            (differences if is_new else notes).append(f"output {name!r}, compared with {other}: {unlike}")
     if is_fused:
         told_of = (
             "in ONNX Runtime it computes in float32"
