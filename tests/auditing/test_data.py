@@ -355,6 +355,17 @@ def test_any_node_that_leaves_float16(number: float, body: str, first: str, regi
         assert np.isfinite(np.asarray(hu.run(changed, inputs)["y"])).all()
 
 
+def test_inputs_that_float16_does_not_hold() -> None:
+    model = parsed(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] y) { p = Mul(x, x) y = Log(p) }'
+    )
+    report = hu.audit(model, targets=(), inputs={"x": np.array([1e5, 1], np.float32)})
+    assert "0 nodes leave float16; float16 does not hold numbers of the inputs: x" in " ".join(
+        str(report).split()
+    )
+    assert report.json()["models"][0]["data"]["inputs"] == ["x"]
+
+
 def test_one_command_is_for_all_nodes_that_leave_float16() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 4] x) => (float16[N, 4] z) {
         q = Mul(x, x) m = ReduceMean<axes = [-1]>(q) r = Sqrt(m) y = Div(x, r) a = Exp(x) b = Sigmoid(a)

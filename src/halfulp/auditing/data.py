@@ -207,6 +207,7 @@ class NetworkData:
     samples: int  # how many sets of inputs it ran on
     norms: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
+    inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
     @property
     def listed(self) -> list[NodeData]:
@@ -292,7 +293,8 @@ def measured(
             nodes, _, leaves = spread(use.site, beyond)
             seen.keep([] if leaves and is_mixed else nodes)  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
-    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions)
+    inputs = tuple(info.name for info in proto.graph.input if info.name in beyond)
+    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions, inputs)
 
 
 def _is_beyond(array: Array) -> Array:

@@ -19,7 +19,7 @@ from halfulp.auditing.node import Open, Operand, command, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, Printed, count_of
+from halfulp.errors import HalfulpError, Printed, count_of, printable
 from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
@@ -136,7 +136,7 @@ _MEMBERS: Mapping[type, str] = {
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples fusions nodes=listed norms",
+    NetworkData: "samples fusions nodes=listed norms inputs",
     NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
     Open: "question=question.question choice=question.choice rule=question.rule where",
@@ -240,6 +240,8 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     if data.norms or not nodes:
         others = count_of(len(data.norms), "other node" if nodes else "node")
         parts.append(f"{others} {'leaves' if len(data.norms) == 1 else 'leave'} float16")
+    if data.inputs:
+        parts.append(f"float16 does not hold numbers of the inputs: {few(map(printable, data.inputs))}")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
