@@ -316,6 +316,8 @@ def _odd_attributes(model: ModelProto) -> Iterator[tuple[str, NodeProto, Attribu
         for _, graph in graphs(owner):
             for index, node in enumerate(graph.node):
                 schema = None if plain_domain(node.domain) else schema_in_force("", node.op_type, opset)
+                if isinstance(node.name, bytes) or any(isinstance(a.name, bytes) for a in node.attribute):
+                    continue  # a name that is not UTF-8 is refused later
                 for attribute in list(node.attribute) if schema is not None else ():
                     known = schema.attributes.get(attribute.name) if schema is not None else None
                     is_typed = attribute.type != AttributeProto.UNDEFINED
