@@ -360,6 +360,17 @@ def test_what_the_checker_alone_refuses_is_no_finding(what: str) -> None:
         assert hu.repair(model).valid
 
 
+def test_a_sparse_exponent_is_valid() -> None:
+    """Runtimes take it, though the onnx package's checker refuses the type."""
+    model = parsed('<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Pow(x, e) }')
+    values, places = np.array([2, 3], np.float32), np.array([0, 3])
+    tensors = numpy_helper.from_array(values, "e"), numpy_helper.from_array(places)
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(*tensors, [4]))
+    assert not hu.audit(model, targets=()).findings
+    x = np.full(4, 2, np.float32)
+    assert np.asarray(hu.run(model, {"x": x})["y"]).tolist() == [4, 1, 1, 8]
+
+
 def test_inputs_of_several_types_are_found() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 17]>
         g (float[N] x) => (float[N] z) <float16[1] h = {15360}, float t = {2}> { p = Pow(x, t) z = Add(p, h) }""")

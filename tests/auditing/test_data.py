@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 import halfulp as hu
 from halfulp.auditing.blocklists import TOOLS
 from halfulp.auditing.data import NodeData
+from halfulp.auditing.network import Network
+from halfulp.auditing.node import Operand, Use
 from halfulp.auditing.ranges import JUDGED, limits
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
@@ -313,6 +315,95 @@ def test_other_nodes_of_norms(kind: str, square: str, node: str, text: str) -> N
     assert not hu.audit(model, targets=(), inputs={"x": inputs["x"] / 100}).findings
 
 
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("number", "body", "first", "region"),
+    [
+        (1, "s = MatMul(x, k) e = Exp(s) u = ReduceSum(e, a) y = Div(e, u)", "e", ""),
+        (4, "s = MatMul(x, k) e = Exp(s) u = ReduceSum(e, a) y = Div(e, u)", "e", "e u y"),
+        (200, "s = MatMul(x, k) t = Mul(s, hundred) y = Softmax(t)", "t", "t y"),
+        (10, "s = Mul(x, hundred) t = Mul(s, hundred) n = Shape(t) u = Neg(t) y = Tanh(u)", "t", "t n u y"),
+        (1, "c = Mul(hundred, hundred) d = Mul(c, hundred) y = Min(x, d)", "", ""),
+        (1, "i=Constant<value_int=70000>() n=Cast<to=7>(x) q=Add(n, i) f = CastLike(q, x) y = Sin(f)", "f", "f y"),
+        (10, "p = Mul(x, hundred) s = Mul(p, hundred) t, z = Split<axis=1>(s) u=Neg(z) y = Tanh(u)", "s", "s t u y"),
+    ],
+)  # fmt: skip
+def test_any_node_that_leaves_float16(number: float, body: str, first: str, region: str, kind: str) -> None:
+    """The first node of a chain is named, with the others up to those whose results fit again."""
+    type = kind.removesuffix("32")
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g ({type}[2, 4] x) => ({type}[R, C] y)
+        <int64[1] a = {{-1}}, float hundred = {{100}}, float[4, 4] k = {{{", ".join(["1"] * 16)}}}> {{ {body} }}""")
+    for tensor in list(model.graph.initializer)[1:]:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(kind), tensor.name))
+    for node in model.graph.node:
+        node.name = node.output[0]
+    inputs = {"x": np.full((2, 4), number).astype(kind)}
+    report = hu.audit(model, targets=(), inputs=[{"x": np.ones((2, 4), kind)}, inputs])
+    if not region:
+        assert "data (2 samples): 0 nodes leave float16" in str(report)
+        assert not report.findings
+        return
+    (finding,) = report.findings
+    assert (finding.kind, str(finding.node).split()[0]) == ("range", f"'{first}'")
+    assert "data (2 samples): 1 node leaves float16" in str(report)
+    assert json.dumps(region.split()) in report.blocklist("nncf")
+    if kind == "float16":
+        nodes = ",".join(region.split())
+        assert finding.to_do == f'hu.convert(model, float32="{nodes}")'
+        changed = hu.convert(model, float32=nodes).model
+        assert not hu.audit(changed, targets=(), inputs=inputs).findings
+        assert np.isfinite(np.asarray(hu.run(changed, inputs)["y"])).all()
+
+
+def test_inputs_that_float16_does_not_hold() -> None:
+    model = parsed(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] y) { p = Mul(x, x) y = Log(p) }'
+    )
+    report = hu.audit(model, targets=(), inputs={"x": np.array([1e5, 1], np.float32)})
+    assert "0 nodes leave float16; float16 does not hold numbers of the inputs: x" in " ".join(
+        str(report).split()
+    )
+    assert report.json()["models"][0]["data"]["inputs"] == ["x"]
+
+
+def test_one_command_is_for_all_nodes_that_leave_float16() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 4] x) => (float16[N, 4] z) {
+        q = Mul(x, x) m = ReduceMean<axes = [-1]>(q) r = Sqrt(m) y = Div(x, r) a = Exp(x) b = Sigmoid(a)
+        c = Exp(x) d = Sigmoid(c) s = Add(b, d) z = Add(s, y) }""")
+    inputs = {"x": np.array([[300, 1, 2, 12]], np.float16)}
+    report = hu.audit(model, targets=(), inputs=inputs)
+    assert [finding.node for finding in report.findings] == ["#0 (Mul)", "#4 (Exp)", "#6 (Exp)"]
+    (to_do,) = {finding.to_do for finding in report.findings}
+    assert to_do == 'hu.convert(model, float32="#0,#1,#2,#3,#4,#5,#6,#7")'
+    assert str(report).count("#0,#1") == 1
+    changed = hu.convert(model, float32="#0,#1,#2,#3,#4,#5,#6,#7").model
+    assert not hu.audit(changed, targets=(), inputs=inputs).findings
+
+
+def test_weights_that_do_not_matter_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would all be in memory at once."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float[N, 2] x) => (float[N, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}> { p = MatMul(x, w) y = Exp(p) }""")
+    read: list[str] = []
+    given = Network._given
+    monkeypatch.setattr(
+        Network, "_given", lambda net, name, sample: read.append(name) or given(net, name, sample)
+    )
+    report = hu.audit(model, targets=(), inputs={"x": np.full((1, 2), 3, np.float32)})
+    assert [finding.node for finding in report.findings] == ["#1 (Exp)"]
+    assert set(read) == {"x"}
+
+
+def test_tensors_of_sizes_that_a_run_tells() -> None:
+    """Their nodes run together, though nothing is inferred; weights may be inputs."""
+    nodes = " ".join(f"y{index} = Relu(y{index - 1})" for index in range(1, 20))
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g (float[4] x, float[4] w) => (float[N] y19)
+        <float[4] w = {{1, 2, 3, 4}}> {{ b = Cast<to = 9>(x) v = Mul(x, w) y0 = Compress(v, b) {nodes} }}""")
+    network = Network(model, "m", None)
+    uses = [Use(name, "", "", (), Operand(name)) for node in model.graph.node for name in node.output]
+    assert len(network._groups(uses, {"x": np.arange(4, dtype=np.float32)})) == 1
+
+
 @pytest.mark.parametrize(("kind", "epsilon"), [("float16", 1e-12), ("float32", 1e-12), ("float32", 1e-5)])
 def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_path: Path) -> None:
     model = norm(kind)
@@ -331,6 +422,12 @@ def test_an_epsilon_that_float16_does_not_hold(kind: str, epsilon: float, tmp_pa
         finding.text
         == "1 of 2 mean squares are 0 in float16, with the norm's epsilon added: the norm divides by 0"
     )
+    if kind == "float16":
+        changes = [str(change) for change in hu.convert(model, float32="norms").changes]
+        assert changes[0].startswith(
+            "'/norm/shifted' (Add): its epsilon is 0, to which a converter rounded it"
+        )
+        assert not any("epsilon" in str(change) for change in hu.convert(norm(), float32="norms").changes)
     wanted = (
         "set the norm's epsilon to that of the original network" if kind == "float16" else "--blocklist TOOL"
     )
@@ -743,6 +840,92 @@ def test_only_what_is_named(tmp_path: Path) -> None:
         hu.convert(norm(), float32="/norm/nothing")
     with pytest.raises(hu.HalfulpError, match="none of these nodes computes in float16"):
         hu.convert(norm("float32"), float32="norms")
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("y = Relu(x) z = Pow(y, half)", ""),
+        ("c = Cast<to = 1>(x) d = Cast<to = 11>(c) z = Mul(d, half)", ""),
+        ("k = ConstantOfShape<value = double[1] {2.5}>(s) e = EyeLike<dtype = 11>(x) m = Mul(k, e) z = Add(x, m)", ""),
+        (("y = Relu(x) z = If(b)<then_branch = t () => (double[2, 4] o) { o = Exp(y) }, else_branch = e ()"
+          " => (double[2, 4] p) { q = Identity(y) p = Mul(q, x) }>"), "If"),
+        ("i = Constant<value_int = 0>() t = SequenceConstruct(x, x) u = SequenceAt(t, i) z = Exp(u)", "SequenceAt"),
+        ("l = Less(x, huge) z = Where(l, x, huge)", ""),
+        ("t = Cast<to = 8>(x) z = Cast<to = 11>(t)", ""),
+    ],
+)  # fmt: skip
+def test_a_network_of_float64_by_accident(body: str, left: str, tmp_path: Path) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g (double[2, 4] x, bool b) => (double[2, 4] z)
+        <double half = {{0.5}}, double huge = {{1e300}}, int64[2] s = {{2, 4}}> {{ {body} }}""")
+    onnx.save(model, tmp_path / "m.onnx")
+    out = tmp_path / "out.onnx"
+    command = ["convert", str(tmp_path / "m.onnx"), str(out), "--float32", "float64", "--verify"]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    assert "output 'z', compared with float64: " in printed.output
+    assert ("its constant 1e+300 becomes inf" in printed.output) == ("huge" in body)
+    assert "computes in float32 (float32 rounds otherwise, and holds less)" in printed.output
+    changed = onnx.shape_inference.infer_shapes(onnx.load(out), strict_mode=True)
+    wide = {each.name for each in changed.graph.value_info if each.type.tensor_type.elem_type == 11}
+    makers = {name: node.op_type for node in changed.graph.node for name in node.output}
+    assert {makers[name] for name in wide} <= {left}
+    assert [each.type.tensor_type.elem_type for each in (*changed.graph.input, *changed.graph.output)] == [
+        11,
+        9,
+        11,
+    ]
+
+
+def test_what_is_float64_or_is_not(tmp_path: Path) -> None:
+    wide = parsed('<ir_version: 8, opset_import: ["": 17]> g (double[N] x) => (double[N] z) { z = Exp(x) }')
+    with pytest.raises(
+        hu.HalfulpError, match=r"none .* computes in float16 or bfloat16\n  expected: float64, for"
+    ):
+        hu.convert(wide, float32="all")
+    with pytest.raises(hu.HalfulpError, match=r"none of these nodes computes in float64"):
+        hu.convert(norm(), float32="float64")
+    far = hu.convert(wide, float32="float64", verify=True, inputs={"x": np.full(3, 200.0)})
+    assert far.verification is not None
+    assert far.verification.differences == (
+        "output 'z', compared with float64: 3 of 3 infinite or NaN in other places, the others equal",
+    )
+
+
+@pytest.mark.parametrize("body", ["o = Exp(y)", "p = Neg(y) o = Mul(p, x)"])
+def test_bodies_that_read_what_is_wide(body: str) -> None:
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g (float16[4] x, bool b) => (float16[4] z) {{
+        y = Relu(x) z = If(b)<then_branch = t () => (float16[4] o) {{ {body} }},
+        else_branch = e () => (float16[4] p) {{ p = Sigmoid(y) }}> }}""")
+    conversion = hu.convert(model, float32="all", verify=True)
+    assert conversion.verification is not None
+    assert conversion.verification.same
+    (relu,) = (node for node in conversion.model.graph.node if node.op_type == "Relu")  # type: ignore[union-attr]
+    assert relu.output[0] != "y"
+    assert "y" not in {name for node in conversion.model.graph.node for name in node.output}  # type: ignore[union-attr]
+
+
+def test_integers_that_a_conversion_changes() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (double[1] x, double[1] w) => (int64[1] z) {
+        y = Mul(x, w) z = Cast<to = 7>(y) }""")
+    inputs = {"x": np.array([1.0 + (1 << 24)]), "w": np.ones(1)}
+    found = hu.convert(model, float32="float64", verify=True, inputs=inputs).verification
+    assert found is not None
+    assert found.differences == (
+        "output 'z', compared with float64: 1 of 1 elements differ, first at 0: 16777217 became 16777216",
+    )
+
+
+def test_names_with_commas() -> None:
+    model = norm()
+    for node in model.graph.node:
+        node.name = node.name.replace("/", ",").removeprefix(",")
+    for names in ("norm,root,norm,square", "norm,square,norm,root"):
+        told = hu.convert(model, float32=names).changes
+        assert [change.node.split("'")[1] for change in told] == ["norm,square", "norm,root"]
+    for names, missing in (("norm,root,norm", "norm"), ("root", "root"), (",", ","), ("", "")):
+        with pytest.raises(hu.HalfulpError, match=f"no node is called '{missing}'"):
+            hu.convert(model, float32=names)
 
 
 def test_the_picture_of_the_ranges() -> None:

@@ -14,7 +14,8 @@ from tests.models.openvino_models import SMALL, WEIGHTS
 import halfulp as hu
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.convert import Conversion
-from halfulp.auditing.findings import ModelReport, about_target, command
+from halfulp.auditing.findings import ModelReport, about_target
+from halfulp.auditing.node import command
 from halfulp.auditing.target import Statement
 from halfulp.conversion.editor import Change
 from halfulp.measured import available

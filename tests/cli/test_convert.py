@@ -61,6 +61,20 @@ def test_the_suffix_says_the_format() -> None:
     assert sorted(os.listdir()) == ["back.onnx", "net.bin", "net.json", "net.xml", "old.onnx"]
 
 
+def test_a_nan_that_is_announced_is_no_difference() -> None:
+    source = (
+        '<ir_version: 8, opset_import: ["": 15]> g (float[4] x, float[4] y) => (float[4] z) { z = Pow(x, y) }'
+    )
+    onnx.save(parsed(source), "net.onnx")
+    np.savez("special.npz", x=np.array([-2, 2, 3, 4], np.float32), y=np.array([np.inf, 1, 2, 3], np.float32))
+    for name in ("net.onnx", "net.xml"):
+        text = invoked(name, "net.json", "--verify", "--force", "--input", "special.npz")
+        assert "inputs given: 1 of 4 elements differ, first at 0: inf became nan, as announced" in " ".join(
+            text.split()
+        )
+        invoked("net.onnx", "net.xml", "--force")
+
+
 def test_the_dims_of_a_json_file_are_given() -> None:
     onnx.save(parsed(OLD), "old.onnx")
     assert "sizes are numbers; give them: --dim NAME=N" in invoked("old.onnx", "net.json", status=2)

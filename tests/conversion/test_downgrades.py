@@ -491,6 +491,25 @@ def test_a_body_without_axes_and_a_node_without_a_body() -> None:
         hu.convert(source, expand="LpNormalization")
 
 
+def test_bodies_of_older_opsets_lack_types() -> None:
+    source = model(22, "g (bfloat16[4] x) => (bfloat16[4] y) { y = Softplus (x) }")
+    way_out = "the function body of Softplus is that of opset 18: first halfulp convert IN OUT --float32 all"
+    with pytest.raises(UnsupportedError, match=f"in opset 21; {way_out}"):
+        hu.convert(source, expand="Softplus")
+    assert "Exp" in operators(hu.convert(hu.convert(source, float32="all").model, expand="Softplus").model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_told"), [("int32", True), ("double", True), ("float16", False), ("float", False)]
+)
+def test_a_prelu_that_runtimes_have_only_as_a_function_body(kind: str, is_told: bool) -> None:
+    source = model(16, f"g ({kind}[2, 3] x, {kind}[3] s) => ({kind}[2, 3] y) {{ y = PRelu (x, s) }}")
+    notices = [str(each) for each in hu.convert(source, opset=15).changes if each.is_notice]
+    assert [notice.partition(" for ")[0] for notice in notices] == [
+        "#0 (PRelu): a runtime without a kernel"
+    ] * is_told
+
+
 def test_a_body_does_not_narrow_numbers_that_float32_does_not_hold() -> None:
     source = model(18, "g (double[1, 2] x) => (double[1, 1] y) { y = ReduceL2 (x) }")
     found = hu.convert(source, expand="ReduceL2").model

@@ -671,6 +671,26 @@ def test_a_node_without_what_it_needs_is_an_error() -> None:
         hu.repair(source)
 
 
+def test_attributes_of_other_operators() -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x, bool b) => (float[4] y) {
+        t = LeakyRelu<alpha = 0.5>(x)  n = Relu<note = "n">(t)  y = If(b)<then_branch = t () => (float[4] o)
+        { o = com.microsoft.Gelu(n) }, else_branch = e () => (float[4] p) { p = Elu<epsilon = 2.>(n) }> }""")
+    model.graph.node[0].attribute[0].ClearField("type")
+    with pytest.raises(hu.ModelError, match=r"#0 \(LeakyRelu\): .*'alpha' states no type; halfulp repair"):
+        hu.audit(model)
+    found = hu.repair(model)
+    assert found.valid
+    differs = " (a runtime that reads it computes otherwise)"
+    assert [str(change) for change in found.changes] == [
+        "#0 (LeakyRelu): its attribute 'alpha', which states no type, gets that of LeakyRelu's",
+        f"#1 (Relu): its attribute 'note', which Relu has in no opset, is left out{differs}",
+        f"#0 (Elu): its attribute 'epsilon', which Elu has in no opset, is left out{differs}",
+        "<ModelProto>: imports the domain 'com.microsoft', which its nodes use",
+    ]
+    onnx.checker.check_model(found.model)
+    assert not hu.repair(found.model).changes
+
+
 def test_another_fault_is_an_error() -> None:
     with pytest.raises(ModelError, match="it reads 'nowhere', which nothing defines"):
         hu.repair(model(f"{IMAGE} {SLOPE} {{ z = PRelu(x, s)  y = Add(z, nowhere) }}"))

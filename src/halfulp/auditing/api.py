@@ -44,7 +44,7 @@ from halfulp.conversion.opset import inline
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, UnsupportedError, check_integer, printable
+from halfulp.errors import HalfulpError, UnsupportedError, check_integer, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
@@ -160,10 +160,10 @@ def _audited(
     progress: Callable[[str], None] | None = None,
 ) -> ModelReport:
     format = format_of(source)
-    judge = _Judge(targets[format], has_data=data is not None)
+    judge = _Judge(targets[format], file, has_data=data is not None)
     if format != "onnx":
         if data is not None:
-            way_out = "halfulp run -i NAME=FILE shows NaN and infinities"
+            way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
             raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
         place = source if isinstance(source, bytes) else Path(str(source))
         found, unread = (of_openvino if format == "openvino" else of_dxdispatch)(place, file)
@@ -232,8 +232,9 @@ T = TypeVar("T")
 class _Judge:
     """Judges the nodes of one model: those that share their kind and their constants once."""
 
-    def __init__(self, targets: tuple[Asked, ...], *, has_data: bool) -> None:
+    def __init__(self, targets: tuple[Asked, ...], file: str, *, has_data: bool) -> None:
         self.targets = targets
+        self._file = file
         self._has_data = has_data
         self._kept: dict[Hashable, Any] = {}
 
@@ -262,7 +263,7 @@ class _Judge:
             open=touched(use) if use.refused is None else (),
             targets=tuple(self._said(use, target, broken, around) for target in self.targets),
             only_if=None if broken else open_slope(use),
-            notices=() if broken else tuple(notices(use, has_data=self._has_data)),
+            notices=() if broken else tuple(notices(use, self._file, has_data=self._has_data)),
         )
 
     def _said(

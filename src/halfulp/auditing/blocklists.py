@@ -107,5 +107,5 @@ def blocklist(tool: str, names: Sequence[str]) -> str:
     return (
         TOOLS[tool](names)
         if names
-        else "# Nothing to do: with these data, float16 suffices for each power, norm and ReduceSum."
+        else "# Nothing to do: with these data, float16 holds the results of every node that was looked at."
     )

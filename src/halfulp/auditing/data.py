@@ -1,7 +1,8 @@
-"""The ranges of a network's data at its Pow and PRelu nodes, and the results that leave an element type.
+"""The ranges of a network's data at its nodes, and the results that leave an element type.
 
 The network runs in ONNX Runtime. It runs node by node if ONNX Runtime does not take it, and for nodes in the bodies of
-loops and branches. The operands and the result of each node are read, a group at a time so that memory stays bounded.
+loops and branches. The operands and the result of each node are read, a group at a time so that memory stays bounded:
+of Pow, PRelu and norms in all graphs, and of the other nodes in the main graph.
 A float16 network also runs in float32, so that an overflow in an earlier node does not hide the real magnitudes.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed
+from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
@@ -29,20 +30,16 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
-from halfulp.models.onnx.walk import attributes_of, default_opset
+from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
 from halfulp.models.run.report import finite, lost
 from halfulp.types import FLOATS
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
-_MOST_FLOAT16 = 65504
+_LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
 _SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
 _INSIDE = (*_SUMS, *_SQUARES, *LENGTHS)  # have greater numbers inside than their results
-_NORMS = (  # compute in float32 inside
-    *("LayerNormalization", "RMSNormalization", "GroupNormalization"),
-    *(name for name in plainer.OF_RUNTIME if name.endswith("Normalization")),
-)
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -69,6 +66,7 @@ class NodeData:
     absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
     is_in_norm: bool = False  # whether it is part of a norm that is written out
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
+    is_plain: bool = False  # whether it is no power and no part of a norm, and has no greater numbers inside
     region: tuple[str, ...] = ()
     fused: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in the region, which stay in float16
     modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
@@ -94,6 +92,7 @@ class NodeData:
         """Note which nodes have to be in float32 together."""
         self.region = tuple(node.name or f"#{index}" for index, node in nodes)
         self.modules = tuple(dict.fromkeys(filter(None, (_module(node) for _, node in nodes))))
+        self.fused = tuple(sorted({node.op_type for _, node in nodes if plainer.is_of_runtime(node)}))
 
     def add(self, use: Use, operands: list[Array], result: Array) -> None:
         """Count an evaluation of the node in the network itself."""
@@ -111,16 +110,18 @@ class NodeData:
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
-    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
-        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does."""
-        if self.operator in _NORMS:  # it may add its operands
-            self.base.add(sum(operands[1:], operands[0]))
-        elif "float16" not in self._judged(is_mixed):
-            self.result.add(result)
-        else:
+    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool, is_first: bool) -> None:
+        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does.
+
+        A plain node is at fault only if it ``is_first``: its operands fit into float16, and its results do not.
+        """
+        if "float16" in self._judged(is_mixed):
+            if self.is_plain and not is_first:
+                self.in_types.setdefault("float16", InType()).elements += int(finite(result).sum())
+                return
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
-            elif self.operator in _SUMS:
+            elif self.operator in _SUMS and not self.is_plain:
                 result = result * (operands[0].size / max(result.size, 1))
             elif self.operator in _SQUARES:
                 result = np.square(operands[0])
@@ -145,12 +146,6 @@ class NodeData:
     def divisions_by_zero(self) -> int:
         """The number of mean squares that are 0 in float16 though the epsilon of their norm is added."""
         return self.in_types["float16"].zero + self.result.zeros if self.adds_epsilon and self.in_types else 0
-
-    @property
-    def reads_beyond(self) -> bool:
-        """Whether float16 does not even hold the numbers that it reads; those of a square by its results."""
-        is_square = self.is_in_norm and not self.base.elements
-        return self.base.greatest > _MOST_FLOAT16 or (is_square and self.result.greatest > _MOST_FLOAT16**2)
 
     def limits(self, type: str) -> Limits | None:
         """Return where the node leaves a type; None where its exponents vary, and for PRelu."""
@@ -213,8 +208,9 @@ class NetworkData:
 
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
-    norms: tuple[NodeData, ...] = ()  # other nodes that leave float16, within norms whose powers do not
+    norms: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
+    inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
     @property
     def listed(self) -> list[NodeData]:
@@ -243,16 +239,17 @@ def measured(
     data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
     others = [use for name, (use, _) in of_norms.items() if name not in data]
     inner = {use.label: NodeData.of(*of_norms[use.label]) for use in others}
-    for use, sum_of_many in _beside(main, of_norms):
+    for use, beside in _beside(main, {*data, *inner}):
         others.append(use)
-        inner[use.label] = sum_of_many
+        inner[use.label] = beside
     if not wanted and not inner:
         return NetworkData({}, 0)
     fusions = None
-    origin: NodeData | None = None
     number = -1
+    beyond: set[str] = set()  # the values of the main graph that float16 does not hold
     with _networks(proto, file, folder) as (net, wide):
         is_mixed = wide is not net
+        fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
 
         def add(use: Use, operands: list[Array], result: Array) -> None:
             if use.label in data:
@@ -261,10 +258,16 @@ def measured(
                 judge(use, operands, result)
 
         def judge(use: Use, operands: list[Array], result: Array) -> None:
-            if use.label in inner:
-                inner[use.label].look(use, operands, result, is_mixed=is_mixed)
-            else:
-                data[use.label].judge(use, operands, result, is_mixed=is_mixed)
+            arrays = () if use.where else zip((*use.inputs, use.output), (*operands, result), strict=True)
+            for value, array in arrays:
+                if value.name not in fits:
+                    fits[value.name] = not (finite(array) & _is_beyond(array)).any()
+            if use.label in data:
+                return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
+            # A float32 value of a float16 network is so on purpose.
+            held = (fits.get(each.name) or (is_mixed and each.type not in HALVES) for each in use.inputs)
+            is_first = not fits.get(use.output.name, True) and all(held) and not _has_beyond(use)
+            return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
         for number, sample in enumerate(net.samples(samples, seed, progress)):
             if progress is not None:
@@ -276,27 +279,31 @@ def measured(
                 costs, fusions = net.costs(wanted, sample)
                 for name, cost in costs.items():
                     data[name].costs = cost
-            for use in [
-                *wanted,
-                *(each for each in others if each.operator == "ReduceSum" and not each.where),
-            ]:
-                seen = data[use.label] if use.label in data else inner[use.label]
+            for use in wanted:
+                seen = data[use.label]
                 if seen.lost and not (seen.absorbed or seen.reaches_outputs):
                     _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
                     seen.reaches_outputs |= leaves and not use.where
                     seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-                if seen.overflows("float16") and not seen.region:
-                    nodes, ends, _ = wide.spoiled(use, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
-                    seen.keep(nodes if ends or not is_mixed else [])  # outputs of a float32 network stay so
-            looked_at = [*data.values(), *inner.values()]
-            kinds = HALVES if is_mixed else FLOATS
-            origin = origin or _origin(
-                wide, main, sample, looked_at, [norm for _, norm in of_norms.values()], kinds
-            )
+                if use.where and seen.overflows("float16") and not seen.region:
+                    nodes, ends, _ = wide.spoiled(use, sample, _is_beyond)
+                    seen.keep(nodes if ends or not is_mixed else [])
+            beyond.update(name for name, is_held in fits.items() if not is_held)
+            fits.clear()
+    for use in [*wanted, *others]:
+        seen = data[use.label] if use.label in data else inner[use.label]
+        if use.site and not use.where and seen.overflows("float16") and not seen.region:
+            nodes, _, leaves = spread(use.site, beyond)
+            seen.keep([] if leaves and is_mixed else nodes)  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
-    first = [] if origin is None else [origin]
-    others_beyond = _beyond(inner.values(), [*ran.values(), *first])
-    return NetworkData(ran, number + 1, (*first, *others_beyond), fusions)
+    inputs = tuple(info.name for info in proto.graph.input if info.name in beyond)
+    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions, inputs)
+
+
+def _is_beyond(array: Array) -> Array:
+    """Return which elements float16 does not hold."""
+    wide = array.astype(np.float32) if array.dtype == np.float16 else array
+    return np.asarray(np.abs(wide) >= _LEAST_BEYOND)
 
 
 def losses_in(
@@ -371,82 +378,41 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     return found
 
 
-def _other(node: NodeProto, name: str, site: Site) -> Use:
-    """Return a node that is not a power; it has its operands if the numbers inside it depend on them."""
-    count = 2 if node.op_type.startswith("Skip") else 1 if node.op_type in (*_INSIDE, *_NORMS) else 0
-    inputs = tuple(map(Operand, node.input[:count]))
+def _has_beyond(use: Use) -> bool:
+    """Return whether float16 does not hold a constant that a node reads. Constants are read only where it matters."""
+    assert use.site is not None
+    arrays = map(use.site.values.array, use.site.owner.node[use.site.number].input)
+    floats = (array for array in arrays if array is not None and array.dtype.name in FLOATS)
+    return any((finite(array) & _is_beyond(array)).any() for array in floats)
+
+
+def _other(node: NodeProto, name: str, site: Site, *, is_plain: bool = False) -> Use:
+    """Return a node that is not a power, with the operands that are needed: for the numbers inside it, or floats."""
+    known = site.values
+    types = {each: known.value(each).type for each in node.input if each and known.tensor(each) is None}
+    needed = types if is_plain else node.input[:1] if node.op_type in _INSIDE else ()
+    inputs = tuple(Operand(each, types.get(each)) for each in needed if not is_plain or types[each] in FLOATS)
     return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
 
 
-def _beside(main: Use, norms: Container[str]) -> Iterator[tuple[Use, NodeData]]:
-    """Give the sums and norms of the main graph that are operators, with no data yet."""
+def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
+    """Give the other nodes of the main graph that make floats of more than constants, with no data yet."""
     assert main.site is not None
     owner, _, where, values = main.site
+    fixed: set[str] = set()  # the values that follow from constants
     for index, node in enumerate(owner.node):
-        name, type = label(node, index, where), values.value(node.input[0]).type if node.input else None
-        is_sum = node.op_type == "ReduceSum" or (node.op_type in _SUMS and type in HALVES)
-        is_norm = node.op_type in ("InstanceNormalization", *_NORMS)
-        if name not in norms and node.output and (is_sum or is_norm):
-            made = NodeData(name, node.op_type, type or "")
-            if node.op_type not in ("ReduceSum", *_NORMS):
-                made.keep([(index, node)])
-            yield _other(node, name, Site(owner, index, where, values)), made
-
-
-def _origin(
-    net: Network,
-    main: Use,
-    sample: Sample,
-    looked_at: Sequence[NodeData],
-    norms: Iterable[Sequence[Numbered]],
-    kinds: Container[str | None],
-) -> NodeData | None:
-    """Return the first node of the main graph whose results leave float16, if one that was looked at reads such.
-
-    Its region has all nodes with such results, their readers and the norms among them. The nodes that were looked at
-    and leave float16 get the same region.
-
-    Args:
-        kinds: the types of the values that may become float16.
-    """
-    if not any(each.reads_beyond for each in looked_at):
-        return None
-    assert main.site is not None
-    owner, _, where, values = main.site
-    kept, beyond = {info.name for info in owner.output}, dict[str, NodeData]()
-
-    def note(use: Use, _: list[Array], result: Array) -> None:
-        if (np.isfinite(result) & (np.abs(result) > _MOST_FLOAT16)).any():
-            beyond[use.output.name] = NodeData(use.label, use.operator, use.output.type or "")
-            beyond[use.output.name].look(use, [result], result, is_mixed=False)
-
-    numbered = [(index, node) for index, node in enumerate(owner.node) if node.output]
-    uses = []
-    for index, node in numbered:
-        for name in set(node.output) - kept - {""}:
-            type = values.value(name).type or (values.value(node.input[0]).type if node.input else None)
-            if type in kinds:
-                operand = Operand(name, type)
-                uses.append(Use(label(node, index, where), node.op_type, "", (), operand, site=main.site))
-    net.each(uses, sample, note)
-    region = {index for index, node in numbered if not beyond.keys().isdisjoint([*node.input, *node.output])}
-    of_norms = [{index for index, _ in norm} for norm in norms]
-    if region <= set().union(*of_norms):
-        return None  # it is enough that the norms compute in float32
-    region |= set().union(*(numbers for numbers in of_norms if numbers & region))
-    first = next(iter(beyond.values()))
-    nodes = [(index, node) for index, node in numbered if index in region]
-    first.keep(nodes)
-    first.fused = tuple(sorted({node.op_type for _, node in nodes} & plainer.OF_RUNTIME.keys()))
-    for each in looked_at:
-        if each.overflows("float16"):
-            each.region, each.modules, each.fused, each.is_in_norm = (
-                first.region,
-                first.modules,
-                first.fused,
-                False,
-            )
-    return first
+        if all(each in fixed or values.tensor(each) is not None for each in node.input if each):
+            fixed.update(node.output)
+            continue
+        name, site = label(node, index, where), Site(owner, index, where, values)
+        type = values.value(node.output[0]).type if node.output else None
+        if name in known or type not in FLOATS or subgraphs(node):
+            continue
+        has_inside = node.op_type == "InstanceNormalization" or (node.op_type in _SUMS and type in HALVES)
+        made = NodeData(name, node.op_type, type, is_plain=not has_inside)
+        if has_inside:
+            made.keep([(index, node)])
+        yield _other(node, name, site, is_plain=not has_inside), made
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

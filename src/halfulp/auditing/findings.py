@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +11,8 @@ from typing import Literal
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.node import Breach, Open, Use
+from halfulp.auditing.node import Breach, Open, Use, command
 from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
-from halfulp.errors import in_shell
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 
@@ -105,7 +102,7 @@ class ModelReport:
 
     @property
     def within_norms(self) -> Iterator[Finding]:
-        """The findings about nodes of norms that are not powers."""
+        """The findings about nodes that are not powers."""
         for node in self.data.norms if self.data else ():
             for type, text in node.told():
                 yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
@@ -187,17 +184,6 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
     return f"correct the model{shown}"
 
 
-def command(file: str, verb: str, **options: str | Literal[True]) -> str:
-    """Return the command of a verb with options on a file; of a model without a file, the call in Python."""
-    if file.startswith("<"):
-        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
-        return f"hu.{verb}(model{''.join(given)})"
-    given = [
-        f" --{name}" + (f" {shlex.quote(v)}" if isinstance(v, str) else "") for name, v in options.items()
-    ]
-    return f"halfulp {verb} {in_shell(file)} {verb}ed.onnx{''.join(given)}"
-
-
 def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
     """Return the remedy for a node whose data leaves a type; ``output`` is a power's result."""
     if found.type != type:
@@ -207,16 +193,26 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
     if found.fused:
         to_do = command(model.file, "convert", expand=",".join(found.fused))
         return f"{to_do}: operators of ONNX Runtime's own would stay in float16; then audit the result"
-    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    nodes = _in_float32(model, type)
     to_do = command(model.file, "convert", float32=nodes)
     if found.divisions_by_zero:
         epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
         least = f"{command(model.file, 'repair')} makes an epsilon of 0 the least number of float16"
         return f"{to_do}: then {epsilon}, and float32 does; or {least}"
-    if output not in model.ways.fused:
+    if output not in model.ways.fused or nodes != "norms":
         return to_do
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
     return f"{to_do}: or {option} in its place, for one operator that runtimes compute in float32"
+
+
+def _in_float32(model: ModelReport, type: str) -> str:
+    """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
+    assert model.data is not None
+    seen = (*model.data.nodes.values(), *model.data.norms)
+    found = [each for each in seen if each.overflows(type) or (type == "float16" and each.divisions_by_zero)]
+    if all(each.is_in_norm for each in found):
+        return "norms"
+    return ",".join(dict.fromkeys(name for each in found for name in each.region))
 
 
 def about_target(model: ModelReport, said: Statement) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.auditing.node import Use
+from halfulp.auditing.node import Site, Use
 from halfulp.conversion.float32 import as_declared
 from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
@@ -39,7 +39,7 @@ _UNKNOWN = 1 << 26  # assumed size of a tensor whose shape is not inferred
 _DEPTH = 16  # nodes through which an infinity is followed
 _MOST = 64  # nodes whose rounding errors are measured
 _WHERE_SINCE = 9  # the first opset with Where
-_USE, _EXACT, _OWN = "{}//use", "{}//exact", "{}//own"
+_USE, _EXACT, _OWN, _SIZE = "{}//use", "{}//exact", "{}//own", "{}//size"
 
 
 class Network:
@@ -91,29 +91,43 @@ class Network:
     def _groups(self, uses: Iterable[Use], sample: Sample) -> list[list[Use]]:
         """Return the nodes in groups whose tensors fit into memory together."""
         groups: list[list[Use]] = []
+        held: set[str] = set()  # the tensors of the last group
         size = 0
         for use in uses:
-            more = sum(self._size(name, sample) for name in use.names)
-            if not groups or size + more > _GROUP:
+            size += sum(self._size(name, sample) for name in {*use.names} - held)
+            if not groups or size > _GROUP:
                 groups.append([])
-                size = 0
+                held = set()
+                size = sum(self._size(name, sample) for name in {*use.names})
             groups[-1].append(use)
-            size += more
+            held.update(use.names)
         return groups
 
     def _size(self, name: str, sample: Sample) -> int:
         if not self._sizes:
             copy = deepcopy(self._proto)
             for info in copy.graph.input:
-                shape = np.shape(sample.get(info.name, ()))
+                shape = np.shape(sample.get(info.name, 0))
                 dims = info.type.tensor_type.shape.dim
                 for dim, size in zip(dims, shape, strict=True) if len(dims) == len(shape) else ():
                     dim.dim_value = size
+            open_: list[str] = []
             for value in infer_types(copy, self._file)[""].values():
-                dims = [dim for dim in value.shape or (None,) if isinstance(dim, int)]
-                known = value.shape is not None and len(dims) == len(value.shape)
-                self._sizes[value.name] = 8 * math.prod(dims) if known else _UNKNOWN
+                dims = [dim for dim in value.shape or () if isinstance(dim, int)]
+                if value.shape is not None and len(dims) == len(value.shape):
+                    self._sizes[value.name] = 8 * math.prod(dims)
+                elif value.name in self._made and value.type in FLOATS:
+                    open_.append(value.name)
+            self._sizes |= self._counted(open_, sample)
         return self._sizes.get(name, _UNKNOWN) if name in self._made else 0
+
+    def _counted(self, names: Sequence[str], sample: Sample) -> dict[str, int]:
+        """Return the sizes of tensors whose shapes only a run tells."""
+        copy = deepcopy(self._proto)
+        copy.graph.node.extend(helper.make_node("Size", [name], [_SIZE.format(name)]) for name in names)
+        counting = Network(copy, self._file, self._subject.folder)
+        found = counting._tensors([_SIZE.format(name) for name in names], sample)
+        return {name: 8 * int(found[_SIZE.format(name)]) for name in names}
 
     def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
@@ -189,10 +203,7 @@ class Network:
         else:
             values = self._tensors(list(reached), sample)
             note(values, values.values())
-        readers = [(index, node) for index, node in after if not bad.isdisjoint(node.input)]
-        ends = [(index, node) for index, node in readers if bad.isdisjoint(node.output)]
-        leaves = not bad.isdisjoint(info.name for info in owner.output)
-        return [nodes[0], *readers], [] if leaves else ends, leaves
+        return spread(use.site, bad)
 
     # --- the cost of rounding ------------------------------------------------------------------------
 
@@ -246,6 +257,19 @@ class Network:
             x, y = (values[operand.name] for operand in use.inputs)
             costs[use.label] = _most_ulps(own, run(use.output.name, computed(use, x, y)))
         return own, costs
+
+
+def spread(site: Site, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
+    """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
+    owner, first, _, _ = site
+    nodes = [(first, owner.node[first])]
+    reached = set(bad).intersection(owner.node[first].output)
+    for index, node in enumerate(owner.node):
+        if index > first and not reached.isdisjoint(node.input):
+            nodes.append((index, node))
+            reached.update(name for name in node.output if name in bad)
+    leaves = not reached.isdisjoint(info.name for info in owner.output)
+    return nodes, [] if leaves else [each for each in nodes[1:] if reached.isdisjoint(each[1].output)], leaves
 
 
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +18,7 @@ from halfulp.auditing.ranges import SHORT, limits
 from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import HalfulpError, in_shell, printable
 from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
@@ -258,8 +260,19 @@ def open_slope(use: Use) -> str | None:
 _NEAR = 4  # ulp
 
 
-def notices(use: Use, *, has_data: bool = False) -> Iterator[str]:
-    """Give remarks about a valid node whose constant is unlikely to be intended."""
+def command(file: str, verb: str, **options: str | Literal[True]) -> str:
+    """Return the command of a verb with options on a file; of a model without a file, the call in Python."""
+    if file.startswith("<"):
+        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
+        return f"hu.{verb}(model{''.join(given)})"
+    given = [
+        f" --{name}" + (f" {shlex.quote(v)}" if isinstance(v, str) else "") for name, v in options.items()
+    ]
+    return f"halfulp {verb} {in_shell(file)} {verb}ed.onnx{''.join(given)}"
+
+
+def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
+    """Give remarks about a valid node of a file whose constant is unlikely to be intended."""
     x, values, constant = use.inputs[0], use.second.values, use.second.constant
     is_int = x.type in TYPES and not is_float(x.type)
     if constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
@@ -267,7 +280,7 @@ def notices(use: Use, *, has_data: bool = False) -> Iterator[str]:
     if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
         return
     if use.is_prelu:
-        yield from _of_slopes(use, values)
+        yield from _of_slopes(use, values, file)
         return
     fractions = values[np.isfinite(values) & (values != np.rint(values))]
     if is_int and fractions.size:
@@ -300,7 +313,7 @@ def _of_range(exponent: float, type: str) -> Iterator[str]:
         yield f"x^{exponent:g} overflows in {type} for {beyond}; give data with --input to see whether yours does"
 
 
-def _of_slopes(use: Use, slopes: Array) -> Iterator[str]:
+def _of_slopes(use: Use, slopes: Array, file: str) -> Iterator[str]:
     if set(slopes.tolist()) <= {1}:
         yield "a slope of 1: the node changes nothing"
     elif set(slopes.tolist()) <= {0}:
@@ -311,7 +324,7 @@ def _of_slopes(use: Use, slopes: Array) -> Iterator[str]:
     if x[1] == x[-1] == slope[-1] != 1 and set(slope[:-1]) <= {1}:
         yield (
             f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
-            " halfulp repair --slopes channel gives it to these"
+            f" {command(file, 'repair', slopes='channel')} gives it to these"
         )
 
 

@@ -14,12 +14,12 @@ from typing import Any
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, command, few
-from halfulp.auditing.node import Open, Operand, shown
+from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
+from halfulp.auditing.node import Open, Operand, command, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, Printed, count_of
+from halfulp.errors import HalfulpError, Printed, count_of, printable
 from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
@@ -136,7 +136,7 @@ _MEMBERS: Mapping[type, str] = {
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples fusions nodes=listed norms",
+    NetworkData: "samples fusions nodes=listed norms inputs",
     NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
     Open: "question=question.question choice=question.choice rule=question.rule where",
@@ -212,7 +212,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
     elif not model.nodes:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
-        if model.data is not None and model.data.norms:
+        if model.data is not None and model.data.samples:
             yield "  ", _of_data(model.data, 0)
     else:
         yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
@@ -241,8 +241,11 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     parts = (
         [f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"] if nodes else []
     )
-    if data.norms:
-        parts.append(f"{count_of(len(data.norms), 'other node' if nodes else 'node')} beyond float16")
+    if data.norms or not nodes:
+        others = count_of(len(data.norms), "other node" if nodes else "node")
+        parts.append(f"{others} {'leaves' if len(data.norms) == 1 else 'leave'} float16")
+    if data.inputs:
+        parts.append(f"float16 does not hold numbers of the inputs: {few(map(printable, data.inputs))}")
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
@@ -259,11 +262,12 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for finding in (*model.declarations, *model.within_norms):
+    for to_do, findings in groupby((*model.declarations, *model.within_norms), lambda each: each.to_do):
         yield "", ""
-        yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
-        yield "  ! ", finding.about
-        yield "  > ", str(finding.to_do)
+        for finding in findings:
+            yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
+            yield "  ! ", finding.about
+        yield "  > ", str(to_do)
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
     for node, found in zip(model.nodes, model.of_nodes, strict=True):
         told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from halfulp.cli.inputs import FailOn, File, Names, Seed, declared_inputs, file_option, files_of
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
-from halfulp.errors import HalfulpError, did_you_mean
+from halfulp.errors import HalfulpError, did_you_mean, in_shell
 
 _WIDEST = 110  # longer lines are harder to read
 
@@ -84,7 +84,10 @@ def audit(
     if fail_on not in GRADES:
         raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
     if blocklist is not None and not (inputs or samples):
-        raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
+        way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
+        raise HalfulpError(
+            "--blocklist is about data", expected=f"--input NAME=FILE, or made-up data: {way_out}"
+        )
     if blocklist is not None and (output or html):
         raise HalfulpError("--blocklist prints a list instead of the report: leave out --json and --html")
     if inputs and model.is_dir():

@@ -77,7 +77,7 @@ def convert(
         Option(
             metavar="NODES",
             help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its squares"
-            " to its root or division; pow; all; or names with commas between them.",
+            " to its root or division; pow; all; or names with commas between them. float64: its nodes of that type.",
         ),
     ] = None,
     fuse: Annotated[

@@ -138,7 +138,8 @@ def convert(
         float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
             around them: ``norms`` (each from its squares to its root or division), ``pow``, ``all``, or names of
             nodes with commas between them. Verified, the outputs before and after are compared with those of the
-            network in float32 throughout.
+            network in float32 throughout. ``float64``: the nodes of that type in float32, between inputs and outputs
+            that stay as they are.
         fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
         repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
             model is the one that the result is verified with.
@@ -174,7 +175,7 @@ def convert(
         check_integer("opset", opset)
     check_integer("seed", seed, 0)
     for option, value, names in (
-        ("float32", float32, "norms, pow, all, or names of nodes"),
+        ("float32", float32, "norms, pow, all, float64, or names of nodes"),
         ("expand", expand, "names of operators"),
     ):
         if not isinstance(value, str | None):
@@ -307,7 +308,13 @@ class _Work:
             after = Subject.of(model, self.file, self.folder)
             is_fused = "fuse" in asked
             if before.proto is not None and ("float32" in asked or (is_fused and has_halves(before.proto))):
-                return compare_with_float32(before, after, feed, is_fused=is_fused)
+                return compare_with_float32(
+                    before,
+                    after,
+                    feed,
+                    is_fused=is_fused,
+                    is_narrowed=asked.get("float32", ("", ""))[1] == "float64",
+                )
             return compare(before, after, feed, self.renamed, self.changes)
-        found = compare(before, Subject(model), feed, self.renamed)
+        found = compare(before, Subject(model), feed, self.renamed, self.changes)
         return also_in_openvino(found, before, model, feed) if isinstance(model, Model) else found

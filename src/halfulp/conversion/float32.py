@@ -1,13 +1,15 @@
-"""Nodes of a float16 or bfloat16 network in float32: with casts around them, or around the whole norm of a square.
+"""Nodes of a network in float32: with casts around them, or around the whole norm of a square.
 
 If a square overflows in float16, casting its result back to float16 does not help. A whole norm is therefore
 put in float32, from the square to the root, or to the division by it, that brings the values back into range.
+
+A float64 network, which frameworks export by accident, is put in float32 as a whole, between its inputs and outputs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +23,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.verify import Feed, Run, Subject, Verification, all_nodes, distance, runs
+from halfulp.conversion.verify import Feed, Run, Subject, Verification, all_nodes, difference, distance, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
-from halfulp.models.onnx.tensors import TensorReader, tensors
+from halfulp.models.onnx.tensors import TensorReader, enum_of, tensors
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
 from halfulp.models.run.api import run as evaluate
 from halfulp.models.run.inputs import by_name
@@ -46,7 +48,10 @@ _PLAIN = frozenset({"Abs", "Cast", "Clip", "Identity", "Neg", "Reciprocal", "Rel
 _BETWEEN = _SUMS | _MOVES | _PLAIN | {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
-_KINDS = ("norms", "pow", "all")
+_KINDS = ("norms", "pow", "all", "float64")
+_NEAR = (
+    2**-12
+)  # the greatest distance from float64 that roundings of float32 explain, of the greatest magnitude
 
 
 def in_float32(walk: Walk, what: str) -> list[Change]:
@@ -55,8 +60,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     Args:
         walk: through the model.
         what: ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
-            or nodes by name, or by number as ``#3``, with commas between them; functions are then inlined, as a data
-            audit does.
+            or nodes by name, or by number as ``#3``, with commas between them; ``float64``: all nodes of that type
+            instead of float16 and bfloat16. Functions are inlined but for the first two, as a data audit does.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
@@ -64,26 +69,62 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
     if told:
         walk = walk.again()
-    names = {name.strip() for name in what.split(",") if name.strip() and what not in _KINDS}
+    names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
+    kinds = ("float64",) if what == "float64" else HALVES
     for owner, opset in walk.owners:
         region = set(_outputs(walk.known(owner), what, names, found))
         walk.changes += _runtime_operators(owner, region)
-        _put(walk, owner, opset, region)
-    if names - found:
+        if what == "norms":
+            walk.changes += _zero_epsilons(walk, owner)
+        _put(walk, owner, opset, region, kinds)
+    if names - found or not (names or what in _KINDS):
         raise HalfulpError(
-            f"{walk.file}: no node is called {min(names - found)!r}",
-            expected="norms, pow, all, or names of nodes with commas between them; #3 is the node of that number",
+            f"{walk.file}: no node is called {min(names - found, default=what)!r}",
+            expected=f"{', '.join(_KINDS)}, or names of nodes with commas between them; #3 is the node of that number",
         )
     if len(walk.changes) == before:
         written_out = "norms that are written out (LayerNormalization computes in float32 by itself), or all"
+        has_float64 = any(each.type == "float64" for owner, _ in walk.owners for each in _values(walk, owner))
         raise HalfulpError(
-            f"{walk.file}: none of these nodes computes in float16 or bfloat16",
-            expected=written_out if what == "norms" else None,
+            f"{walk.file}: none of these nodes computes in {' or '.join(kinds)}",
+            expected="float64, for the nodes of that type"
+            if has_float64
+            else written_out
+            if what == "norms"
+            else None,
             got=what,
         )
     return [*told, *finish(walk)]
+
+
+def _names(what: str, walk: Walk) -> set[str]:
+    """Return names of nodes that have commas between them, and may have commas within them."""
+    odd = {node.name for owner, _ in walk.owners for node in every_node(owner) if "," in node.name}
+    rest, names = f",{what},", set[str]()
+    for name in sorted(odd, key=len, reverse=True):
+        if f",{name}," in rest:
+            rest = rest.replace(f",{name},", ",")
+            names.add(name)
+    return names | {name.strip() for name in rest.split(",") if name.strip()}
+
+
+def _zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
+    """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
+    told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network, or let"
+    for path, graph, known in walk.known(owner):
+        for node in (node for nodes in norms(graph, known) for node in nodes):
+            constants = [scalar(name, known) for name in node.input if name]
+            is_half = known.value(node.output[0]).type in HALVES
+            if node.op_type in ("Add", "Clip", "Max") and is_half and 0 in constants:
+                yield Change(walk.label(path, node), f"{told} halfulp repair make it 6e-08", is_notice=True)
+
+
+def _values(walk: Walk, owner: Owner) -> Iterator[Value]:
+    return (
+        known.value(name) for _, graph, known in walk.known(owner) for n in graph.node for name in n.output
+    )
 
 
 def _outputs(
@@ -95,7 +136,12 @@ def _outputs(
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names
             found |= called
-            is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)
+            kinds = {values.value(name).kind for name in (*node.input, *node.output)}
+            is_any = what in ("all", "float64") and node.op_type != "Constant" and not subgraphs(node)
+            is_any = is_any and kinds <= {
+                "tensor",
+                "undeclared",
+            }  # the elements of a sequence stay as they are
             if node.output and (called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
@@ -268,33 +314,49 @@ def _is_square(node: NodeProto, known: ValueInfo) -> bool:
     return is_product or node.op_type in _SQUARES
 
 
-def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
-    """Rewrite the nodes with these outputs."""
+def _put(walk: Walk, owner: Owner, opset: int, region: set[str], kinds: Sequence[str]) -> None:
+    """Rewrite the nodes with these outputs, as far as they compute in one of these types."""
+    differs = "float32 rounds otherwise, and holds less" if kinds == ("float64",) else None
 
     def is_wanted(node: NodeProto) -> bool:
         return bool(node.output) and node.output[0] in region
 
-    read = Counter(name for node in every_node(owner) if is_wanted(node) for name in node.input)
+    read = {  # by graph, in it and in its bodies
+        id(known): Counter(name for node in every_node(graph) if is_wanted(node) for name in node.input)
+        for _, graph, known in walk.known(owner)
+    }
     wide: dict[tuple[int, str], str] = {}  # by graph and value
 
+    def known_wide(name: str, values: ValueInfo) -> str | None:
+        """Return the float32 value that stands for a value, which may be one of a graph around this one."""
+        outer = None if name in values.types else values.outer
+        return wide.get((id(values), name)) or (known_wide(name, outer) if outer is not None else None)
+
     def widened_input(name: str, edit: Editor) -> str:
-        key = id(edit.value_info), name
-        if key not in wide and edit.value(name).type in HALVES:
+        made = known_wide(name, edit.value_info)
+        if made is None and edit.value(name).type in kinds:
             array = edit.array(name)
             if array is None:
-                wide[key] = edit.cast(name, "float32")
+                made = edit.cast(name, "float32")
             else:
-                wide[key] = edit.constant(array.astype(np.float32), "float32")
-        return wide.get(key, name)
+                with np.errstate(all="ignore"):
+                    held = array.astype(np.float32)
+                lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+                if lost.any():
+                    edit.note(f"its constant {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}", differs)
+                made = edit.constant(held, "float32")
+            wide[id(edit.value_info), name] = made
+        return made or name
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
         known = edit.value_info
         types = [known.value(name).type for name in (*node.input, *node.output)]
-        if not any(type in HALVES for type in types):
-            inputs = [wide.get((id(known), name), name) for name in node.input]
+        if not any(type in kinds for type in types):
+            inputs = [known_wide(name, known) or name for name in node.input]
             return edit.keep(node if inputs == node.input else remade(node, inputs))
         back: list[tuple[str, str, str]] = []
-        if node.op_type == "Cast" and set(types) <= {"float32", *HALVES}:
+        is_taken = node.op_type == "Cast" and set(types) <= {"float32", *kinds}
+        if is_taken:
             made, output = widened_input(node.input[0], edit), node.output[0]
             wide[id(known), output] = made
             back.append((made, output, str(types[1])))
@@ -302,29 +364,35 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
             copy = remade(node, [name and widened_input(name, edit) for name in node.input])
             for index, name in enumerate(node.output):
                 value = known.value(name)
-                if name and value.type in HALVES:
+                if name and value.type in kinds:
                     made = copy.output[index] = wide[id(known), name] = edit.new_name("float32")
                     known.types[made] = Value(made, "float32", value.shape)
                     back.append((made, name, str(value.type)))
-            _widen_attributes(copy)
+            _widen_attributes(copy, kinds)
             edit.nodes.append(copy)
         for made, name, type in back:
-            if edit.reads[name] > read[name]:  # by nodes that are not among these
+            if edit.reads[name] > read[id(known)][name]:  # by nodes that are not among these
                 if type == "float32":
                     edit.add("Identity", [made], output=name)
                 else:
                     edit.cast(made, type, output=name)
-        is_cast = node.op_type == "Cast"
-        edit.note("is taken away: its neighbours compute in float32" if is_cast else "computes in float32")
+        if is_taken:
+            edit.note("is taken away: its neighbours compute in float32")
+        else:
+            edit.note("computes in float32", differs)
         return None
 
     walk.rewrite(owner, opset, is_wanted, rewrite)
 
 
-def _widen_attributes(node: NodeProto) -> None:
+def _widen_attributes(node: NodeProto, kinds: Sequence[str] = HALVES) -> None:
+    enums = {*map(enum_of, kinds)}
     for attribute in node.attribute:
-        if attribute.name in ("to", "dtype", "output_dtype") and attribute.i in _HALF_ENUMS:
+        if attribute.name in ("to", "dtype", "output_dtype") and attribute.i in enums:
             attribute.i = TensorProto.FLOAT
+        elif node.op_type == "ConstantOfShape" and attribute.t.data_type in enums:
+            array = onnx.numpy_helper.to_array(attribute.t).astype(np.float32)
+            attribute.t.CopyFrom(onnx.numpy_helper.from_array(array))
 
 
 # --- the whole network, to compare with ------------------------------------------------------------
@@ -402,7 +470,9 @@ def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:
                 yield info.type.tensor_type
 
 
-def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fused: bool) -> Verification:
+def compare_with_float32(
+    before: Subject, after: Subject, feed: Feed, *, is_fused: bool, is_narrowed: bool
+) -> Verification:
     """Run a network before and after a change, and in float32; report both differences from float32.
 
     Args:
@@ -410,11 +480,14 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fuse
         feed: the inputs. Special values are not among them.
         is_fused: whether norms have become operators that runtimes compute in float32 inside: ONNX Runtime does,
             the onnx package's evaluator does not.
+        is_narrowed: whether float64 has become float32. The difference from float64 is then reported.
     """
     assert before.proto is not None
     assert isinstance(before.model, Model)
     file = before.model.file
-    twin = Subject.of(widened(before.proto, file, before.folder), file, before.folder)
+    twin = before
+    if not is_narrowed:
+        twin = Subject.of(widened(before.proto, file, before.folder), file, before.folder)
     assert isinstance(twin.model, Model)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
     # Only that has the operators of other domains.
@@ -439,7 +512,13 @@ def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fuse
             )
             unit = float(ml_dtypes.finfo(answers[1][name].dtype).eps)  # type: ignore[no-untyped-call]
             line = f"output {name!r}, compared with float32 everywhere: {old} before, {new} now"
+            if is_narrowed:
+                unit, line = _NEAR, f"output {name!r}, compared with float64: {new}"
             (notes if away <= was + unit else differences).append(line)
+        elif unlike := difference(right, answers[1][name]):  # of integers, texts and sequences
+            other = "float64" if is_narrowed else "float32 everywhere"
+            is_new = difference(right, answers[0][name]) is None
+            (differences if is_new else notes).append(f"output {name!r}, compared with {other}: {unlike}")
     if is_fused:
         told_of = (
             "in ONNX Runtime it computes in float32"

@@ -114,7 +114,10 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes
     _through(walk, owner, opset, version, wanted)
     walk.rewrite(owner, version, wanted, expand, collect=True)
     _through(walk, owner, version, opset, wanted)
-    _refuse(walk, opset, opset)
+    hint = f"; the function body of {name} is that of opset {version}"
+    if any("float16" in why for _, _, why in walk.refused.values()):
+        hint += ": first halfulp convert IN OUT --float32 all"
+    _refuse(walk, opset, opset, hint)
 
 
 def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[NodeProto]:
@@ -152,13 +155,13 @@ def _through(
         _step(walk, owner, here, here + by, wanted)
 
 
-def _refuse(walk: Walk, opset: int, before: int) -> None:
+def _refuse(walk: Walk, opset: int, before: int, hint: str = "") -> None:
     """Raise UnsupportedError if nodes have no exact form: one error unchanged, several grouped by reason."""
     refused = dict.fromkeys(walk.refused.values())  # a node of several outputs counts once
     if not refused:
         return
     reached = max(int(where.removeprefix("opset ")) for _, where, _ in refused) + 1
-    way = f"; every node reaches --opset {reached}" if opset < reached < before else ""
+    way = f"; every node reaches --opset {reached}" if opset < reached < before else hint
     if len(refused) == 1:
         ((name, where, reason),) = refused
         raise UnsupportedError(f"{walk.file}, node {name}: no exact form in {where}: {reason}{way}")

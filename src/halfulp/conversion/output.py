@@ -77,7 +77,10 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     is_input = any(
         refused.reason.startswith(f"{_UNTYPED} (value_info name: {x.name})") for x in model.graph.input
     )
-    return refused.reason.startswith(_HARMLESS) and not is_input
+    is_sparse = (
+        bool(model.graph.sparse_initializer) and "has unsupported type: sparse_tensor(" in refused.reason
+    )
+    return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
 
 
 def same_version(op_type: str, opset: int) -> list[int]:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, holds, remade
 from halfulp.conversion.mending import Mender
@@ -45,7 +46,7 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
-from halfulp.models.onnx.checks import label, port_at, ports, version_of
+from halfulp.models.onnx.checks import label, port_at, ports, schema_in_force, version_of
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, TYPE_NAMES, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
@@ -236,8 +237,9 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
     mender = _mender(slopes)
     readable, told = _correct_inputs(source, file)
-    readable, adapted = _correct_versions(readable, file, folder)
-    told += adapted
+    for correct in (_correct_attributes, partial(_correct_versions, folder=folder)):
+        readable, adapted = correct(readable, file)
+        told += adapted
     error = fault_of_ours(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
@@ -305,6 +307,46 @@ def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Cha
         changes.append(Change(file, f"{said}, is a weight, and is declared as {declared(info, file)}"))
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
+    return new, changes
+
+
+def _odd_attributes(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto, Any]]:
+    """Yield attributes without a type, with their operator's, and those that no version of it has, with 0."""
+    for owner, opset in owners_of(model):
+        for _, graph in graphs(owner):
+            for index, node in enumerate(graph.node):
+                schema = None if plain_domain(node.domain) else schema_in_force("", node.op_type, opset)
+                if isinstance(node.name, bytes) or any(isinstance(a.name, bytes) for a in node.attribute):
+                    continue  # a name that is not UTF-8 is refused later
+                for attribute in list(node.attribute) if schema is not None else ():
+                    known = schema.attributes.get(attribute.name) if schema is not None else None
+                    is_typed = attribute.type != AttributeProto.UNDEFINED
+                    if known is not None and not is_typed:
+                        kind: Any = known.type
+                        yield label(node, index, ""), node, attribute, kind.value
+                    elif known is None and not is_ours(node) and version_of(node, opset) is None:
+                        yield label(node, index, ""), node, attribute, 0
+
+
+def _correct_attributes(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
+    """Give attributes their types, leave out unknown ones, and import ONNX Runtime's domain; else return the source."""
+    imports = {entry.domain for entry in source.opset_import}
+    has_import = "com.microsoft" not in {node.domain for node in every_node(source.graph)} - imports
+    if has_import and not any(_odd_attributes(source)):
+        return source, []
+    new, changes = deepcopy(source), list[Change]()
+    for name, node, attribute, kind in _odd_attributes(new):
+        said = f"its attribute {printable(attribute.name)!r}"
+        if kind:
+            attribute.type = kind
+            changes.append(Change(name, f"{said}, which states no type, gets that of {node.op_type}'s"))
+        else:
+            said = f"{said}, which {node.op_type} has in no opset, is left out"
+            changes.append(Change(name, said, "a runtime that reads it computes otherwise"))
+            node.attribute.remove(attribute)
+    if not has_import:
+        new.opset_import.add(domain="com.microsoft", version=1)
+        changes.append(Change(file, "imports the domain 'com.microsoft', which its nodes use"))
     return new, changes
 
 

@@ -232,7 +232,11 @@ def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
 @_step(16, 15, "PRelu")
 def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
     """In bfloat16: through float64, which holds every product of two bfloat16 exactly."""
-    if edit.type_of(node.input[0]) != "bfloat16":
+    kind = edit.type_of(node.input[0])
+    if kind != "bfloat16":
+        if kind not in ("float32", "float16"):
+            why = f"a runtime without a kernel for {kind}, such as ONNX Runtime, has no function body of PRelu there"
+            edit.note(f"{why}; --target onnxruntime writes it in operators that it has", is_notice=True)
         return edit.keep(node)
     edit.note(
         "PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once",

@@ -44,6 +44,7 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
+_GIVES_NAN = "gives NaN"  # of a change that announces that
 # fmt: off
 _SPECIAL_FLOATS = (
     np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
@@ -335,6 +336,7 @@ class _Comparison:
         both = before.proto is not None and after.proto is not None
         self._nodes = _Nodes(before, after, changes) if both else None
         self._drawing = drawing(before.nodes)
+        self._gives_nan = any(_GIVES_NAN in (change.differs or "") for change in changes)
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
@@ -369,7 +371,9 @@ class _Comparison:
             if self._is_flat and found is not None and found.size == value.size:
                 found = found.reshape(value.shape)
             unlike = difference(value, found)
-            if unlike is not None:
+            if unlike is not None and self._gives_nan and _is_lost(value, found):
+                self._notes.append(f"output {name!r}, {told}: {unlike}, as announced")
+            elif unlike is not None:
                 differences.append(f"output {name!r}, {told}: {unlike}")
                 near = near and _is_near(value, found)
             reason = reasons.get(name, "")
@@ -416,7 +420,7 @@ class _Comparison:
 
     def _causes(self) -> Iterator[str]:
         """Yield the causes of the differences that are notes, each with its nodes."""
-        if not self._notes:
+        if not self._notes or self._nodes is None:
             return
         found: dict[str, dict[str, str]] = {}
         for origin in sorted(self._excused, key=lambda origin: -origin.away):
@@ -667,6 +671,13 @@ def _is_near(right: Any, found: Any) -> bool:
     """Return whether floats differ by no more than differences of intermediate rounding can cause."""
     info = _finfo(right) if isinstance(right, np.ndarray) else None
     return info is not None and distance(right, found)[0] <= _ROUNDINGS * float(info.eps)
+
+
+def _is_lost(right: Any, found: Any) -> bool:
+    """Return whether floats differ only in numbers that have become NaN."""
+    if _finfo(right) is None or found is None or (found.dtype, found.shape) != (right.dtype, right.shape):
+        return False
+    return difference(np.where(np.isnan(found), found, right), found) is None
 
 
 def distance(right: Any, found: Any) -> tuple[float, str]:

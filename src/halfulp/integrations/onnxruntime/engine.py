@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, in_shell, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.tensors import type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, graphs, is_ours
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.report import NodeRun, RunReport
@@ -141,7 +142,19 @@ def open_session(
             raise
         raise Refused(error.message, **error.shown) from None
     except Exception as error:  # as above
-        raise Refused(f"{file}: refused by onnxruntime: {_text(error)}") from None
+        raise Refused(
+            f"{file}: refused by onnxruntime: {_text(error)}{_way_out(error, proto, file)}"
+        ) from None
+
+
+def _way_out(error: Exception, proto: ModelProto, file: str) -> str:
+    """Return the command that helps where a kernel lacks a type; empty if it may be for another reason."""
+    types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
+    for kind, nodes in ((TensorProto.DOUBLE, "float64"), (TensorProto.BFLOAT16, "all")):
+        if kind in types and "Could not find an implementation" in str(error) and not file.startswith("<"):
+            few = f"{type_of(kind)} has few kernels"
+            return f"; {few}: halfulp convert {in_shell(file)} converted.onnx --float32 {nodes}"
+    return ""
 
 
 def _named(model: ModelProto) -> ModelProto:

@@ -183,6 +183,8 @@ class Checks:
         if (message := _refused(proto, attributes, opsets, self._ir_version)) is not None:
             if (version := None if domain else version_of(proto, opsets[""])) is not None:
                 message += f"; it is written as in opset {version}, which halfulp repair mends"
+            elif message.startswith("Unrecognized attribute"):
+                message += "; halfulp repair leaves it out"
             self.fail(message, node=label)
         if sum(map(len, seen[-1])) <= _MOST_KEPT:
             self._passed.add(seen)
@@ -196,7 +198,9 @@ class Checks:
         what = f"attribute {attribute.name!r}"
         if attribute.type not in _VALUES:
             if attribute.type == AttributeProto.UNDEFINED:
-                self.fail(f"{what} states no type: export the model again, with a newer exporter", node=node)
+                self.fail(
+                    f"{what} states no type; halfulp repair gives it that of ONNX's operator", node=node
+                )
             self.fail(f"{what} has an unsupported type", node=node)
         try:
             return _VALUES[attribute.type](attribute, tensors, what)

@@ -81,6 +81,7 @@ class ValueInfo:
         types: the types and shapes of this graph's values by name.
         constants: the tensors of initializers and of Constant nodes by name.
         defaults: the names of constants that are inputs too, so that a caller may replace them.
+        outer: the values of the graph around this one; None if there is none.
     """
 
     def __init__(self, types: Types, reader: TensorReader, outer: ValueInfo | None = None) -> None:
@@ -88,7 +89,7 @@ class ValueInfo:
         self.constants: dict[str, TensorProto] = {}
         self.defaults: set[str] = set()
         self._reader = reader
-        self._outer = outer
+        self.outer = outer
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
         self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
 
@@ -134,7 +135,7 @@ class ValueInfo:
         """Return the type and shape of a value; each is None if it is not known."""
         known = self.types.get(name)
         if known is None:
-            return self._outer.value(name) if self._outer is not None else Value(name)
+            return self.outer.value(name) if self.outer is not None else Value(name)
         return known
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
@@ -148,9 +149,9 @@ class ValueInfo:
                 self.add_tensor(name, onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims))
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
-        if name in self.types or self._outer is None:
+        if name in self.types or self.outer is None:
             return None
-        return self._outer.tensor(name, or_default=or_default)
+        return self.outer.tensor(name, or_default=or_default)
 
     def _fold(self, node: NodeProto) -> None:
         """Add the result of a node whose inputs are constants; its inputs are folded first, without recursion."""
