@@ -6,6 +6,7 @@
 
 #include "decode.h"
 #include "float64/sixteenths.h"
+#include "phases/exponents.h"
 #include "tiles.h"
 
 namespace halfulp::HALFULP_ISA {
