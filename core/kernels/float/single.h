@@ -11,11 +11,13 @@
 //                 lower end; the product by u
 //   rounding    float16: both ends of the interval are converted, which is right for subnormal results, zero and infinity
 //               too. bfloat16: the float's lower 16 bits are compared with a tie's
-//   specials    AVX2: run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the
-//               rest. AVX-512: such a tile, and the rest of its block, are left to the other phases
+//   specials    a few lanes of a tile that are outside of the domain count as undecided. If they are more, with AVX2:
+//               run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the rest.
+//               AVX-512: such a tile, and the rest of its block, are left to the other phases
 //   undecided   lanes have a bit in a mask; pow_by_block (kernels/block.cpp) settles them by the other phases
 #pragma once
 
+#include "../../simd/compress.h"
 #include "../../simd/floats.h"
 #include "../../simd/prefetch.h"
 
@@ -76,7 +78,32 @@ public:
             }
         }
         most_t_ = __builtin_bit_cast(float, greatest_lane(most_t));
-        return greatest_lane(most_base) < word_of(__builtin_inff()) - first_part && most_t_ < __builtin_inff();
+        return greatest_lane(most_base) < end_of_parts && most_t_ < __builtin_inff();
+    }
+
+    // Sets the bits of the lanes that are outside of the domain, and takes 2^0 there. Returns false as soon as these are
+    // more than `few`.
+    template <typename X>
+    [[gnu::noinline]] bool leave_out(const X* x, uint64_t* outside, int n, int few) {
+        std::memset(outside, 0, tile_size / 8);
+        Words most_t{};
+        for (int i = 0; i < n; i += float_lanes) {
+            const Floats shifted = load_vector<Floats>(shifted_ + i);
+            const Words part = bits_of(load_floats<type>(x + i)) - first_part;
+            const Words whole_t = bits_of(shifted - magic) & 0x7fffffff;
+            const auto left_out = (Words)(part >= end_of_parts) | (Words)(whole_t >= word_of(__builtin_inff()));
+            const Words place = (bits_of(shifted) & ~left_out) | (word_of(magic) & left_out);
+            const Words rest = bits_of(load_vector<Floats>(rest_ + i)) & ~left_out;
+            most_t = greatest(most_t, whole_t & ~left_out);
+            std::memcpy(shifted_ + i, &place, sizeof(place));
+            std::memcpy(rest_ + i, &rest, sizeof(rest));
+            const auto mask = static_cast<FloatMask>(~not_above(left_out >> 1, Words{}));
+            std::memcpy(reinterpret_cast<unsigned char*>(outside) + i / 8, &mask, sizeof(mask));
+            few -= std::popcount(mask);
+            if (few < 0) return false;
+        }
+        most_t_ = __builtin_bit_cast(float, greatest_lane(most_t));
+        return true;
     }
 
     // 2^t, rounded. Sets the bits of undecided lanes.
@@ -97,7 +124,8 @@ protected:                                     // the proof reads these
     // Beyond most_t all powers are zero or infinite; up to most_normal_t they are normal floats.
     static constexpr float most_t = type == Element::float16 ? 26 : 160, most_normal_t = 125;
     // Half a part below 2^-125.
-    static constexpr uint32_t exponent_bits = 0xff800000, first_part = word_of(least_base) - (uint32_t{1} << 19);
+    static constexpr uint32_t exponent_bits = 0xff800000, first_part = word_of(least_base) - (uint32_t{1} << 19),
+                              end_of_parts = word_of(__builtin_inff()) - first_part;
 
     template <int count>
     [[gnu::always_inline]] static void horner(const float (&c)[count], const Floats (&x)[vectors],
@@ -227,11 +255,18 @@ template <Element type, typename Y>
 template <Element type, typename Y>
 static void run_singles(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out, uint64_t* undecided,
                         int n) {
+    constexpr int few = tile_size / 16;
     SinglePhase<type> phase;
-    if (phase.fill(x, y, n)) phase.round(out, undecided, n);
-    else if constexpr (float_lanes == 16)
+    if (phase.fill(x, y, n)) return phase.round(out, undecided, n);
+    uint64_t outside[tile_size / 64];
+    if (phase.leave_out(x, outside, n, few)) {
+        phase.round(out, undecided, n);
+        for (int k = 0; k < (n + 63) / 64; ++k) undecided[k] |= outside[k];
+    } else if constexpr (float_lanes == 16) {
         all_undecided(undecided, n);  // the other phases took a third of the time there
-    else run_with_specials<type>(options, x, y, out, undecided, n);
+    } else {
+        run_with_specials<type>(options, x, y, out, undecided, n);
+    }
 }
 
 }  // namespace halfulp::HALFULP_ISA
