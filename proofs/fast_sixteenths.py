@@ -54,6 +54,7 @@ def steps(core: Path) -> list[Step]:
         Step("s = t - k ln(2)/32", lambda: log2_text(phase.remainder())),
         Step("x^y 2^-k of s", lambda: log2_text(phase.power()[0])),
         Step("sixteenths_error", phase.claims),
+        Step("its ends as doubles, which become floats", phase.ends),
     ]
 
 
@@ -284,3 +285,15 @@ class Sixteenths(NaturalLogarithms):
         )
         proved = f"{log2_text(fixed)} + |y v^3| {log2_text(times_cube)}"
         return f"{proved}, claimed {log2_text(claimed)} + |y v^3| {log2_text(claimed_of_cube)}"
+
+    def ends(self) -> str:
+        """Prove that the ends high + (low -+ error), rounded to doubles, still have the exact value between them.
+
+        Rounding to floats is monotone: if both ends become the same float, so does the exact value.
+        """
+        farther = self.claim("sixteenths_error_of_ends")
+        error = self.claim("sixteenths_error") + farther
+        low = self.power()[2]
+        lost = sum(rounding_bound(value, single=False) for value in (GREATEST_POWER, low + 2 * error, error))
+        demand(lost <= farther, f"the ends lose {log2_text(lost)}, and are {log2_text(farther)} farther apart")
+        return f"{log2_text(lost)} of {log2_text(farther)}"

@@ -71,8 +71,7 @@ static void scatter(const Stored* powers, const uint16_t* listed, int count, Sto
     logarithms.raise(n, [&](int i, const Pair<TwoDoubles>& power, const __m512i(&places)[2]) {
         for (int k = 0; k < 2; ++k) {
             const int from = i + k * HalfLogarithms::lanes;
-            // The ends are rounded twice, to doubles and to floats, and so are some units of doubles farther apart.
-            const Doubles error = Doubles(_mm512_load_pd(logarithms.error + from)) + Doubles(0x1p-51);
+            const Doubles error = Doubles(_mm512_load_pd(logarithms.error + from)) + Doubles(sixteenths_error_of_ends);
             const Doubles low = power.low.values[k], high = power.high.values[k];
             const __m512i binade = _mm512_slli_epi64(_mm512_srli_epi64(places[k], 4), 52);
             const auto rounded = [&](Doubles end) {

@@ -24,6 +24,9 @@ namespace halfulp::HALFULP_ISA {
 // error is one of v^3 P.
 static constexpr double sixteenths_error = 0x1.cp-63, sixteenths_error_of_cube = 0x1.7p-48;
 static constexpr double greatest_half_t = 353;
+// How much farther the ends of the interval are apart if they are doubles, which are then rounded to floats: more than
+// they lose as doubles.
+static constexpr double sixteenths_error_of_ends = 0x1p-51;
 
 // x = m 2^e, with the bits of e as the bits of a double have it: `scale` is e 2^52.
 struct SixteenthsPoint {

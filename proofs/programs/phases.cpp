@@ -75,6 +75,7 @@ static void fast_phase_of_float64() {
 static void fast_phase_by_sixteenths() {
     state("sixteenths_error", sixteenths_error);
     state("sixteenths_error_of_cube", sixteenths_error_of_cube);
+    state("sixteenths_error_of_ends", sixteenths_error_of_ends);
     state("greatest_half_t", greatest_half_t);
     state("half_exp_step.high", constants::half_exp_step.high);
     state("half_exp_step.low", constants::half_exp_step.low);

@@ -111,6 +111,13 @@ FAULTS = {
         "fast_sixteenths",
         "the table of half logarithms",
     ),
+    "ends that lose more as doubles than they are farther apart": Fault(
+        NUMERICS / "pow_fast_sixteenths.h",
+        "of_ends = 0x1p-51",
+        "of_ends = 0x1p-53",
+        "fast_sixteenths",
+        "its ends",
+    ),
     "a low part that may be great": Fault(
         NUMERICS / "pow_fast_sixteenths.h",
         "return fast_two_sum(sum, low);",
