@@ -28,7 +28,7 @@ template <>
 constexpr int part_size<Element::float32> = PairTile::size;
 #endif
 
-// A part of n elements, with others behind it until its vectors are full.
+// Runs the phase on n elements that do not fill its vectors. Ones to the power of 0 fill the rest.
 template <Element type, typename Y>
 [[gnu::noinline]] void run_part(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out,
                                 uint64_t* undecided, int n) {

@@ -79,9 +79,7 @@ static void scatter(const Stored* powers, const uint16_t* listed, int count, Sto
             };
             const __m256 least = rounded(high + (low - error)), greatest = rounded(high + (low + error));
             const __m512d base = _mm512_load_pd(x + from), t = _mm512_load_pd(logarithms.high + from);
-            const __mmask8 taken = _mm512_cmp_pd_mask(_mm512_set1_pd(0), base, _CMP_LT_OQ) &
-                                   _mm512_cmp_pd_mask(base, _mm512_set1_pd(__builtin_inf()), _CMP_LT_OQ) &
-                                   _mm512_cmp_pd_mask(_mm512_abs_pd(t), _mm512_set1_pd(greatest_half_t), _CMP_LT_OQ);
+            const __mmask8 taken = HalfLogarithms::inside(base, t);
             const int differ = _mm256_movemask_ps(_mm256_cmp_ps(least, greatest, _CMP_NEQ_UQ));
             _mm256_store_ps(powers + from, least);
             unsigned undecided = static_cast<unsigned>(differ) | (~taken & 0xffU);

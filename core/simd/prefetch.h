@@ -38,7 +38,7 @@ private:
     int bytes_, y_bytes_;
 };
 
-// Prefetches the cache lines that are so far behind these bytes of an operand. A loop that calls this for all bytes spreads
+// Prefetches the cache lines `distance` bytes behind these bytes of an operand. A loop that calls this for all bytes spreads
 // the requests evenly: beyond the caches, powers of float32 then take a tenth less time than with parts.
 HALFULP_INLINE void prefetch_lines_ahead(const void* from, int bytes) {
     constexpr uintptr_t distance = 4096;

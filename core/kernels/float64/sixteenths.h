@@ -183,6 +183,14 @@ struct HalfLogarithms {
         std::memcpy(out + whole, last, sizeof(uint64_t) * static_cast<size_t>(n - whole));
     }
 
+    // The lanes that are inside of the phase's domain.
+    static __mmask8 inside(__m512d base, __m512d t) {
+        const __m512d greatest_subnormal = _mm512_set1_pd(0x0.fffffffffffffp-1022);
+        return _mm512_cmp_pd_mask(greatest_subnormal, base, _CMP_LT_OQ) &
+               _mm512_cmp_pd_mask(base, _mm512_set1_pd(__builtin_inf()), _CMP_LT_OQ) &
+               _mm512_cmp_pd_mask(_mm512_abs_pd(t), _mm512_set1_pd(greatest_half_t), _CMP_LT_OQ);
+    }
+
     // Sets the bits of the lanes that are outside of the phase's domain, and clears those of the others.
     void mark_outside(const double* x, uint64_t* outside, int n) const {
         std::memset(outside, 0, tile_size / 8);
@@ -191,11 +199,7 @@ struct HalfLogarithms {
         for (int i = 0; i < n; i += lanes) {
             const auto used = static_cast<__mmask8>(n - i < lanes ? (1 << (n - i)) - 1 : 0xff);
             const __m512d base = _mm512_mask_loadu_pd(_mm512_set1_pd(1), used, x + i), t = _mm512_load_pd(high + i);
-            const __m512d greatest_subnormal = _mm512_set1_pd(0x0.fffffffffffffp-1022);
-            const __mmask8 inside = _mm512_cmp_pd_mask(greatest_subnormal, base, _CMP_LT_OQ) &
-                                    _mm512_cmp_pd_mask(base, _mm512_set1_pd(__builtin_inf()), _CMP_LT_OQ) &
-                                    _mm512_cmp_pd_mask(_mm512_abs_pd(t), _mm512_set1_pd(greatest_half_t), _CMP_LT_OQ);
-            masks[i / lanes] = static_cast<unsigned char>(used & ~inside);
+            masks[i / lanes] = static_cast<unsigned char>(used & ~inside(base, t));
         }
     }
 };
