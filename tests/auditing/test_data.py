@@ -366,6 +366,17 @@ def test_inputs_that_float16_does_not_hold() -> None:
     assert report.json()["models"][0]["data"]["inputs"] == ["x"]
 
 
+def test_an_input_in_float32_of_a_float16_network() -> None:
+    """It is in float32 on purpose."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N] p, float16[N] x) => (float[N] y, float16[N] z) {
+        y = Log(p) z = Exp(x) }""")
+    inputs = {"p": np.array([1e6], np.float32), "x": np.array([1], np.float16)}
+    (report,) = hu.audit(model, targets=(), inputs=inputs).models
+    assert report.data is not None
+    assert (report.data.inputs, report.data.others) == ((), ())
+
+
 def test_a_later_output_that_leaves_float16() -> None:
     """The sum that a fused norm also gives is the input of the next block."""
     pytest.importorskip("onnxruntime")

@@ -235,6 +235,8 @@ def measured(
     """
     wanted = list(filter(_is_valid, uses))
     main = in_main(proto, file, folder)
+    assert main.site is not None
+    known = main.site.values
     of_norms = _norms([use.site for use in (*wanted, main) if use.site])
     data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
     others = [use for name, (use, _) in of_norms.items() if name not in data]
@@ -251,6 +253,10 @@ def measured(
         is_mixed = wide is not net
         fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
 
+        def is_wide(type: str | None) -> bool:
+            """Tell whether a value of a float16 network is in float32 on purpose."""
+            return is_mixed and type not in HALVES
+
         def add(use: Use, operands: list[Array], result: Array) -> None:
             if use.label in data:
                 data[use.label].add(use, operands, result)
@@ -264,8 +270,7 @@ def measured(
                     fits[value.name] = not (finite(array) & _is_beyond(array)).any()
             if use.label in data:
                 return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
-            # A float32 value of a float16 network is so on purpose.
-            held = (fits.get(each.name) or (is_mixed and each.type not in HALVES) for each in use.inputs)
+            held = (fits.get(each.name) or is_wide(each.type) for each in use.inputs)
             is_first = not fits.get(use.output.name, True) and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
@@ -296,7 +301,8 @@ def measured(
             nodes, _, leaves = spread(use.site, beyond)
             seen.keep([] if leaves and is_mixed else nodes)  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
-    inputs = tuple(info.name for info in proto.graph.input if info.name in beyond)
+    read = (info.name for info in proto.graph.input)
+    inputs = tuple(name for name in read if name in beyond and not is_wide(known.value(name).type))
     return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions, inputs)
 
 
