@@ -377,6 +377,20 @@ def test_an_input_in_float32_of_a_float16_network() -> None:
     assert (report.data.inputs, report.data.others) == ((), ())
 
 
+def test_nodes_in_bodies_that_read_values_beyond_float16() -> None:
+    """They compute in float32, too; the node that has the bodies gives what these give."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float16[4] x, bool b) => (float16[4] z) {
+        [exp] e = Exp(x) [if] y = If(b)<then_branch = t () => (float16[4] o) { [half] h = Sqrt(e) [log] o = Log(h) },
+        else_branch = s () => (float16[4] p) { [same] p = Identity(x) }> [out] z = Neg(y) }""")
+    inputs = {"x": np.full(4, 12, np.float16), "b": np.array(True)}
+    (finding,) = hu.audit(model, targets=(), inputs=inputs).findings
+    assert finding.to_do == 'hu.convert(model, float32="exp,if,half,log")'
+    for names in ("exp,if,half,log", "exp,if,half,log,out"):
+        changed = hu.convert(model, float32=names).model
+        onnx.checker.check_model(changed, full_check=True)
+        assert np.asarray(hu.run(changed, inputs)["z"]).tolist() == [-6] * 4
+
+
 def test_a_later_output_that_leaves_float16() -> None:
     """The sum that a fused norm also gives is the input of the next block."""
     pytest.importorskip("onnxruntime")
