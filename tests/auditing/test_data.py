@@ -366,6 +366,44 @@ def test_inputs_that_float16_does_not_hold() -> None:
     assert report.json()["models"][0]["data"]["inputs"] == ["x"]
 
 
+def test_an_input_in_float32_of_a_float16_network() -> None:
+    """It is in float32 on purpose."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N] p, float16[N] x) => (float[N] y, float16[N] z) {
+        y = Log(p) z = Exp(x) }""")
+    inputs = {"p": np.array([1e6], np.float32), "x": np.array([1], np.float16)}
+    (report,) = hu.audit(model, targets=(), inputs=inputs).models
+    assert report.data is not None
+    assert (report.data.inputs, report.data.others) == ((), ())
+
+
+def test_nodes_in_bodies_that_read_values_beyond_float16() -> None:
+    """They compute in float32, too; the node that has the bodies gives what these give."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float16[4] x, bool b) => (float16[4] z) {
+        [exp] e = Exp(x) [if] y = If(b)<then_branch = t () => (float16[4] o) { [half] h = Sqrt(e) [log] o = Log(h) },
+        else_branch = s () => (float16[4] p) { [same] p = Identity(x) }> [out] z = Neg(y) }""")
+    inputs = {"x": np.full(4, 12, np.float16), "b": np.array(True)}
+    (finding,) = hu.audit(model, targets=(), inputs=inputs).findings
+    assert finding.to_do == 'hu.convert(model, float32="exp,if,half,log")'
+    for names in ("exp,if,half,log", "exp,if,half,log,out"):
+        changed = hu.convert(model, float32=names).model
+        onnx.checker.check_model(changed, full_check=True)
+        assert np.asarray(hu.run(changed, inputs)["z"]).tolist() == [-6] * 4
+
+
+def test_a_later_output_that_leaves_float16() -> None:
+    """The sum that a fused norm also gives is the input of the next block."""
+    pytest.importorskip("onnxruntime")
+    model = parsed("""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (float16[1, 2, 4] x) => (float16[1, 2, 4] z) <float16[4] one = {1, 1, 1, 1}> {
+        y, , , s = com.microsoft.SkipLayerNormalization(x, x, one) t = Tanh(s) z = Add(y, t) }""")
+    inputs = {"x": np.full((1, 2, 4), 60000, np.float16)}
+    (finding,) = hu.audit(model, targets=(), inputs=inputs).findings
+    assert finding.node == "#0 (SkipLayerNormalization)"
+    assert "in float16 8 of 16 results overflow; the result is at most 1.2e+05" in finding.text
+    assert str(finding.to_do).startswith('hu.convert(model, expand="SkipLayerNormalization"): ')
+
+
 def test_one_command_is_for_all_nodes_that_leave_float16() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 4] x) => (float16[N, 4] z) {
         q = Mul(x, x) m = ReduceMean<axes = [-1]>(q) r = Sqrt(m) y = Div(x, r) a = Exp(x) b = Sigmoid(a)
@@ -822,7 +860,7 @@ def test_a_folder_of_samples(tmp_path: Path) -> None:
     for number in range(2):
         np.savez(tmp_path / "samples" / f"{number}.npz", **large())
     printed = CliRunner().invoke(app, ["audit", str(tmp_path / "m.onnx"), "-i", str(tmp_path / "samples")])
-    assert "data (2 samples): 1 node looked at, 1 of them overflow in float16" in " ".join(
+    assert "data (2 samples): 1 node looked at, 1 of them overflows in float16" in " ".join(
         printed.output.split()
     )
 

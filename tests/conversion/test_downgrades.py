@@ -489,6 +489,9 @@ def test_a_body_without_axes_and_a_node_without_a_body() -> None:
     source = model(9, "g (float[2, 3] x) => (float[2, 3] y) { y = LpNormalization <p = 3> (x) }")
     with pytest.raises(UnsupportedError, match="LpNormalization has no function body for these operands"):
         hu.convert(source, expand="LpNormalization")
+    source = model(18, "g (bool[1, 4] x, int64[2] s) => (bool[M, N] y) { y = Expand (x, s) }")
+    with pytest.raises(UnsupportedError, match=r"or its type no number$"):  # and nothing of a function body
+        hu.convert(source, expand="Expand")
 
 
 def test_bodies_of_older_opsets_lack_types() -> None:

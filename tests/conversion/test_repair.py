@@ -682,7 +682,7 @@ def test_attributes_of_other_operators() -> None:
     assert found.valid
     differs = " (a runtime that reads it computes otherwise)"
     assert [str(change) for change in found.changes] == [
-        "#0 (LeakyRelu): its attribute 'alpha', which states no type, gets that of LeakyRelu's",
+        "#0 (LeakyRelu): its attribute 'alpha', which states no type, gets the type that LeakyRelu has",
         f"#1 (Relu): its attribute 'note', which Relu has in no opset, is left out{differs}",
         f"#0 (Elu): its attribute 'epsilon', which Elu has in no opset, is left out{differs}",
         "<ModelProto>: imports the domain 'com.microsoft', which its nodes use",

@@ -208,7 +208,7 @@ class NetworkData:
 
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
-    norms: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
+    others: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
     inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
@@ -235,6 +235,8 @@ def measured(
     """
     wanted = list(filter(_is_valid, uses))
     main = in_main(proto, file, folder)
+    assert main.site is not None
+    known = main.site.values
     of_norms = _norms([use.site for use in (*wanted, main) if use.site])
     data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
     others = [use for name, (use, _) in of_norms.items() if name not in data]
@@ -251,6 +253,10 @@ def measured(
         is_mixed = wide is not net
         fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
 
+        def is_wide(type: str | None) -> bool:
+            """Tell whether a value of a float16 network is in float32 on purpose."""
+            return is_mixed and type not in HALVES
+
         def add(use: Use, operands: list[Array], result: Array) -> None:
             if use.label in data:
                 data[use.label].add(use, operands, result)
@@ -264,8 +270,7 @@ def measured(
                     fits[value.name] = not (finite(array) & _is_beyond(array)).any()
             if use.label in data:
                 return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
-            # A float32 value of a float16 network is so on purpose.
-            held = (fits.get(each.name) or (is_mixed and each.type not in HALVES) for each in use.inputs)
+            held = (fits.get(each.name) or is_wide(each.type) for each in use.inputs)
             is_first = not fits.get(use.output.name, True) and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
@@ -296,7 +301,8 @@ def measured(
             nodes, _, leaves = spread(use.site, beyond)
             seen.keep([] if leaves and is_mixed else nodes)  # outputs of a float32 network stay so
     ran = {name: each for name, each in data.items() if each.base.elements}
-    inputs = tuple(info.name for info in proto.graph.input if info.name in beyond)
+    read = (info.name for info in proto.graph.input)
+    inputs = tuple(name for name in read if name in beyond and not is_wide(known.value(name).type))
     return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions, inputs)
 
 
@@ -386,17 +392,23 @@ def _has_beyond(use: Use) -> bool:
     return any((finite(array) & _is_beyond(array)).any() for array in floats)
 
 
-def _other(node: NodeProto, name: str, site: Site, *, is_plain: bool = False) -> Use:
-    """Return a node that is not a power, with the operands that are needed: for the numbers inside it, or floats."""
+def _other(node: NodeProto, name: str, site: Site, output: str = "", *, is_plain: bool = False) -> Use:
+    """Return a node that is not a power, with one output and the operands that its judgement needs.
+
+    These are the floats that a plain node reads, and X of a node with greater numbers inside.
+    """
     known = site.values
     types = {each: known.value(each).type for each in node.input if each and known.tensor(each) is None}
     needed = types if is_plain else node.input[:1] if node.op_type in _INSIDE else ()
     inputs = tuple(Operand(each, types.get(each)) for each in needed if not is_plain or types[each] in FLOATS)
-    return Use(name, node.op_type, "", inputs, Operand(node.output[0]), site=site)
+    return Use(name, node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
 
 
 def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
-    """Give the other nodes of the main graph that make floats of more than constants, with no data yet."""
+    """Give the other nodes of the main graph that make floats of more than constants, with no data yet.
+
+    A node is given once for each output of the type of its first one; it has the data of all of them.
+    """
     assert main.site is not None
     owner, _, where, values = main.site
     fixed: set[str] = set()  # the values that follow from constants
@@ -412,7 +424,9 @@ def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
         made = NodeData(name, node.op_type, type, is_plain=not has_inside)
         if has_inside:
             made.keep([(index, node)])
-        yield _other(node, name, site, is_plain=not has_inside), made
+        for output in node.output[: 1 if has_inside else None]:
+            if values.value(output).type == type:
+                yield _other(node, name, site, output, is_plain=not has_inside), made
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

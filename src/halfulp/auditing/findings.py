@@ -91,7 +91,7 @@ class ModelReport:
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
         broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
-        return (*broken, *self.declarations, *self.within_norms, *chain.from_iterable(self.of_nodes))
+        return (*broken, *self.declarations, *self.of_others, *chain.from_iterable(self.of_nodes))
 
     @property
     def declarations(self) -> Iterator[Finding]:
@@ -101,9 +101,9 @@ class ModelReport:
             yield Finding(self.file, node, "declaration", None, None, text, to_do)
 
     @property
-    def within_norms(self) -> Iterator[Finding]:
+    def of_others(self) -> Iterator[Finding]:
         """The findings about nodes that are not powers."""
-        for node in self.data.norms if self.data else ():
+        for node in self.data.others if self.data else ():
             for type, text in node.told():
                 yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
 
@@ -208,7 +208,7 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
 def _in_float32(model: ModelReport, type: str) -> str:
     """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
     assert model.data is not None
-    seen = (*model.data.nodes.values(), *model.data.norms)
+    seen = (*model.data.nodes.values(), *model.data.others)
     found = [each for each in seen if each.overflows(type) or (type == "float16" and each.divisions_by_zero)]
     if all(each.is_in_norm for each in found):
         return "norms"

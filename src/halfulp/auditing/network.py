@@ -20,7 +20,7 @@ from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import release
-from halfulp.models.onnx.walk import default_opset
+from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name, dtype_named
@@ -262,14 +262,29 @@ class Network:
 def spread(site: Site, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
     owner, first, _, _ = site
-    nodes = [(first, owner.node[first])]
+    nodes, readers = [(first, owner.node[first])], list[Numbered]()
     reached = set(bad).intersection(owner.node[first].output)
     for index, node in enumerate(owner.node):
-        if index > first and not reached.isdisjoint(node.input):
-            nodes.append((index, node))
+        within = _readers_within(node, reached) if index > first else []
+        if index > first and (within or not reached.isdisjoint(node.input)):
+            readers.append((index, node))
+            nodes += [readers[-1], *within]
             reached.update(name for name in node.output if name in bad)
     leaves = not reached.isdisjoint(info.name for info in owner.output)
-    return nodes, [] if leaves else [each for each in nodes[1:] if reached.isdisjoint(each[1].output)], leaves
+    return nodes, [] if leaves else [each for each in readers if reached.isdisjoint(each[1].output)], leaves
+
+
+def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]:
+    """Return the nodes in the bodies of a node that depend on some values around them."""
+    found: list[Numbered] = []
+    inside = set(reached)
+    for _, body in subgraphs(node):
+        for index, inner in enumerate(body.node):
+            within = _readers_within(inner, inside)
+            if within or not inside.isdisjoint(inner.input):
+                found += [(index, inner), *within]
+                inside.update(inner.output)
+    return found
 
 
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:

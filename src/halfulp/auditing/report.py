@@ -76,7 +76,7 @@ class AuditReport(Printed):
                 if fault := next(faults, None):
                     raise HalfulpError(f"no data was looked at, because the model is broken: {fault}")
                 raise HalfulpError(f"{model.file}: no data was looked at")
-            for node in (*model.data.nodes.values(), *model.data.norms):
+            for node in (*model.data.nodes.values(), *model.data.others):
                 if node.overflows("float16") or node.divisions_by_zero:
                     if not node.region:
                         beyond = beyond or f"{model.file}, node {node.label}"
@@ -136,7 +136,7 @@ _MEMBERS: Mapping[type, str] = {
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples fusions nodes=listed norms inputs",
+    NetworkData: "samples fusions nodes=listed norms=others inputs",
     NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
     Open: "question=question.question choice=question.choice rule=question.rule where",
@@ -238,12 +238,11 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
-    parts = (
-        [f"{count_of(len(seen), 'node')} looked at, {beyond} of them overflow in float16"] if nodes else []
-    )
-    if data.norms or not nodes:
-        others = count_of(len(data.norms), "other node" if nodes else "node")
-        parts.append(f"{others} {'leaves' if len(data.norms) == 1 else 'leave'} float16")
+    verb = "overflows" if beyond == 1 else "overflow"
+    parts = [f"{count_of(len(seen), 'node')} looked at, {beyond} of them {verb} in float16"] if nodes else []
+    if data.others or not nodes:
+        others = count_of(len(data.others), "other node" if nodes else "node")
+        parts.append(f"{others} {'leaves' if len(data.others) == 1 else 'leave'} float16")
     if data.inputs:
         parts.append(f"float16 does not hold numbers of the inputs: {few(map(printable, data.inputs))}")
     if nodes > len(seen):
@@ -262,7 +261,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for to_do, findings in groupby((*model.declarations, *model.within_norms), lambda each: each.to_do):
+    for to_do, findings in groupby((*model.declarations, *model.of_others), lambda each: each.to_do):
         yield "", ""
         for finding in findings:
             yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)

@@ -49,9 +49,7 @@ _BETWEEN = _SUMS | _MOVES | _PLAIN | {"Add", "Div", "Max", "Min", "Mul", "Pow", 
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all", "float64")
-_NEAR = (
-    2**-12
-)  # the greatest distance from float64 that roundings of float32 explain, of the greatest magnitude
+_NEAR = 2**-12  # of the greatest magnitude: how far from float64 the roundings of float32 may be
 
 
 def in_float32(walk: Walk, what: str) -> list[Change]:
@@ -87,15 +85,11 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     if len(walk.changes) == before:
         written_out = "norms that are written out (LayerNormalization computes in float32 by itself), or all"
         has_float64 = any(each.type == "float64" for owner, _ in walk.owners for each in _values(walk, owner))
-        raise HalfulpError(
-            f"{walk.file}: none of these nodes computes in {' or '.join(kinds)}",
-            expected="float64, for the nodes of that type"
-            if has_float64
-            else written_out
-            if what == "norms"
-            else None,
-            got=what,
-        )
+        expected = written_out if what == "norms" else None
+        if has_float64:
+            expected = "float64, for the nodes of that type"
+        message = f"{walk.file}: none of these nodes computes in {' or '.join(kinds)}"
+        raise HalfulpError(message, expected=expected, got=what)
     return [*told, *finish(walk)]
 
 
@@ -138,11 +132,11 @@ def _outputs(
             found |= called
             kinds = {values.value(name).kind for name in (*node.input, *node.output)}
             is_any = what in ("all", "float64") and node.op_type != "Constant" and not subgraphs(node)
-            is_any = is_any and kinds <= {
-                "tensor",
-                "undeclared",
-            }  # the elements of a sequence stay as they are
-            if node.output and (called or is_any or (what == "pow" and node.op_type == "Pow")):
+            is_any = is_any and kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
+            is_called = bool(called) and not subgraphs(
+                node
+            )  # the nodes in its bodies are called by themselves
+            if node.output and (is_called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
         for node in graph.node:

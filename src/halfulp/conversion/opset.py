@@ -114,9 +114,9 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes
     _through(walk, owner, opset, version, wanted)
     walk.rewrite(owner, version, wanted, expand, collect=True)
     _through(walk, owner, version, opset, wanted)
-    hint = f"; the function body of {name} is that of opset {version}"
+    hint = "" if version == opset else f"; the function body of {name} is that of opset {version}"
     if any("float16" in why for _, _, why in walk.refused.values()):
-        hint += ": first halfulp convert IN OUT --float32 all"
+        hint += f"{':' if hint else ';'} first halfulp convert IN OUT --float32 all"
     _refuse(walk, opset, opset, hint)
 
 

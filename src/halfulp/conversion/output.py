@@ -19,13 +19,12 @@ from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Model, Value, describe, listed
+from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import REFUSALS, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declaration, declared, external_data
 from halfulp.models.onnx.walk import copy_fields, every_node, graphs, owners_of, plain_domain
 from halfulp.models.openvino.reader import Origin
-from halfulp.specs.tensor import Shape
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
@@ -107,20 +106,13 @@ def correct_shapes(model: ModelProto, file: str, source: ModelProto | None) -> l
             old = declared(info, file)
             was, now = (types.get(path, {}).get(info.name, Value("")).shape for types in (before, known))
             shape = without_made_up(now)
-            if old.kind != "tensor" or not _contradict(old.shape, shape) or _contradict(was, shape):
+            if old.kind != "tensor" or agree(old.shape, shape) or not agree(was, shape):
                 continue
             info.CopyFrom(declaration(info.name, old.type, shape))
             which = "output" if info in graph.output else "value"
             said = f"{which} {printable(info.name)!r}, declared as {describe(old.type, old.shape)}"
             changes.append(Change(file, f"{said}, is declared as {describe(old.type, shape)}"))
     return changes
-
-
-def _contradict(a: Shape, b: Shape) -> bool:
-    """Tell whether no shape is both."""
-    if a is None or b is None:
-        return False
-    return len(a) != len(b) or any(x != y and {type(x), type(y)} == {int} for x, y in zip(a, b, strict=True))
 
 
 def _message(model: ModelProto) -> str | None:

@@ -339,7 +339,9 @@ def _correct_attributes(source: ModelProto, file: str) -> tuple[ModelProto, list
         said = f"its attribute {printable(attribute.name)!r}"
         if kind:
             attribute.type = kind
-            changes.append(Change(name, f"{said}, which states no type, gets that of {node.op_type}'s"))
+            changes.append(
+                Change(name, f"{said}, which states no type, gets the type that {node.op_type} has")
+            )
         else:
             said = f"{said}, which {node.op_type} has in no opset, is left out"
             changes.append(Change(name, said, "a runtime that reads it computes otherwise"))
