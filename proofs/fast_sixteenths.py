@@ -295,5 +295,7 @@ class Sixteenths(NaturalLogarithms):
         error = self.claim("sixteenths_error") + farther
         low = self.power()[2]
         lost = sum(rounding_bound(value, single=False) for value in (GREATEST_POWER, low + 2 * error, error))
-        demand(lost <= farther, f"the ends lose {log2_text(lost)}, and are {log2_text(farther)} farther apart")
+        demand(
+            lost <= farther, f"the ends lose {log2_text(lost)}, and are {log2_text(farther)} farther apart"
+        )
         return f"{log2_text(lost)} of {log2_text(farther)}"
