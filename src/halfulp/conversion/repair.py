@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +238,7 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
     mender = _mender(slopes)
     readable, told = _correct_inputs(source, file)
-    for correct in (_correct_attributes, partial(_correct_versions, folder=folder)):
+    for correct in (_correct_names, _correct_attributes, partial(_correct_versions, folder=folder)):
         readable, adapted = correct(readable, file)
         told += adapted
     error = fault_of_ours(readable, file, folder)
@@ -348,6 +349,30 @@ def _correct_attributes(source: ModelProto, file: str) -> tuple[ModelProto, list
         new.opset_import.add(domain="com.microsoft", version=1)
         changes.append(Change(file, "imports the domain 'com.microsoft', which its nodes use"))
     return new, changes
+
+
+def namesakes(model: ModelProto) -> Iterator[tuple[int, NodeProto]]:
+    """Yield the nodes, each with its place, that have the name of an earlier node of their graph."""
+    for _, graph in graphs(model.graph):
+        seen = {""}
+        for index, node in enumerate(graph.node):
+            if node.name in seen and node.name:
+                yield index, node
+            seen.add(node.name)
+
+
+def _correct_names(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
+    """Give the nodes that share a name names of their own; return the source if there are no such nodes."""
+    if not any(namesakes(source)):
+        return source, []
+    new, given = deepcopy(source), list[str]()
+    taken, numbers = {node.name for node in every_node(new.graph)}, defaultdict[str, Iterator[int]](count)
+    for _, node in list(namesakes(new)):
+        free = (f"{node.name}_{number}" for number in numbers[node.name])
+        node.name = next(name for name in free if name not in taken)
+        taken.add(node.name)
+        given.append(repr(printable(node.name)))
+    return new, [Change(file, f"nodes with the name of an earlier one get their own: {listed(given, 4)}")]
 
 
 def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tuple[ModelProto, list[Change]]:
