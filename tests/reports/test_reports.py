@@ -1308,6 +1308,8 @@ def test_an_operator_that_came_later_is_named() -> None:
     (left,) = hu.repair(model).left
     assert left.valid
     assert "--opset 20 makes it a model of opset 20" in left.why
+    assert f"notice: {left.why}" in " ".join(str(hu.audit(model, targets=())).split())
+    assert hu.convert(model, opset=20, verify=True).verification.same
 
 
 # https://github.com/onnx/onnx-tensorflow/issues/240

@@ -41,6 +41,7 @@ from halfulp.errors import (
     UnsupportedError,
     check_integer,
     check_sizes,
+    in_shell,
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
@@ -251,7 +252,7 @@ def repaired(
             breach = _breach_of_a_call(new, file, folder)
         if breach is not None and all(each.valid for each in left):
             left = [*left, Left(breach.node or file, breach.message)]
-    left = [*left, *_of_later_opsets(new, file)]
+    left = [*left, *of_later_opsets(new, file)]
     changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
@@ -393,15 +394,18 @@ def _strangers(model: ModelProto) -> list[NodeProto]:
     return [node for owner, opset in owners_of(model) for node in strangers_of(owner, opset)]
 
 
-def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
+def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     opset = default_opset(model.opset_import) or 1
     late = {n.op_type: version_of(n, opset) or 0 for n in strangers_of(model.graph, opset, unknown=True)}
     if late:
-        newest = max(late.values())
+        newest, files = (
+            max(late.values()),
+            "IN OUT" if file.startswith("<") else f"{in_shell(file)} converted.onnx",
+        )
         yield Left(
             file,
-            f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert IN OUT --opset {newest} makes it a model"
+            f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert {files} --opset {newest} makes it a model"
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )
