@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
@@ -1250,3 +1250,19 @@ def test_what_others_read_within_a_norm_stays() -> None:
     model.graph.output.append(helper.make_tensor_value_info("variance", 10, ["N", 1]))
     with pytest.raises(hu.HalfulpError, match="no norm in it is exactly one operator"):
         hu.convert(model, fuse="norms")
+
+
+@pytest.mark.parametrize("is_within", [False, True])
+def test_what_is_not_looked_at_in_bodies_is_told(is_within: bool) -> None:
+    nodes = "q = Mul(v, v)  o = Sqrt(q)"
+    scan = f"y = Scan<num_scan_inputs = 1, body = b (float16[4] v) => (float16[4] o) {{ {nodes} }}>(x)"
+    body = scan if is_within else "q = Mul(x, x)  y = Sqrt(q)"
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> g (float16[2, 4] x) => (float16[2, 4] y) {{ {body} }}"""
+    )
+    report = hu.audit(model, targets=(), inputs={"x": np.full((2, 4), 300, np.float16)})
+    assert bool(report.findings) is not is_within
+    told = " ".join(str(report).split())
+    assert (
+        "in the bodies of If, Loop and Scan the data was looked at in Pow and PRelu only" in told
+    ) is is_within

@@ -196,6 +196,20 @@ def test_bad_input(arguments: list[str], words: str) -> None:
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_numbers_of_float32_are_rounded_to_a_shorter_type(kind: str) -> None:
+    onnx.save(single("Pow", 15, {"x": (kind, [3]), "y": (kind, [])}, output=(kind, [3])), "net.onnx")
+    line = f"input 'x': its numbers, in float32, are rounded to {kind}"
+    for numbers, rounded in (([1.0001, 2, np.nan], True), ([-np.inf, 2, np.nan], False)):
+        np.savez("both.npz", x=np.array(numbers, np.float32), y=np.float64(2))
+        result = CliRunner().invoke(app, ["run", "net.onnx", "-i", "both.npz"])
+        assert f"{kind}[3]" in result.stdout
+        assert (line in result.stderr) is rounded
+    np.savez("both.npz", x=np.array([1e39, 2, -np.inf]), y=np.float32(2))
+    text = invoked("net.onnx", "-i", "both.npz", status=2)
+    assert f"input 'x': {kind} does not hold 1 of its 3 numbers" in text
+
+
 def test_a_name_is_no_escape_sequence() -> None:
     model = single("Pow", 15, {"x": ("float32", ["N"]), "y": ("float32", ["N"])})
     model.graph.node[0].name = "\x1b[2J[red]name[/red]"

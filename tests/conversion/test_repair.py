@@ -691,6 +691,24 @@ def test_attributes_of_other_operators() -> None:
     assert not hu.repair(found.model).changes
 
 
+def test_nodes_of_one_name() -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x, bool b) => (float[4] y) {
+        [n] t = Exp(x)  [n_1] u = Neg(t)  [n] v = Sqrt(t)  [n] w = Add(u, v)  y = If(b)<then_branch = t () =>
+        (float[4] o) { [n] o = Neg(w) }, else_branch = e () => (float[4] p) { [i] q = Neg(w)  [i] p = Neg(q) }> }""")
+    (finding,) = hu.audit(model, targets=()).findings
+    assert str(finding).startswith(
+        "<ModelProto>, node 'n' (Sqrt): an earlier node of its graph has the same name"
+    )
+    assert finding.to_do == "hu.repair(model)"
+    found = hu.repair(model)
+    assert found.valid
+    line = "<ModelProto>: nodes with the name of an earlier one get their own: 'n_0', 'n_2', 'i_0'"
+    assert [str(change) for change in found.changes] == [line]
+    assert not hu.repair(found.model).changes
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnxruntime.InferenceSession(found.model.SerializeToString())
+
+
 def test_another_fault_is_an_error() -> None:
     with pytest.raises(ModelError, match="it reads 'nowhere', which nothing defines"):
         hu.repair(model(f"{IMAGE} {SLOPE} {{ z = PRelu(x, s)  y = Add(z, nowhere) }}"))

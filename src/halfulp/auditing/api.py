@@ -41,7 +41,7 @@ from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
 from halfulp.conversion import plainer
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
-from halfulp.conversion.repair import repaired
+from halfulp.conversion.repair import of_later_opsets, repaired
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, in_shell, printable
@@ -49,7 +49,7 @@ from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
-from halfulp.models.onnx.walk import every_node
+from halfulp.models.onnx.walk import every_node, graphs
 from halfulp.models.source import Source, folder_error, format_of
 from halfulp.types import FLOATS
 
@@ -186,6 +186,7 @@ def _audited(
         report = ModelReport(
             file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
         )
+        report.doubts = tuple(each.why for each in of_later_opsets(*parsed[:2]))
         fused_nodes = filter(plainer.is_of_runtime, every_node(parsed[0].graph, *parsed[0].functions))
         report.of_runtime = tuple(sorted({node.op_type for node in fused_nodes}))
         tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
@@ -195,6 +196,7 @@ def _audited(
             except HalfulpError:
                 if not report.is_broken:
                     raise
+            report.has_bodies = report.data is not None and any(path for path, _ in graphs(parsed[0].graph))
         if report.data is None:
             report.norms = norms_without_pow(*parsed)
             report.unread += ("the data, because the model is broken",) if data is not None else ()

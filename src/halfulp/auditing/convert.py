@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import onnx
@@ -15,7 +16,7 @@ from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import FUSED, fuse_norms
 from halfulp.conversion.output import is_harmless, refusal
-from halfulp.conversion.repair import contradicted, is_wrong, of_one_type
+from halfulp.conversion.repair import contradicted, is_wrong, namesakes, of_one_type
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
@@ -139,12 +140,15 @@ def invalid(
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
-    """Give the Cast nodes whose outputs the file declares in another type, and how."""
+    """Give the Cast nodes whose outputs the file declares in another type, and how, and a node with another's name."""
     for name, node, cast, declared in contradicted(proto):
         if node is cast and node.op_type == "Cast":
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
             text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
             yield name, text
+    for index, node in islice(namesakes(proto), 1):
+        text = "an earlier node of its graph has the same name: ONNX Runtime refuses to load the model"
+        yield label(node, index, ""), text
 
 
 def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:

@@ -80,6 +80,10 @@ class ModelReport:
     data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
+    has_bodies: bool = (
+        False  # whether there is data, and in loops and branches only Pow and PRelu were looked at
+    )
+    doubts: tuple[str, ...] = ()  # about operators that the model's opset lacks
     of_runtime: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in it that ONNX's can express
 
     @property

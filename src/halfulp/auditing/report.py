@@ -221,6 +221,8 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         yield from (("  ", str(summary)) for summary in model.summaries)
         if model.data is not None:
             yield "  ", _of_data(model.data, len(model.nodes))
+    if model.has_bodies:
+        yield "  ", "notice: in the bodies of If, Loop and Scan the data was looked at in Pow and PRelu only"
     if model.unread:
         yield "  ", f"not looked into: {few(model.unread)}"
     if model.norms:
@@ -228,6 +230,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         in_float32 = command(model.file, "convert", float32="norms")
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}"
         yield "  ", told
+    yield from (("  ", f"notice: {doubt}") for doubt in model.doubts)
     if model.of_runtime:
         names = ",".join(model.of_runtime)
         yield "  ", f"notice: {names}: ONNX Runtime's own, which other runtimes lack; in ONNX's operators:"

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from typer import Option
 
+from halfulp.cli.output import console, say
 from halfulp.errors import HalfulpError
 from halfulp.models.files import open_npy, read_npz, viewed
 from halfulp.models.source import format_of
+from halfulp.types import FLOATS
 
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
@@ -60,15 +62,17 @@ def files_of(inputs: Names) -> list[Path]:
     return [Path(each.partition("=")[2] or each) for each in inputs or []]
 
 
-def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
-    """Return the arrays that ``--input`` names, by input.
+def fed(model: Model | Program, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
+    """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``.
 
     Raises:
-        HalfulpError: an argument is malformed, names no input or one twice, or its file can't be read.
+        HalfulpError: an argument is malformed, names no input or one twice, or its file can't be read, or the input's
+            type does not hold a number.
     """
     declared = {alias: value for value in model.inputs for alias in value.aliases}
     declared |= {value.name: value for value in model.inputs}
     values: dict[str, Array] = {}
+    told = set() if told is None else told
     for argument in arguments:
         name, equals, file = argument.partition("=")
         if not equals and argument.endswith(".npz"):
@@ -90,9 +94,33 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
         for entry, array in entries.items():
             if entry in values:
                 raise HalfulpError(f"input {entry!r} is given twice")
-            values[entry] = viewed(array, _dtype(declared[entry]), argument)
+            values[entry] = _rounded(viewed(array, _dtype(declared[entry]), argument), declared[entry], told)
     _check_all_fed(model, values)
     return values
+
+
+def _rounded(array: Array, declared: Value, told: set[str]) -> Array:
+    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and say so.
+
+    The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
+    """
+    wanted = _dtype(declared)
+    is_shorter = declared.type in FLOATS and wanted is not None and wanted.itemsize < 4
+    if wanted is None or not is_shorter or array.dtype.name not in ("float32", "float64"):
+        return array
+    with np.errstate(over="ignore"):
+        short = array.astype(wanted)
+    lost = np.count_nonzero(np.isfinite(array) & ~np.isfinite(short.astype(np.float32)))
+    if lost:
+        message = f"input {declared.name!r}: {declared.type} does not hold {lost} of its {array.size} numbers"
+        most = np.abs(array[np.isfinite(array)]).max()
+        expected = "smaller numbers; or the network in float32, which halfulp audit takes, too"
+        raise HalfulpError(message, expected=expected, got=f"{array.dtype.name}, up to {most:.4g}")
+    line = f"input {declared.name!r}: its numbers, in {array.dtype.name}, are rounded to {declared.type}"
+    if line not in told and not np.array_equal(short.astype(array.dtype), array, equal_nan=True):
+        told.add(line)
+        say(console(stderr=True), line)
+    return short
 
 
 def declared_inputs(path: Path) -> Model | Program:
@@ -116,7 +144,8 @@ def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Arra
     files = sorted(folders[0].glob("*.npz"))
     if not files:
         raise HalfulpError(f"{folders[0]}: no .npz files in this folder", expected="a file for each sample")
-    return [fed(model, [str(file)]) for file in files]
+    told = set[str]()
+    return [fed(model, [str(file)], told) for file in files]
 
 
 def _check_all_fed(model: Model | Program, values: Mapping[str, Array]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from onnx import FunctionProto, NodeProto, numpy_helper
@@ -18,6 +19,7 @@ ROUNDS = "a kernel that a runtime has for it may round otherwise"
 OF_RUNTIME = {
     "BiasGelu": (20, "x bias"),
     "FastGelu": (20, "x bias"),
+    "FusedMatMul": (13, "x scale"),
     "QuickGelu": (13, "x"),
     "SimplifiedLayerNormalization": (23, "x scale"),
     "SkipLayerNormalization": (17, "x skip scale shift bias"),
@@ -56,12 +58,16 @@ def is_of_runtime(node: NodeProto) -> bool:
 def by_onnx(node: NodeProto, edit: Editor) -> None:
     """Add the operators of ONNX that one of ONNX Runtime's own stands for; raise NoExactForm if they lack a result."""
     operands = dict(zip(OF_RUNTIME[node.op_type][1].split(), node.input, strict=False))
-    given = {"alpha": 1.702, **attributes_of(node)}
-    is_norm = node.op_type.endswith("Normalization")
-    is_whole = operands.get("x") and node.output and node.output[0] and (operands.get("scale") or not is_norm)
+    given = {"alpha": 1.702 if node.op_type == "QuickGelu" else 1.0, **attributes_of(node)}
+    is_gelu = node.op_type.endswith("Gelu")
+    is_whole = operands.get("x") and node.output and node.output[0] and (operands.get("scale") or is_gelu)
     if not is_whole or not all(isinstance(given.get(name, 0.0), float) for name in ("alpha", "epsilon")):
         raise NoExactForm("it lacks an operand or its output, or an attribute is no float")
     made, total, output = len(edit.nodes), operands["x"], node.output[0]
+    if node.op_type == "FusedMatMul":
+        _product(node, given, edit)
+        edit.note(f"becomes {', '.join(each.op_type for each in edit.nodes[made:])}", ROUNDS)
+        return
     if any(node.output[1:3]):
         raise NoExactForm("its outputs 1 and 2, a mean and a deviation, have no form of ONNX's own")
     kinds = (edit.value(name).type for name in node.input)  # shape inference does not know its result
@@ -76,7 +82,7 @@ def by_onnx(node: NodeProto, edit: Editor) -> None:
         alpha = np.array(given["alpha"], dtype_named(edit.type_of(total)))
         scaled = edit.add("Mul", [total, edit.constant(alpha, "alpha")], value)
         edit.add("Mul", [total, edit.add("Sigmoid", [scaled], value)], output=output, like=node)
-    elif not is_norm:
+    elif is_gelu:
         form = "tanh" if node.op_type == "FastGelu" else "none"
         edit.add("Gelu", [total], output=output, like=node, approximate=form)
     else:
@@ -86,6 +92,28 @@ def by_onnx(node: NodeProto, edit: Editor) -> None:
         axis = given.get("axis", -1)
         edit.add(kind, [total, *scales], output=output, like=node, axis=axis, epsilon=epsilon)
     edit.note(f"becomes {', '.join(each.op_type for each in edit.nodes[made:])}", ROUNDS)
+
+
+def _product(node: NodeProto, given: dict[str, Any], edit: Editor) -> None:
+    """Add a FusedMatMul's transpositions, its factor, by which the first matrix is multiplied, and its product."""
+    if given.get("transBatchA") or given.get("transBatchB"):
+        raise NoExactForm("it moves the batch's dims behind those of the matrices")
+    matrices = list(node.input)
+    for index, name in enumerate(node.input):
+        value = edit.value(name)
+        if not given.get(f"trans{'AB'[index]}") or len(value.shape or (0, 0)) == 1:
+            continue
+        if value.shape is None:
+            raise NoExactForm(f"the rank of its input {name!r}, which it transposes, is not known")
+        *batch, rows, columns = range(len(value.shape))
+        turned = Value("", value.type, (*value.shape[:-2], value.shape[-1], value.shape[-2]))
+        matrices[index] = edit.add("Transpose", [name], turned, perm=[*batch, columns, rows])
+    if given["alpha"] != 1:
+        factor = edit.constant(np.array(given["alpha"], dtype_named(edit.type_of(matrices[0]))), "alpha")
+        matrices[0] = edit.add("Mul", [matrices[0], factor], edit.value(matrices[0]))
+    name, kind = node.output[0], edit.value(matrices[0]).type
+    edit.value_info.types.setdefault(name, Value(name, kind, None))
+    edit.add("MatMul", matrices, output=name, like=node)
 
 
 def along_own_dims(body: FunctionProto, axis: int, rank: int | None) -> None:

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from halfulp.errors import (
     UnsupportedError,
     check_integer,
     check_sizes,
+    in_shell,
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
@@ -237,7 +239,7 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
     mender = _mender(slopes)
     readable, told = _correct_inputs(source, file)
-    for correct in (_correct_attributes, partial(_correct_versions, folder=folder)):
+    for correct in (_correct_names, _correct_attributes, partial(_correct_versions, folder=folder)):
         readable, adapted = correct(readable, file)
         told += adapted
     error = fault_of_ours(readable, file, folder)
@@ -250,7 +252,7 @@ def repaired(
             breach = _breach_of_a_call(new, file, folder)
         if breach is not None and all(each.valid for each in left):
             left = [*left, Left(breach.node or file, breach.message)]
-    left = [*left, *_of_later_opsets(new, file)]
+    left = [*left, *of_later_opsets(new, file)]
     changes = [*told, *changes]
     if error is not None and not changes and not left:
         raise error
@@ -352,6 +354,30 @@ def _correct_attributes(source: ModelProto, file: str) -> tuple[ModelProto, list
     return new, changes
 
 
+def namesakes(model: ModelProto) -> Iterator[tuple[int, NodeProto]]:
+    """Yield the nodes, each with its place, that have the name of an earlier node of their graph."""
+    for _, graph in graphs(model.graph):
+        seen = {""}
+        for index, node in enumerate(graph.node):
+            if node.name in seen and node.name:
+                yield index, node
+            seen.add(node.name)
+
+
+def _correct_names(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
+    """Give the nodes that share a name names of their own; return the source if there are no such nodes."""
+    if not any(namesakes(source)):
+        return source, []
+    new, given = deepcopy(source), list[str]()
+    taken, numbers = {node.name for node in every_node(new.graph)}, defaultdict[str, Iterator[int]](count)
+    for _, node in list(namesakes(new)):
+        free = (f"{node.name}_{number}" for number in numbers[node.name])
+        node.name = next(name for name in free if name not in taken)
+        taken.add(node.name)
+        given.append(repr(printable(node.name)))
+    return new, [Change(file, f"nodes with the name of an earlier one get their own: {listed(given, 4)}")]
+
+
 def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tuple[ModelProto, list[Change]]:
     """Write nodes of another version of their operators than the opset's in that; return the source if all are of it.
 
@@ -370,15 +396,18 @@ def _strangers(model: ModelProto) -> list[NodeProto]:
     return [node for owner, opset in owners_of(model) for node in strangers_of(owner, opset)]
 
 
-def _of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
+def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     opset = default_opset(model.opset_import) or 1
     late = {n.op_type: version_of(n, opset) or 0 for n in strangers_of(model.graph, opset, unknown=True)}
     if late:
-        newest = max(late.values())
+        newest, files = (
+            max(late.values()),
+            "IN OUT" if file.startswith("<") else f"{in_shell(file)} converted.onnx",
+        )
         yield Left(
             file,
-            f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert IN OUT --opset {newest} makes it a model"
+            f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert {files} --opset {newest} makes it a model"
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )

@@ -26,7 +26,7 @@ from onnx.reference import ReferenceEvaluator
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Graph, Node, reshape, reshaped, type_name, unsqueezed
 from halfulp.models.memory import guard_memory
-from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.checks import schema_in_force, version_of
 from halfulp.models.onnx.infer import evaluator
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.onnx.walk import with_attributes
@@ -507,6 +507,10 @@ class Fallback:
 
     def _evaluator(self, node: Node, inputs: dict[str, Any]) -> ReferenceEvaluator:
         spelled, opset, own = node.source, node.opset, b""
+        if (
+            node.domain == "" and schema_in_force("", node.type, opset) is None
+        ):  # a tool wrote it before its opset
+            opset = version_of(node.source, opset) or opset
         if node.domain == "" and node.type in _RESPELLED:
             spelled, opset = _respelled(node, inputs)
             own = spelled.SerializeToString()
