@@ -294,7 +294,8 @@ class Sixteenths(NaturalLogarithms):
         farther = self.claim("sixteenths_error_of_ends")
         error = self.claim("sixteenths_error") + farther
         low = self.power()[2]
-        lost = sum(rounding_bound(value, single=False) for value in (GREATEST_POWER, low + 2 * error, error))
+        rounded = (GREATEST_POWER, low + 2 * error, error)
+        lost = sum((rounding_bound(value, single=False) for value in rounded), Fraction(0))
         demand(
             lost <= farther, f"the ends lose {log2_text(lost)}, and are {log2_text(farther)} farther apart"
         )
