@@ -141,12 +141,23 @@ template <Element type>
     else if (apart) std::memcpy(out, results, sizeof(Stored) * static_cast<size_t>(n));
 }
 
+// Whether an exponent of float32 at the start of a block is so great that many lanes will be undecided. A line stored past
+// the caches would be read again for them.
+bool leaves_many(Element type, Element y_type, const void* y, int n) {
+    if (type != Element::float32 || y_type != Element::float32) return false;
+    const auto* exponents = static_cast<const float*>(y);
+    float most = 0;
+    for (int i = 0; i < n && i < 16; ++i) most = fabs(exponents[i]) > most ? fabs(exponents[i]) : most;
+    return most > 64;
+}
+
 }  // namespace
 
 bool pow_by_block(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
                   void* out, int n, bool streaming) {
     // Vectors of 16-bit results are shorter than a cache line, which streaming stores should fill at once.
-    const bool apart = (streaming && row(type).size == 2) || x == out || y == out;
+    const bool in_place = x == out || y == out;
+    const bool apart = in_place || (streaming && (row(type).size == 2 || leaves_many(type, y_type, y, n)));
     const int y_size = one_y ? 0 : row(y_type).size;
     const auto pow_of = [&](auto element) {
         const int most = apart ? block_apart<Storage<element>> : block_size;

@@ -133,9 +133,7 @@ def _outputs(
             kinds = {values.value(name).kind for name in (*node.input, *node.output)}
             is_any = what in ("all", "float64") and node.op_type != "Constant" and not subgraphs(node)
             is_any = is_any and kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
-            is_called = bool(called) and not subgraphs(
-                node
-            )  # the nodes in its bodies are called by themselves
+            is_called = called and not subgraphs(node)  # names of nodes in bodies are looked up there
             if node.output and (is_called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
