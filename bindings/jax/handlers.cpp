@@ -21,8 +21,7 @@ struct Loop {
     size_t count;
     std::atomic<size_t> next{0}, done{0};
 
-    Loop(void (*work)(void* data, size_t index), void* data, size_t count)
-        : work(work), data(data), count(count) {}
+    Loop(void (*work)(void* data, size_t index), void* data, size_t count) : work(work), data(data), count(count) {}
 
     void take() {
         for (size_t index; (index = next.fetch_add(1)) < count;) {
