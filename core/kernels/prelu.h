@@ -104,10 +104,10 @@ struct PreluLanes<Element::float16> {
         constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT;
 #ifdef __AVX512F__
         const auto a = _mm512_cvtps_ph(first, to_nearest), b = _mm512_cvtps_ph(last, to_nearest);
-        return (Vector<int16_t>)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+        return (Vector<int16_t>)_mm512_inserti64x4(_mm512_zextsi256_si512(a), b, 1);
 #else
         const auto a = _mm256_cvtps_ph(first, to_nearest), b = _mm256_cvtps_ph(last, to_nearest);
-        return (Vector<int16_t>)__builtin_shufflevector(a, b, 0, 1, 2, 3);
+        return (Vector<int16_t>)_mm256_set_m128i(b, a);
 #endif
     }
     HALFULP_INLINE PreluLanes each(const uint16_t* from) { return {decode(from), decode(from + vector_bytes / 4)}; }

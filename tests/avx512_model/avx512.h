@@ -41,6 +41,7 @@
 #undef _mm512_getexp_pd
 #undef _mm512_getexp_ps
 #undef _mm512_getmant_ps
+#undef _mm512_inserti64x4
 #undef _mm512_mask_cmp_ps_mask
 #undef _mm512_mask_cmpge_epu32_mask
 #undef _mm512_range_ps
@@ -340,6 +341,17 @@ inline __m512i _mm512_cvtepu16_epi32(__m256i a) {
 }
 inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
     return model::map<__m256i, uint32_t>([](uint32_t x) { return static_cast<uint16_t>(x); }, a);
+}
+
+inline __m512i _mm512_zextsi256_si512(__m256i a) {
+    __m512i result{};
+    std::memcpy(&result, &a, sizeof(a));
+    return result;
+}
+inline __m512i _mm512_inserti64x4(__m512i a, __m256i b, int half) {
+    model::require(half == 1);
+    std::memcpy(reinterpret_cast<char*>(&a) + sizeof(b), &b, sizeof(b));
+    return a;
 }
 
 // Integers, modulo 2^n; shifts by more than all bits are not modelled.

@@ -214,6 +214,8 @@ void check_conversions() {
     CHECK_WITH(_MM_FROUND_TO_NEAREST_INT, _mm512_cvtps_ph, __m512);
     CHECK(_mm512_cvtepu16_epi32, __m256i);
     CHECK(_mm512_cvtepi32_epi16, __m512i);
+    CHECK(_mm512_zextsi256_si512, __m256i);
+    CHECK_WITH(1, _mm512_inserti64x4, __m512i, __m256i);
 }
 
 void check_integers() {
