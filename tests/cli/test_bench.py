@@ -84,11 +84,11 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--dim", "N=3"], "are for a network"),
+        (["-i", "N=3"], "are for a network"),
         (["--device", "tpu"], "no such device"),
         (["net.onnx", "--device", "cuda"], "--device is for arrays"),
-        (["net.onnx", "--dim", "K=3"], "no dim of the model's inputs is called 'K'"),
-        (["net.onnx", "--dim", "N=3", "-i", "in.npz"], "--dim is for inputs that are made up"),
+        (["net.onnx", "-i", "K=3"], "no dim of the model's inputs is called 'K'"),
+        (["net.onnx", "-i", "N=3", "-i", "in.npz"], "sizes of dims are for inputs that are made up"),
         (["huge.onnx"], "huge.onnx: input 'x' would not fit into this computer's memory"),
         (["gone.onnx"], "gone.onnx: can't be read"),
         (["broken.onnx"], "broken.onnx: truncated, or not an ONNX model"),

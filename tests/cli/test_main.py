@@ -38,7 +38,13 @@ def test_version() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nonsense"], ["run"], ["run", "--nonsense"], ["apply", "onnx.Pow-15"], ["run", "m", "--seed", "x"]],
+    [
+        ["nonsense"],
+        ["run"],
+        ["run", "--nonsense"],
+        ["apply", "onnx.Pow-15"],
+        ["bench", "m", "--seconds", "x"],
+    ],
 )
 def test_usage(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)

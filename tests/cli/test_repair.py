@@ -61,7 +61,7 @@ def test_a_doubtful_slope_is_named_and_a_choice_taken() -> None:
     onnx.save(onnx.load("doubtful.onnx"), "-f.onnx")
     chosen = invoked("--slopes", "channel", "--", "-f.onnx").splitlines()[-1]
     assert chosen == "1 repair; halfulp repair ./-f.onnx OUT --slopes channel writes it"
-    with_dim = invoked("broken.onnx", "out.onnx", "--verify", "--dim", "N=2", status=1)
+    with_dim = invoked("broken.onnx", "out.onnx", "--verify", "-i", "N=2", status=1)
     assert "not verified: no dim of the model's inputs is called 'N'; none is symbolic" in with_dim
     assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "channel")
     assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "#0 (PRelu)=1")
@@ -126,7 +126,7 @@ def test_the_inputs_of_a_broken_model_are_read(verb: tuple[str, ...], said: str,
         (["m.xml"], "only ONNX models are repaired"),
         (["broken.onnx", "out.onnx", "--slopes", "height"], "--slopes must be DIM or NODE=DIM"),
         (["broken.onnx", "--slopes", "channel", "--slopes", "a=1"], "--slopes for all nodes stands alone"),
-        (["broken.onnx", "--dim", "N=1"], "--dim and --input are for --verify"),
+        (["broken.onnx", "-i", "N=1"], "--input is for --verify"),
         (["broken.onnx", "nowhere/out.onnx"], "there is no folder nowhere"),
     ],
 )

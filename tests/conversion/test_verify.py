@@ -77,7 +77,7 @@ def test_the_runtimes_own_roundings_are_told_apart(other_exp: Callable[[float], 
     )
     assert lines[-2:] == [
         "Pow, PRelu and all other nodes give the same bits",
-        "dims made up: N=3; --dim NAME=N changes one",
+        "dims made up: N=3; -i DIM=N changes one",
     ]
 
 

@@ -32,7 +32,10 @@ HOMES: dict[str, tuple[str, set[str]]] = {
     "what identifies a function": (r"def (inner_path|identity|reached)\(", {f"{SRC}models/onnx/walk.py"}),
     # the rest
     "what a run reports": (r"(?m)^class RunReport", {f"{SRC}models/run/report.py"}),
-    "when sizes are for made-up inputs": ("--dim is for inputs that are made up", {f"{SRC}cli/inputs.py"}),
+    "when sizes are for made-up inputs": (
+        "sizes of dims are for inputs that are made up, and",
+        {f"{SRC}cli/inputs.py"},
+    ),
     # The table, and the rows that name the key and the text of their own.
     "what a question of the documents concerns": (
         r'\b(slope-of-rank-1|shapes-without-broadcast|differing-sizes)[":]',

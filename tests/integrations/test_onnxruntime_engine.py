@@ -203,7 +203,7 @@ def test_other_files_are_not_for_onnxruntime() -> None:
 
 def test_a_clause_broken_at_run_time() -> None:
     saved(AT_RUN_TIME)
-    arguments = ("net.onnx", "--dim", "N=2", "--dim", "M=3", "--engine", "onnxruntime")
+    arguments = ("net.onnx", "-i", "N=2", "-i", "M=3", "--engine", "onnxruntime")
     text = invoked(*arguments, status=2)
     assert "SpecError onnx.PRelu-16.C2: slope must be unidirectionally broadcastable to X" in text
     assert "X: float32[2]   slope: float32[3]" in text
@@ -220,12 +220,12 @@ def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixtu
     saved(
         "(float[N] x) => (float[P, Q] z) { s = Constant<value_ints=[1009, -1]>()  p = Exp(x)  z = Reshape(p, s) }"
     )
-    text = invoked("net.onnx", "--dim", "N=7", "--engine", "onnxruntime", status=2)
+    text = invoked("net.onnx", "-i", "N=7", "--engine", "onnxruntime", status=2)
     assert "requested shape:{1009,-1}" in text  # its last words
     text = invoked("net.onnx", status=2)
     assert text.count("\n") == 1
     assert "runs on none of " in text
-    assert "(--dim NAME=N), or its inputs (--input NAME=FILE); halfulp audit names a broken node." in text
+    assert "(-i DIM=N), or its inputs (-i NAME=FILE); halfulp audit names a broken node." in text
     assert "The first one (N=3): fails in onnxruntime" in text
     assert "requested shape:{1009,-1}" in text
     assert capfd.readouterr() == ("", "")  # the runtime's own log

@@ -81,7 +81,7 @@ def test_a_file_of_a_replaced_model(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
-    told = CliRunner().invoke(app, ["run", str(path), "--dim", "x[0]=4"])
+    told = CliRunner().invoke(app, ["run", str(path), "-i", "x[0]=4"])
     assert told.exit_code == 0, told.output
     assert "engine: openvino, with Power and PReLU by halfulp" in told.output
     assert "halfulp evaluated 2 of " in told.output

@@ -44,7 +44,7 @@ from halfulp.conversion.opset import inline
 from halfulp.conversion.repair import of_later_opsets, repaired
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, UnsupportedError, check_integer, in_shell, printable
+from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
@@ -67,6 +67,7 @@ def audit(
     *,
     inputs: Samples | None = None,
     samples: int = 0,
+    dims: Mapping[str, int] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> AuditReport:
@@ -84,6 +85,7 @@ def audit(
             an ONNX model, OpenVINO an IR) and are installed, or all of them if none is. ``()`` means no runtime.
         inputs: arrays by name, or several sets of them, to report the effect of the data on each node.
         samples: how many sets of inputs to make up for that, where none are given.
+        dims: the sizes of symbolic dims in those.
         seed: for those.
         progress: is called with the name of each file of a folder, before it is read, and with each sample.
 
@@ -107,6 +109,7 @@ def audit(
     """
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
+    check_sizes(dims)
     if targets is None:
         known = default()
     else:
@@ -117,7 +120,7 @@ def audit(
             raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
         models = tuple(_folder(Path(model), known, progress))
     else:
-        models = (_audited(model, _name(model), known, data, seed, progress),)
+        models = (_audited(model, _name(model), known, data, dims, seed, progress),)
     judged = {id(target): target for each in models for target in known[each.format]}
     return AuditReport(tuple(judged.values()), models)
 
@@ -156,6 +159,7 @@ def _audited(
     file: str,
     targets: _Targets,
     data: Samples | int | None = None,
+    dims: Mapping[str, int] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> ModelReport:
@@ -192,7 +196,7 @@ def _audited(
         tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):
             try:
-                report.data = measured(*parsed, found, data, seed=seed, progress=progress)
+                report.data = measured(*parsed, found, data, dims=dims, seed=seed, progress=progress)
             except HalfulpError:
                 if not report.is_broken:
                     raise

@@ -225,6 +225,7 @@ def measured(
     uses: Iterable[Use],
     samples: Samples | int,
     *,
+    dims: Mapping[str, int] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> NetworkData:
@@ -274,7 +275,7 @@ def measured(
             is_first = not fits.get(use.output.name, True) and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
-        for number, sample in enumerate(net.samples(samples, seed, progress)):
+        for number, sample in enumerate(net.samples(samples, dims, seed, progress)):
             if progress is not None:
                 progress(f"sample {number + 1}")
             net.each(wanted if is_mixed else [*wanted, *others], sample, add)

@@ -63,12 +63,16 @@ class Network:
         return self._subject.model
 
     def samples(
-        self, given: Samples | int, seed: int, progress: Callable[[str], None] | None
+        self,
+        given: Samples | int,
+        dims: Mapping[str, int] | None,
+        seed: int,
+        progress: Callable[[str], None] | None,
     ) -> Iterator[Sample]:
         """Give the samples, each once."""
         if isinstance(given, int):
             _, (run,) = runs(self._subject)
-            found = fit(self._model, run, seed=seed, progress=progress)
+            found = fit(self._model, run, seed=seed, dims=dims, progress=progress)
             yield from (found.inputs(self._model, seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:

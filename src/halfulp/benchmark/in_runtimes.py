@@ -190,9 +190,7 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
     for row in rows:
         if row.ratio is not None and row.difference is not None:
             apart = row.difference
-            told = (
-                "outputs equal" if apart.total else "the outputs have no elements: --dim NAME=N changes sizes"
-            )
+            told = "outputs equal" if apart.total else "the outputs have no elements: -i DIM=N changes sizes"
             if apart.misrounded:
                 share = share_of(apart.misrounded / apart.total)
                 told = f"outputs at most {apart.farthest:,} ulp apart, in {share} of {apart.total:,} elements"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import FailOn, File, Names, Seed, declared_inputs, file_option, files_of
+from halfulp.cli.inputs import FailOn, File, Names, declared_inputs, file_option, files_of, parted
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean, in_shell
@@ -39,16 +39,15 @@ def audit(
         Option(
             "--input",
             "-i",
-            metavar="NAME=FILE",
+            metavar="[NAME=]FILE|DIM=N",
             help="Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file;"
             " repeat for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz"
-            " file for each sample.",
+            " file for each sample. DIM=N is the size of a symbolic dim in data that is made up.",
         ),
     ] = None,
     samples: Annotated[
         int, Option(min=0, metavar="N", help="Make up N sets of inputs if there is no data.")
     ] = 0,
-    seed: Seed = 0,
     blocklist: Annotated[
         str | None,
         Option(
@@ -92,10 +91,15 @@ def audit(
         raise HalfulpError("--blocklist prints a list instead of the report: leave out --json and --html")
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
-    given = samples_of(declared_inputs(model), inputs) if inputs else None
+    files, dims = parted(inputs)
+    if dims and not samples:
+        raise HalfulpError(
+            "sizes of dims are for inputs that are made up", expected="--samples N", got=", ".join(dims)
+        )
+    given = samples_of(declared_inputs(model), files) if files else None
     with working() as progress:
         report = audit_model(
-            model, targets or None, inputs=given, samples=samples, seed=seed, progress=progress
+            model, targets or None, inputs=given, samples=samples, dims=dims, progress=progress
         )
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))

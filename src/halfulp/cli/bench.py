@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import Dims, File, Inputs, Seed, fed, file_option, files_of, sizes
+from halfulp.cli.inputs import File, Inputs, Names, fed, file_option, files_of, parted
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
 from halfulp.errors import HalfulpError, count_of, in_shell
 from halfulp.installed import has_module
@@ -45,21 +45,17 @@ def bench(
         ),
     ] = None,
     inputs: Inputs = None,
-    dims: Dims = None,
     device: Annotated[
         str, Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
     ] = "cpu",
-    seed: Seed = 0,
     json: Annotated[File, file_option("Write the measurements of a network. - is standard output.")] = None,
 ) -> None:
     """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
 
-    Example: halfulp bench net.onnx --dim N=16
+    Example: halfulp bench net.onnx -i N=16
     """
-    if model is None and (inputs or dims or seed or json):
-        raise HalfulpError(
-            "--input, --dim, --seed and --json are for a network", expected="halfulp bench MODEL"
-        )
+    if model is None and (inputs or json):
+        raise HalfulpError("--input and --json are for a network", expected="halfulp bench MODEL")
     if device not in ("cpu", "cuda"):
         raise HalfulpError("no such device", expected="cpu or cuda", got=device)
     if device == "cuda":
@@ -76,7 +72,7 @@ def bench(
         _arrays(threads, _SECONDS if seconds is None else seconds)
     else:
         length = _NETWORK_SECONDS if seconds is None else seconds
-        _network(model, threads, length, inputs or [], dims or [], seed, json)
+        _network(model, threads, length, inputs, json)
 
 
 def _arrays(threads: int, seconds: float) -> None:
@@ -165,9 +161,7 @@ def _network(
     path: Path,
     threads: int,
     seconds: float,
-    inputs: list[str],
-    dims: list[str],
-    seed: int,
+    inputs: Names,
     output: Path | None,
 ) -> None:
     """Measure a network and print the results. The arguments are those of the verb.
@@ -201,7 +195,7 @@ def _network(
         raise HalfulpError(f"{path}: has halfulp's operators already: measure the file before replace(model)")
     if not any(nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
-    dim_sizes = sizes(dims, made_up=not inputs)
+    files, dims = parted(inputs)
     del model  # the weights of the copy are mapped
     release()
     refuse_breaches(path)
@@ -212,11 +206,11 @@ def _network(
         assert isinstance(model, Model)
         model = replace(model, file=str(path))  # as errors are to name it
         run = watched(copy, model)
-        if inputs:
-            values, told = fed(model, inputs), ""
+        if files:
+            values, told = fed(model, files), ""
         else:
-            found = fit(model, run, seed=seed, dims=dim_sizes, progress=progress)
-            values, told = found.inputs(model, seed), str(found)
+            found = fit(model, run, dims=dims, progress=progress)
+            values, told = found.inputs(model), str(found)
         network = network_of(copy, model, run, values, threads)
         del run
         release()

@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import (
-    Dims,
-    File,
-    Inputs,
-    Names,
-    Seed,
-    declared_inputs,
-    fed,
-    file_option,
-    files_of,
-    sizes,
-)
+from halfulp.cli.inputs import File, Inputs, Names, declared_inputs, fed, file_option, files_of, parted
 from halfulp.cli.output import FORCE, check_writable, people, say, working, write_json
 from halfulp.errors import HalfulpError, in_shell, printable
 from halfulp.models.source import format_to_write
@@ -96,15 +85,6 @@ def convert(
             "--verify", help="Run both models on the same inputs, given or made up, and compare every bit."
         ),
     ] = False,
-    seed: Seed = 0,
-    dims: Annotated[
-        Names,
-        Option(
-            "--dim",
-            metavar="NAME=N",
-            help="The size of a symbolic dim in made-up inputs, and in a .json file. Others are tried until IN runs.",
-        ),
-    ] = None,
     inputs: Inputs = None,
     force: Annotated[bool, FORCE] = False,
 ) -> None:
@@ -119,14 +99,10 @@ def convert(
     from halfulp.conversion import convert as convert_model
 
     check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
-    if inputs and not verify:
+    files, dims = parted(inputs)
+    if inputs and not verify and (files or format_to_write(output) != "directml"):
         raise HalfulpError("--input is for --verify, which is not given")
-    if dims and not verify and format_to_write(output) != "directml":
-        raise HalfulpError(
-            "--dim is for --verify, which is not given, and for a .json file, whose dims are numbers"
-        )
-    dim_sizes = sizes(dims, made_up=not inputs)
-    given = fed(declared_inputs(model), inputs) if inputs else None
+    given = fed(declared_inputs(model), files) if files else None
     with working() as progress:
         conversion = convert_model(
             model,
@@ -140,8 +116,7 @@ def convert(
             fuse=cast('Literal["norms"] | None', fuse),
             repair=repair,
             verify=verify,
-            seed=seed,
-            dims=dim_sizes,
+            dims=dims,
             inputs=given,
             progress=progress,
         )
@@ -177,8 +152,6 @@ def repair(
             help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
         ),
     ] = False,
-    seed: Seed = 0,
-    dims: Dims = None,
     inputs: Inputs = None,
 ) -> None:
     """Give each broken Pow and PRelu node the one meaning that its author can have had, and say which.
@@ -193,17 +166,17 @@ def repair(
     check_writable(output, binary=True, read=files_of(inputs))
     check_writable(output, json_output)
     check_writable(json_output, read=[model, *files_of(inputs)])
-    if (dims or inputs) and not verify:
-        raise HalfulpError("--dim and --input are for --verify, which is not given")
-    given = fed(declared_inputs(model), inputs) if inputs else None
+    if inputs and not verify:
+        raise HalfulpError("--input is for --verify, which is not given")
+    files, dims = parted(inputs)
+    given = fed(declared_inputs(model), files) if files else None
     with working() as progress:
         found = repair_model(
             model,
             output,
             slopes=_slopes(slopes or []),
             verify=verify,
-            seed=seed,
-            dims=sizes(dims, made_up=not inputs),
+            dims=dims,
             inputs=given,
             progress=progress,
         )

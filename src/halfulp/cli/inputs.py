@@ -1,4 +1,4 @@
-"""The options ``--input`` and ``--dim``: arrays from files, and sizes for made-up inputs."""
+"""The option ``--input``: arrays from files, and the sizes of dims in made-up inputs."""
 
 from __future__ import annotations
 
@@ -27,21 +27,12 @@ Inputs = Annotated[
     Option(
         "--input",
         "-i",
-        metavar="NAME=FILE",
+        metavar="[NAME=]FILE|DIM=N",
         help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more. FILE.npz alone feeds every input"
-        " it has an entry for. Without any, inputs are made up; those of a .json file have values of their own.",
+        " it has an entry for. Without files inputs are made up, and DIM=N, such as batch=4, is the size of a symbolic"
+        " dim in them; a dim without a name is INPUT[AXIS].",
     ),
 ]
-Dims = Annotated[
-    Names,
-    Option(
-        "--dim",
-        metavar="NAME=N",
-        help="The size of a symbolic dim in made-up inputs; one without a name is INPUT[AXIS]. Without it sizes are"
-        " tried until the model runs.",
-    ),
-]
-Seed = Annotated[int, Option(min=0, help="The seed of inputs that are made up.")]
 FailOn = Annotated[
     str,
     Option(
@@ -57,9 +48,30 @@ def file_option(help: str, *names: str) -> Any:
     return Option(*names, metavar="FILE", help=help)
 
 
+def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
+    """Return the values of ``--input`` that name files, and the sizes of dims. (A number has no suffix of a file.)
+
+    Raises:
+        HalfulpError: there are both, but sizes are for inputs that are made up.
+    """
+    files: list[str] = []
+    sizes: dict[str, int] = {}
+    for argument in arguments or []:
+        name, _, size = argument.rpartition("=")
+        if name and size.isascii() and size.isdigit() and len(size) < 19:
+            sizes[name] = int(size)
+        else:
+            files.append(argument)
+    if files and sizes:
+        raise HalfulpError(
+            "sizes of dims are for inputs that are made up, and files are given", got=", ".join(sizes)
+        )
+    return files, sizes
+
+
 def files_of(inputs: Names) -> list[Path]:
     """Return the files that the values of ``--input`` name."""
-    return [Path(each.partition("=")[2] or each) for each in inputs or []]
+    return [Path(each.partition("=")[2] or each) for each in parted(inputs)[0]]
 
 
 def fed(model: Model | Program, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
@@ -83,8 +95,10 @@ def fed(model: Model | Program, arguments: list[str], told: set[str] | None = No
                     f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
                     expected=", ".join(map(repr, declared)),
                 )
+        elif not equals and len(required := _required(model)) == 1:
+            entries = {required[0].name: _read(Path(argument), required[0])}
         elif not (name and equals and file):
-            raise HalfulpError("an input must be NAME=FILE, or FILE.npz", got=argument)
+            raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
         elif name not in declared:
             raise HalfulpError(
                 f"{model.file} has no input {name!r}", expected=", ".join(map(repr, declared)) or "none"
@@ -148,11 +162,15 @@ def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Arra
     return [fed(model, [str(file)], told) for file in files]
 
 
-def _check_all_fed(model: Model | Program, values: Mapping[str, Array]) -> None:
+def _required(model: Model | Program) -> list[Value]:
     from halfulp.models.graph import Model
     from halfulp.models.run.inputs import needed
 
-    for value in needed(model) if isinstance(model, Model) else []:
+    return needed(model) if isinstance(model, Model) else []
+
+
+def _check_all_fed(model: Model | Program, values: Mapping[str, Array]) -> None:
+    for value in _required(model):
         if not values.keys() & {value.name, *value.aliases}:
             raise HalfulpError(
                 f"{model.file}: no --input is given for its input {value.name!r}",
@@ -181,25 +199,3 @@ def _dtype(declared: Value) -> np.dtype[Any] | None:
     from halfulp.models.run.inputs import dtype_named
 
     return None if declared.type is None else dtype_named(declared.type)
-
-
-def sizes(arguments: Names, *, made_up: bool) -> dict[str, int]:
-    """Return the sizes that ``--dim`` gives, by dim.
-
-    Args:
-        arguments: the values of the option.
-        made_up: whether inputs are made up. The sizes apply only to such inputs.
-
-    Raises:
-        HalfulpError: one is not NAME=N, or no inputs are made up.
-    """
-    if arguments and not made_up:
-        raise HalfulpError("--dim is for inputs that are made up; these are not")
-    return dict(map(_dim, arguments or []))
-
-
-def _dim(argument: str) -> tuple[str, int]:
-    name, _, size = argument.rpartition("=")
-    if not (name and size.isascii() and size.isdigit() and len(size) < 19):
-        raise HalfulpError("a dim must be NAME=N with N a number", got=argument)
-    return name, int(size)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.inputs import Dims, File, Inputs, Seed, fed, files_of, sizes
+from halfulp.cli.inputs import File, Inputs, fed, files_of, parted
 from halfulp.cli.output import check_writable, console, print_rows, say, working
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
@@ -36,8 +36,6 @@ def run(
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
         ),
     ] = None,
-    seed: Seed = 0,
-    dims: Dims = None,
     output_folder: Annotated[
         File,
         Option(
@@ -65,15 +63,14 @@ def run(
 
     check_writable(output, binary=True, read=[model, *files_of(inputs)])
     subject = opened(model, engine)
-    made_up = not inputs and isinstance(subject.model, Model)
-    dim_sizes = sizes(dims, made_up=made_up)
+    files, dims = parted(inputs)
+    made_up = not files and isinstance(subject.model, Model)
     with working() as progress:
         found = evaluate(
             subject,
-            "random" if made_up else fed(subject.model, inputs or []),
+            "random" if made_up else fed(subject.model, files),
             engine,
-            dims=dim_sizes,
-            seed=seed,
+            dims=dims,
             output_folder=output_folder,
             progress=progress,
             with_report=True,
@@ -87,17 +84,17 @@ def run(
     headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
     print_rows(to, headers, _nodes(report), ["ms", "share"])
     say(to, _summary(report))
-    named = {f"input (made up, seed {seed})" if made_up else "input": outputs.inputs, "output": outputs}
+    named = {"input (made up)" if made_up else "input": outputs.inputs, "output": outputs}
     for title, arrays in named.items():
         if arrays:
             print_rows(to, [title, "type", *_NUMBERS], rows_of(arrays), _NUMBERS)
     say(to, *found.lost)
     if found.lost and subject.proto is not None:
-        given = " ".join(f"-i {shlex.quote(each)}" for each in inputs or []) or "--samples 1"
+        given = " ".join(f"-i {shlex.quote(each)}" for each in files) or "--samples 1"
         command = f"halfulp audit {in_shell(model)} {given}"
         say(to, f"{command} says where the infinities go, and what helps")
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
-    if outputs.vacuous and not inputs:
+    if outputs.vacuous and not files:
         say(to, "-i NAME=FILE gives it other inputs")
     if output is not None:
         say(to, f"written to {output}")

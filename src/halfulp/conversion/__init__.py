@@ -169,7 +169,7 @@ def convert(
         #0 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it
         >>> print(conversion.verification)
         the same bits: 144 elements of outputs, 4 sets of inputs
-        dims made up: N=3; --dim NAME=N changes one
+        dims made up: N=3; -i DIM=N changes one
     """
     if opset is not None:
         check_integer("opset", opset)

@@ -73,7 +73,7 @@ def test_channels_are_those_of_the_first_weights() -> None:
     opset = [onnx.helper.make_opsetid("", 17)]
     model: Model = load(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8))  # type: ignore[assignment]
     found = fit(model, partial(run, model))
-    assert str(found) == "dims made up: N=3, bands=80, T=3; --dim NAME=N changes one"
+    assert str(found) == "dims made up: N=3, bands=80, T=3; -i DIM=N changes one"
 
 
 def test_sizes_that_are_given_stay() -> None:
@@ -90,7 +90,7 @@ def test_a_dim_without_a_name() -> None:
     found = fit(model, partial(run, model))
     assert found.dims["x[1]"] % 4 == 0
     assert str(found).startswith("dims made up: N=1, x[1]=16, state[1]=")
-    assert str(found).endswith("; --dim NAME=N changes one")
+    assert str(found).endswith("; -i DIM=N changes one")
     assert str(fit(model, partial(run, model), dims=found.dims)) == ""
 
 
@@ -123,9 +123,7 @@ def test_nothing_fits() -> None:
     def refuse(inputs: Mapping[str, Array]) -> Any:
         raise HalfulpError("the engine's own sentence, to the end")
 
-    with pytest.raises(
-        ModelError, match=r"--dim NAME=N.*--input NAME=FILE.*the engine's own sentence, to the end"
-    ):
+    with pytest.raises(ModelError, match=r"-i DIM=N.*-i NAME=FILE.*the engine's own sentence, to the end"):
         fit(model, refuse)
 
 

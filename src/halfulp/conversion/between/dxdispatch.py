@@ -287,7 +287,7 @@ class ProgramWriter:
         if shape is None or len(sizes) < len(shape):
             raise UnsupportedError(
                 f"{self._draft.file}: {printable(name)!r} has dims that are not known, and DirectML's sizes are"
-                " numbers; give them: --dim NAME=N"
+                " numbers; give them: -i DIM=N"
             )
         return sizes or (1,)
 

@@ -123,7 +123,7 @@ class Fit:
     def __str__(self) -> str:
         """Return a line for the user; empty if nothing was made up."""
         made = {name: size for name, size in self.dims.items() if name in self.chosen}
-        lines = [f"dims made up: {_listed(made)}; --dim NAME=N changes one"] if made else []
+        lines = [f"dims made up: {_listed(made)}; -i DIM=N changes one"] if made else []
         if self.floats != NORMAL:
             reason = "since the usual ones give outputs without a finite number"
             lines.append(f"floats made up: {self.floats}, {reason}")
@@ -248,8 +248,8 @@ def fit(
         raise refused
     first = f"The first one{f' ({_listed(met)})' if met else ''}: {refused.message}"
     raise ModelError(
-        f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
-        f" inputs (--input NAME=FILE); halfulp audit names a broken node. {first}",
+        f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (-i DIM=N), or its"
+        f" inputs (-i NAME=FILE); halfulp audit names a broken node. {first}",
         file=model.file,
     )
 
