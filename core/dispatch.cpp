@@ -23,26 +23,29 @@ const Kernels& choose() {
 }  // namespace
 
 std::vector<const Kernels*> available_kernels() {
-#ifdef HALFULP_SINGLE_ISA
-    return {&scalar::kernels};
-#else
+    std::vector<const Kernels*> sets;
+#ifdef HALFULP_WITH_scalar
+    sets.push_back(&scalar::kernels);
+#endif
+#if defined(HALFULP_WITH_avx2) || defined(HALFULP_WITH_avx512)
     // The features of x86-64-v3 and v4 that both old and new compilers know. A processor with these has the others too.
     __builtin_cpu_init();
     const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                     __builtin_cpu_supports("bmi2");
-#ifdef HALFULP_AVX512_MODEL
-    if (!v3) throw std::runtime_error("the model of AVX-512 needs a processor with AVX2 and FMA");
-    return {&avx512::kernels};
-#else
-    const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512vl");
-    std::vector<const Kernels*> sets = {&scalar::kernels};
+#ifdef HALFULP_WITH_avx2
     if (v3) sets.push_back(&avx2::kernels);
-    if (v4) sets.push_back(&avx512::kernels);
+#endif
+#ifdef HALFULP_AVX512_MODEL
+    if (v3) sets.push_back(&avx512::kernels);
+#elif defined(HALFULP_WITH_avx512)
+    if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        sets.push_back(&avx512::kernels);
+#endif
+    if (sets.empty())
+        throw std::runtime_error("halfulp was built with HALFULP_ISA=native for another processor: install it again here");
+#endif
     return sets;
-#endif
-#endif
 }
 
 const Kernels& chosen_kernels() {

@@ -44,7 +44,7 @@ def environment() -> Iterator[dict[str, str]]:
     site = Path(np.__file__).parents[1]
     fuzzer = site / "asan_with_fuzzer.so"
     (mutator,) = (site / "atheris").glob("custom_mutator.*.so")
-    options = ["-DHALFULP_SANITIZE=ON", "-DHALFULP_BASELINE_ONLY=ON"]
+    options = ["-DHALFULP_SANITIZE=ON", "-DHALFULP_ISA=baseline"]
     folder = build("g++-sanitize-baseline", "g++", *options, targets=["core_check", "_core"])
     FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(FOLDER / "package"):

@@ -127,12 +127,19 @@ def program(name: str, command: Sequence[str | Path], *made_of: Path) -> Path:
 
 def build_here() -> Path:
     """All instruction sets of this platform by GCC, with its report: where make built the package, or afresh."""
-    for script in ROOT.glob("build/*/with_report.sh"):
+    for folder in folders_of_make():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with locked(FOLDER / "package"):
-            run(tool("cmake"), "--build", script.parent, "--target", "core_check")
-        return script.parent
+            run(tool("cmake"), "--build", folder, "--target", "core_check")
+        return folder
     return build("g++-report", "g++", "-DHALFULP_VECTOR_REPORT=ON")
+
+
+def folders_of_make() -> list[Path]:
+    """Return the folders in which make has built the package with GCC's report on loops."""
+    reporting = "HALFULP_VECTOR_REPORT:UNINITIALIZED=ON", "HALFULP_VECTOR_REPORT:BOOL=ON"
+    caches = (ROOT / "build").glob("*/CMakeCache.txt")
+    return [cache.parent for cache in caches if any(line in cache.read_text() for line in reporting)]
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def core_check(model: Path) -> Path:
         sorted(folder.glob(f"CMakeFiles/{objects}.o"))
         for folder, objects in ((here, "core_check.dir/core/check.cpp"), (model, "kernels_avx512.dir/**/*"))
     )
-    flags = ["-std=c++20", "-O1", "-DHALFULP_AVX512_MODEL", f"-I{ROOT / 'core'}"]
+    flags = ["-std=c++20", "-O1", "-DHALFULP_AVX512_MODEL", "-DHALFULP_WITH_avx512", f"-I{ROOT / 'core'}"]
     with locked(program):
         run(tool("g++"), *flags, ROOT / "core" / "dispatch.cpp", *main, *kernels, "-o", program)
     return program

@@ -30,7 +30,7 @@ from tests.house.builds import (
 LOOP = ["tests/core/test_loop.py", "tests/core/test_aliasing.py"]
 CORPUS = "tests/fuzzing/test_corpus.py"
 BOTH_PARTS = ["core_check", "halfulp"]
-BASELINE = "-DHALFULP_BASELINE_ONLY=ON"
+BASELINE = "-DHALFULP_ISA=baseline"
 BOTH = pytest.mark.parametrize("compiler", ["g++", "clang++"])
 
 
