@@ -112,7 +112,7 @@ clean:
 # and nowhere else; make WERROR=OFF is for a compiler that warns of more than the CI's.
 $(VENV)/installed: $(VENV)/build-tools $(VENV)/file-list pyproject.toml CMakeLists.txt $(CORE)
 	$(PIP) --no-build-isolation --config-settings=cmake.define.HALFULP_VECTOR_REPORT=ON \
-	  --config-settings=cmake.define.HALFULP_WERROR=$(WERROR) --editable .
+	  --config-settings=cmake.define.HALFULP_WERROR=$(WERROR) --editable '.[models]'
 	touch $@
 
 # Built without isolation, so that the build folder stays valid and a second build compiles only what changed.

@@ -12,6 +12,7 @@ Example:
 """
 
 import sys
+from itertools import pairwise
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,10 @@ try:
     from halfulp.specs import TensorType
 except (KeyboardInterrupt, ImportError) as error:
     # The command line cannot catch these: they occur before its own first line. Python is `python -m` until then.
-    if basename("".join(sys.argv[:1])).partition(".")[0] not in ("halfulp", "-m"):
+    program = basename("".join(sys.argv[:1])).partition(".")[0]
+    if program == "-m":
+        program = next((b if a == "-m" else a[2:] for a, b in pairwise([*sys.orig_argv, ""]) if a[:2] == "-m"), "")
+    if program != "halfulp":
         raise
     if isinstance(error, KeyboardInterrupt):
         sys.exit(130)
@@ -86,7 +90,14 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        value = getattr(import_module(_LAZY[name]), name)
+        from halfulp.installed import missing
+
+        try:
+            value = getattr(import_module(_LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            if (line := missing(error)) is None:
+                raise
+            raise ModuleNotFoundError(f"halfulp.{name}: {line}", name=error.name) from None
     elif name == "__version__":
         from importlib.metadata import version
 

@@ -10,6 +10,17 @@ RUNTIME_ALIASES |= {"pytorch": "torch", "np": "numpy", "tf": "tensorflow", "tfli
 """What people call runtimes beside their names."""
 
 
+EXTRAS = {"onnx": "models", "typer": "models", "rich": "models", "jinja2": "check", "gmpy2": "check"}
+"""The extra of halfulp that brings a package which ``import halfulp`` does without."""
+
+
+def missing(error: ModuleNotFoundError) -> str | None:
+    """Return a line that names the extra for the package that an import lacked; None if no extra has it."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(package)
+    return extra and f"the package {package} is not installed: pip install 'halfulp[{extra}]'"
+
+
 def version_of(package: str) -> str | None:
     """Return the version of a distribution; None if it is not installed."""
     try:
