@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import halfulp as hu
-from halfulp import demo
 from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
+from halfulp.cli.demo import NETWORKS
 
 Array = NDArray[Any]
 FUSIONS = [
@@ -53,8 +53,8 @@ FUSIONS = [
 def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
     """Return a name, a model and its inputs for each row of the table."""
     normal = np.random.default_rng(1).standard_normal
-    super_resolution, block = demo.super_resolution(), demo.transformer_block()
-    wide = demo.transformer_block(width=256, heads=8)
+    super_resolution = onnx.load(NETWORKS / "super_resolution.onnx")
+    block = onnx.load(NETWORKS / "transformer_block.onnx")
     for dim in (2, 3):  # the network takes an image of any size
         super_resolution.graph.input[0].type.tensor_type.shape.dim[dim].dim_param = f"side{dim}"
         super_resolution.graph.output[0].type.tensor_type.shape.dim[dim].dim_param = f"large{dim}"
@@ -64,10 +64,9 @@ def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
         rows.append((f"super resolution, {side} x {side}", super_resolution, {"image": image}))
     rows += _face_detector(normal)
     rows += _text_recogniser(normal)
-    tokens = normal((1, 16, 32), np.float32)
-    rows.append(("transformer block, 16 tokens of 32", block, {"tokens": tokens}))
-    tokens = normal((4, 128, 256), np.float32)
-    rows.append(("transformer block, 4 x 128 of 256", wide, {"tokens": tokens}))
+    for shape in ((1, 16, 32), (4, 128, 32)):
+        tokens = normal(shape, np.float32)
+        rows.append(("transformer block, {} x {} of {}".format(*shape), block, {"tokens": tokens}))
     for size in (16, 1 << 20):
         x = np.abs(normal(size, np.float32))
         rows.append((f"Pow alone, {size:,} elements", _alone("Pow"), {"x": x, "y": normal(size, np.float32)}))

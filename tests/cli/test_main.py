@@ -42,7 +42,6 @@ def test_version() -> None:
         ["nonsense"],
         ["run"],
         ["run", "--nonsense"],
-        ["apply", "onnx.Pow-15"],
         ["bench", "m", "--seconds", "x"],
     ],
 )

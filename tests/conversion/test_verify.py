@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto, helper, numpy_helper, parser
 
 import halfulp as hu
 import halfulp.conversion as api
-from halfulp import demo
+from halfulp.cli.demo import NETWORKS
 from halfulp.conversion import verify
 from halfulp.conversion.verify import Verification, difference
 from halfulp.conversion.walk import Walk
@@ -294,7 +295,7 @@ def test_more_than_a_change_announces_is_a_difference(
 def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large: bool) -> None:
     """In float16 the square overflows if it is written out, but not in ONNX Runtime's operator."""
     pytest.importorskip("onnxruntime")
-    model = demo.norm_float16() if large else demo.transformer_block()
+    model = onnx.load(NETWORKS / ("norm_float16.onnx" if large else "transformer_block.onnx"))
     activations = np.random.default_rng(0).normal(scale=400, size=(4, 64)).astype(np.float16)
     inputs = {model.graph.input[0].name: activations} if large else None
     found = hu.convert(model, opset=17, fuse="norms", verify=True, inputs=inputs).verification

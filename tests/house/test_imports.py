@@ -33,7 +33,6 @@ MAY_IMPORT = {
     "conversion": BASE | {"specs", "operators", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
-    "demo": BASE | {"models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"_interop", "floats", "cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
@@ -43,7 +42,6 @@ MAY_IMPORT = {
     "cli": BASE
     | {
         "_interop",
-        "demo",
         "specs",
         "pages",
         "operators",

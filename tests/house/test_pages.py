@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from halfulp import demo
 from halfulp.cli import app
+from halfulp.cli.demo import NETWORKS
 from halfulp.installed import has_module
 from halfulp.models import openvino
 from halfulp.models.graph import Graph, Node, Value
@@ -121,7 +122,7 @@ def test_make_targets_exist(page: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the files that the pages' commands name."""
     folder = tmp_path_factory.mktemp("pages")
-    demo.write(folder / "halfulp-demo")
+    shutil.copytree(NETWORKS, folder / "halfulp-demo")
     from onnx import TensorProto, helper, save
 
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])

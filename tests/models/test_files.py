@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from halfulp.errors import HalfulpError
-from halfulp.models.files import create_npy, open_npy, read_npz, replacing, viewed, write_npz
+from halfulp.models.files import open_npy, read_npz, replacing, viewed, write_npz
 from halfulp.models.onnx.tensors import read_pb
 
 
@@ -265,15 +265,3 @@ def test_memory_is_not_looked_up_for_each_small_entry(
     monkeypatch.setattr("halfulp.models.files.available_memory", lambda: asked.append(1) or 1 << 20)
     assert len(read_npz(tmp_path / "z.npz")) == 3
     assert asked == [1]
-
-
-def test_create_npy(tmp_path: Path) -> None:
-    for shape in ((2, 3), (), (0, 3)):
-        file = create_npy(tmp_path / "z.npy", np.dtype(np.float32), shape)
-        if file.shape == (2, 3):
-            file.map_part(2, (1, 3), "r+")[:] = 7
-        want = np.zeros(shape, np.float32)
-        want.reshape(-1)[2:5] = 7
-        np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), want)
-    with pytest.raises(OSError, match=r"No space|too large|File too large|Invalid"):
-        create_npy(tmp_path / "huge.npy", np.dtype(np.float64), (2**58,))

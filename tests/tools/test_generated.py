@@ -5,6 +5,7 @@ A picture in the README shows what the command prints today.
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from halfulp import demo
 from halfulp.cli import app
+from halfulp.cli.demo import NETWORKS
 from halfulp.integrations.onnxruntime import rewrite
 from tools import make_pictures, make_rules
 
@@ -35,7 +36,7 @@ def test_rules_of_onnx_runtimes_kernels() -> None:
 
 def test_the_picture_of_an_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    demo.write(tmp_path / "halfulp-demo")
+    shutil.copytree(NETWORKS, tmp_path / "halfulp-demo")
     printed = CliRunner().invoke(app, shlex.split(make_pictures.AUDIT)[1:]).stdout
     made, kept = make_pictures.terminal(make_pictures.AUDIT, printed), (ROOT / "docs/audit.svg").read_text()
     assert re.findall(">([^<]+)<", made) == re.findall(">([^<]+)<", kept)

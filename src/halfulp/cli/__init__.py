@@ -16,7 +16,6 @@ import typer
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
-from halfulp.cli.apply import apply
 from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
@@ -150,7 +149,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (run, apply, repair, convert, check, accuracy, audit, spec, bench, demo):
+for _verb in (run, repair, convert, check, accuracy, audit, spec, bench, demo):
     app.command(cls=_Verb)(_verb)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 from typer import Argument
 
 from halfulp.errors import HalfulpError, in_shell
+
+NETWORKS = Path(__file__).parents[1] / "demo"
 
 _TRY = (
     ("refused by ONNX Runtime", "repair {}/face.onnx repaired.onnx"),
@@ -25,12 +28,11 @@ def demo(
 
     Example: halfulp demo
     """
-    from halfulp.demo import write
-
     if folder.exists() and not folder.is_dir():
         raise HalfulpError(f"{folder}: not a folder")
-    for path in write(folder):
-        typer.echo(f"{path} ({path.stat().st_size:,} bytes)")
+    shutil.copytree(NETWORKS, folder, dirs_exist_ok=True)
+    for path in sorted(NETWORKS.iterdir()):
+        typer.echo(f"{folder / path.name} ({path.stat().st_size:,} bytes)")
     typer.echo("\nTry:")
     for what, command in _TRY:
         typer.echo(f"  halfulp {command.format(in_shell(folder))}    # {what}")

@@ -4,7 +4,7 @@ The shape in a header is compared with the file's size, nothing is unpickled, an
 only when it is complete.
 
 NumPy stores the element types that it lacks (bfloat16, the float8 and float4 types, int4, uint4) as raw bytes of type
-``V2`` or ``V1``, one element to an item. When read, they are viewed as the type that the model or ``--type`` names.
+``V2`` or ``V1``, one element to an item. When read, they are viewed as the type that the model names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_NPZ = (
 
 @dataclass(frozen=True)
 class NpyFile:
-    """The array of a .npy file. It can be mapped in whole or in part."""
+    """The array of a .npy file. It can be mapped."""
 
     path: Path
     dtype: np.dtype[Any]
@@ -54,11 +54,6 @@ class NpyFile:
             return np.empty(self.shape, self.dtype)
         order: Literal["C", "F"] = "F" if self.fortran else "C"
         return np.asarray(np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order))
-
-    def map_part(self, start: int, shape: tuple[int, ...], mode: Literal["r", "r+"] = "r") -> Array:
-        """Map ``shape`` elements from element ``start`` on, in C order. With r+, writes change the file."""
-        offset = self.offset + start * self.dtype.itemsize
-        return np.asarray(np.memmap(self.path, self.dtype, mode, offset, shape))
 
 
 def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
@@ -74,27 +69,6 @@ def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
         offset = stream.tell()
         _check_size(shape, stored, os.fstat(stream.fileno()).st_size - offset, str(path))
     return NpyFile(path, _viewed(stored, dtype, str(path)), shape, fortran, offset)
-
-
-def create_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NpyFile:
-    """Make a .npy file of zeros and reserve its space: a full disk is an OSError here and not later."""
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    with path.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(stream, header)
-        offset = stream.tell()
-        size = math.prod(shape) * dtype.itemsize
-        if size:
-            _reserve(stream, offset, size)
-    return NpyFile(path, dtype, shape, False, offset)
-
-
-def _reserve(stream: IO[bytes], offset: int, size: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(stream.fileno(), offset, size)
-        return
-    # macOS and Windows lack posix_fallocate. On macOS, setting the length alone would reserve nothing.
-    for start in range(0, size, _PIECE):
-        stream.write(bytes(min(_PIECE, size - start)))
 
 
 def read_npz(path: Path) -> dict[str, Array]:
