@@ -12,8 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from halfulp.pages import LEGEND, STANDARDS, Section, Table, markdown, markdown_block, matrix, page
-from halfulp.pages.difference import difference
+from halfulp.pages import LEGEND, STANDARDS, Table, markdown, matrix, page
 from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,17 +29,10 @@ def predecessor(op: OpVersion) -> OpVersion | None:
 
 def operator_page(op: OpVersion) -> str:
     """Return the page of an operator version as Markdown."""
-    parts = [MADE_BY, markdown(page(op))]
-    if (older := predecessor(op)) is not None:
-        changes = difference(op, older)
-        parts.append(f"## What changed since [{older.id}]({older.id}.md)")
-        parts += [_subsection(section) for section in changes.sections]
-    parts.append("[All operator versions](index.md) · [The numeric contract](../numerics.md)")
-    return "\n\n".join(parts) + "\n"
-
-
-def _subsection(section: Section) -> str:
-    return "\n\n".join([f"### {section.heading}", *map(markdown_block, section.blocks)])
+    older = predecessor(op)
+    before = f"[The version before, {older.id}]({older.id}.md) · " if older else ""
+    links = f"{before}[All operator versions](index.md) · [The numeric contract](../numerics.md)"
+    return f"{MADE_BY}\n\n{markdown(page(op))}\n\n{links}\n"
 
 
 def index_page() -> str:

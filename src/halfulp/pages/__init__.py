@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from halfulp.specs import find, ids
-from halfulp.specs.model import Attribute, OpVersion
+from halfulp.specs.model import OpVersion
 from halfulp.types import TYPES
 
 STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML", "sonnx": "SONNX"}
@@ -119,35 +119,21 @@ def _attributes(op: OpVersion) -> Block:
         text = attribute.text
         if attribute.values:
             text = f"{text} One of {', '.join(map(str, attribute.values))}."
-        default = default_of(attribute, str(attribute.default), "not set")
-        rows.append((attribute.name, attribute.type, default, text))
+        default = "not set" if attribute.default is None else str(attribute.default)
+        rows.append((attribute.name, attribute.type, "required" if attribute.required else default, text))
     return Table(("name", "type", "default", "meaning"), tuple(rows))
 
 
-def default_of(attribute: Attribute, shown: str, none: str) -> str:
-    """Return how an attribute's default is shown, as its text or as the word for none."""
-    return "required" if attribute.required else none if attribute.default is None else shown
-
-
 def _shapes(op: OpVersion) -> tuple[Block, ...]:
-    same = f"{op.outputs[0].name} has the shape of {op.inputs[0].name}."
-    rule = rule_text(op) if len(op.inputs) == 2 else same
-    return (rule,) if op.limits is None else (rule, limits_text(op))
-
-
-def rule_text(op: OpVersion) -> str:
-    """Return the broadcasting rule in the operator's own names, with the rule's name before it."""
-    x, y = (port.name for port in op.inputs)
-    return f"Broadcasting ({op.broadcasting.name}): {op.broadcasting.text.format(x=x, y=y)}"
-
-
-def limits_text(op: OpVersion) -> str:
-    """Return the bounds on ranks and sizes; an empty string without any."""
+    rule = f"{op.outputs[0].name} has the shape of {op.inputs[0].name}."
+    if len(op.inputs) == 2:
+        x, y = (port.name for port in op.inputs)
+        rule = f"Broadcasting ({op.broadcasting.name}): {op.broadcasting.text.format(x=x, y=y)}"
     if op.limits is None:
-        return ""
+        return (rule,)
     least, most = op.limits.ranks
     ranks = f"{least}" if least == most else f"{least} to {most}"
-    return f"Tensors have {ranks} dimensions, no size of 0, and at most {op.limits.elements} elements."
+    return rule, f"Tensors have {ranks} dimensions, no size of 0, and at most {op.limits.elements} elements."
 
 
 def _unspecified(op: OpVersion) -> Table:
@@ -263,11 +249,11 @@ def markdown(page: Page) -> str:
     parts = [f"# {page.title}", _escaped(page.lead)]
     for section in page.sections:
         parts.append(f"## {section.heading}")
-        parts += map(markdown_block, section.blocks)
+        parts += map(_markdown_block, section.blocks)
     return "\n\n".join(parts)
 
 
-def markdown_block(block: Block) -> str:
+def _markdown_block(block: Block) -> str:
     """Return one block as Markdown."""
     if isinstance(block, Code):
         return f"```{block.language}\n{block.text}\n```"
