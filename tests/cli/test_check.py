@@ -75,20 +75,6 @@ def test_the_closing_line_names_the_page_that_was_made(
     assert run("onnx-reference", *LITTLE, "--fail-on", "edges").exit_code == 1
 
 
-def test_a_program_shows_the_worst_finding(tmp_path: Path) -> None:
-    file = tmp_path / "bug.py"
-    only = ["--operator", "PRelu", "--types", "float16", "--group", "special"]
-    assert run("onnx-reference", "--version", "7", *only, "--reproducer", str(file)).exit_code == 1
-    program = file.read_text()
-    assert "# onnx.PRelu-7/float16,float16/special/" in program
-    assert "ReferenceEvaluator(model).run(" in program
-    assert "import halfulp" not in program
-    file.unlink()
-    result = run("halfulp.backend", *only, "--reproducer", str(file))
-    assert (result.exit_code, file.exists()) == (0, False)
-    assert f"{file}: not written, since no case is wrong" in result.stderr
-
-
 def test_the_targets_are_listed() -> None:
     result = run("--list")
     assert [line.split()[0] for line in result.stdout.splitlines() if "pip install" in line] == [
@@ -129,9 +115,7 @@ def test_how_far_off_is_wrong(tmp_path: Path) -> None:
     arguments = [
         "numpy",
         "--operator",
-        "Pow",
-        "--version",
-        "15",
+        "onnx.Pow-15",
         "--types",
         "float64",
         "--json",
@@ -179,33 +163,21 @@ def test_what_does_not_count_is_skipped_in_junit(tmp_path: Path) -> None:
     assert str(failure.text).startswith("wrong: onnx.PRelu-7/")
 
 
-def test_an_interrupted_check_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both parts together are the document of a check that was not interrupted."""
+def test_an_interrupted_check_has_results_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["numpy", "--operator=onnx.PRelu-16", "--processes=1"]
     arguments += ["--types=int32", "--types=int64", "--types=uint64"]
-    whole, file = tmp_path / "whole.json", tmp_path / "a.json"
-    run(*arguments, "--json", str(whole))
+    file = tmp_path / "a.json"
 
     def interrupted(batch: list[Case]) -> Iterator[Case]:
         if batch[0].types[0] == "uint64":
             raise KeyboardInterrupt
         yield from batch
 
-    with monkeypatch.context() as patched:
-        patched.setattr("halfulp.conformance.check.narrowed", lambda batch, _: interrupted(batch))
-        result = run(*arguments, "--json", str(file))
+    monkeypatch.setattr("halfulp.conformance.check.narrowed", lambda batch, _: interrupted(batch))
+    result = run(*arguments, "--json", str(file))
     assert result.exit_code == 130, result.output
-    assert f"interrupted: these are the results so far; --resume --json {file} runs the rest" in result.stderr
+    assert "interrupted: these are the results so far" in result.stderr
     assert [row["types"][0] for row in load(file)[0]["rows"]] == ["int32"]
-    assert (
-        run(*arguments, "--resume", "--json", str(file)).exit_code == run(*arguments, "--json", "-").exit_code
-    )
-    (found,), (right,) = load(file), load(whole)
-    assert {**found, "run": None} == {**right, "run": None}
-    assert run(*arguments, "--resume", "--json", str(file)).exit_code in (0, 1)  # nothing is left
-    result = run(*arguments, "--ulp", "1", "--resume", "--json", str(file))
-    assert "of a check with other options: give these, or leave out --resume" in result.stderr
-    assert "--resume needs the document" in run(*arguments, "--resume").stderr
 
 
 def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,11 +222,8 @@ def test_export(tmp_path: Path) -> None:
         (["--command", "tool {outputs}"], "a command must have {model}, {inputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
         (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),
-        (["numpy", "--device", "cuda"], "numpy computes on cpu, not on cuda"),
-        (["--device", "tpu"], "no runtime that computes on tpu is installed"),
         (["numpy", "--operator", "Pwo"], "no operator Pwo"),
         (["numpy", "--types", "float32,flaot16"], "no element type flaot16"),
-        (["numpy", "--version", "99"], "no version 99"),
         (
             ["numpy", "--json", "no/such/folder/a.json"],
             "no/such/folder/a.json: can't be written: there is no folder no/such/folder",
@@ -286,7 +255,7 @@ def test_a_device_that_is_not_there() -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has a device")
-    result = run("torch", "--device", "cuda")
+    result = run("torch:cuda")
     assert result.exit_code == 2
     assert "the target torch (cuda) does not load: " in result.stderr
     assert "CUDA" in result.stderr
@@ -298,7 +267,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.delattr("halfulp.conformance.report.page", raising=False)
     result = run("numpy", "--html", str(tmp_path / "a.html"))
     assert result.exit_code == 2
-    assert result.stderr == "HalfulpError: pages and programs need jinja2: pip install 'halfulp[check]'\n"
+    assert result.stderr == "HalfulpError: pages need jinja2: pip install 'halfulp[check]'\n"
     monkeypatch.setattr("halfulp.conformance.targets.has_module", lambda name: False)
     monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
     result = run("halfulp")

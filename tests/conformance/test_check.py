@@ -14,7 +14,7 @@ import halfulp as hu
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import CheckReport, Progress, check, check_target, selection
 from halfulp.conformance.document import loads
-from halfulp.conformance.examine import _ADDRESS, Examiner, Options, processors
+from halfulp.conformance.examine import Examiner, Options, processors
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
@@ -216,33 +216,3 @@ def test_the_runtime_is_not_loaded_here() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
-
-
-def test_on_dask() -> None:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
-        spread = small(types=[], dask=cluster.scheduler_address).document
-    assert dict(spread) | {"run": None} == dict(small(types=[]).document) | {"run": None}
-
-
-@pytest.mark.parametrize("address", ["", "foo", "tcp://foo", "foo:bar", "tcp://foo:", "a b:1", 3])
-def test_no_address(address: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", object())  # is not asked
-    with pytest.raises(HalfulpError, match="no Dask scheduler at") as caught:
-        small(dask=address)
-    assert "expected: an address such as tcp://10.0.0.1:8786" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "address", ["10.0.0.1:8786", "tcp://host:8786", "tls://[::1]:1", "inproc://10.0.0.1/7/1"]
-)
-def test_an_address(address: str) -> None:
-    assert _ADDRESS.fullmatch(address)
-
-
-def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("halfulp.conformance.examine._PATIENCE", 1)
-    with pytest.raises(HalfulpError) as caught:
-        small(dask="tcp://127.0.0.1:9")
-    assert "no Dask scheduler at tcp://127.0.0.1:9" in str(caught.value)

@@ -1,6 +1,9 @@
 """Exported cases, run by the onnx package's own backend test runner."""
 
+import importlib.util
 import json
+import subprocess
+import sys
 import unittest
 import warnings
 
@@ -148,3 +151,27 @@ def test_folder_names_are_distinct_and_plain() -> None:
     names = [folder_name(one) for one in of_onnx()]
     assert len(set(names)) == len(names)
     assert max(map(len, names)) < 128
+
+
+def test_the_program_beside_the_cases_finds_what_is_wrong(tmp_path) -> None:
+    ids = ("onnx.Pow-15/float32,int64/values/0", "onnx.PRelu-16/bfloat16,bfloat16/special/all")
+    folder = tmp_path / "cases"
+    export(
+        folder,
+        [*map(case, ids), *(one for one in of_onnx() if one.id == "onnx.Pow-15/int32,int32/invalid/0")],
+    )
+    (tmp_path / "wrong.py").write_text(
+        "from halfulp.backend import run_model as exact\n"
+        "def run_model(model, inputs, device):\n    return [abs(result) for result in exact(model, inputs)]\n"
+    )
+
+    def printed(*arguments: str) -> str:
+        command = [sys.executable, str(folder / "run.py"), *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert printed("halfulp.backend") == ""
+    lines = printed("wrong").splitlines()
+    assert {line.partition(": ")[0] for line in lines} == {*ids}
+    assert all(" at [" in line for line in lines)
+    if importlib.util.find_spec("onnxruntime"):
+        assert "refused" in printed()  # it has no PRelu of bfloat16

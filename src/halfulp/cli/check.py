@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,15 +32,18 @@ from halfulp.installed import has_module
 if TYPE_CHECKING:
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import CheckReport
-    from halfulp.conformance.document import Document, Selection
+    from halfulp.conformance.document import Selection
     from halfulp.conformance.targets import TargetSpec
 
+_TARGETS, _CASES, _FAULTS, _OUTPUT = (
+    partial(Option, rich_help_panel=panel) for panel in ("Targets", "Cases", "Faults", "Output")
+)
 Targets = Annotated[
     Names,
     Argument(
         metavar="TARGET",
-        help="onnxruntime, onnxruntime:cuda (a provider), openvino (from ONNX), openvino-native, torch, jax, cupy,"
-        " numpy, onnx-reference, onnx-converter, halfulp, and more (check --list); a module with the interface of"
+        help="onnxruntime, openvino (from ONNX), openvino-native, torch, jax, cupy, numpy, onnx-reference, halfulp, and"
+        " more (check --list); onnxruntime:cuda is a provider, torch:cuda a device; a module with the interface of"
         " onnx.backend.base, also one in this folder; or a function of two arrays, as module:f or file.py:f."
         " Without a name, check takes the first six of these, if installed.",
         show_default=False,
@@ -47,7 +51,7 @@ Targets = Annotated[
 ]
 Commands = Annotated[
     Names,
-    Option(
+    _TARGETS(
         metavar="'[NAME=]PROGRAM ...'",
         help="Any other runtime: a program that reads elements on its standard input and writes results; or with"
         " {model}, {inputs} and {outputs} in it, for an ONNX model, an .npz file to read and one to write; repeat"
@@ -56,7 +60,7 @@ Commands = Annotated[
 ]
 Libraries = Annotated[
     Names,
-    Option(
+    _TARGETS(
         metavar="[NAME=]FILE:FUNCTION",
         help="A function of a C library, double f(double, double), or of floats if its name ends in f.",
     ),
@@ -68,74 +72,78 @@ def check(
     command: Commands = None,
     library: Libraries = None,
     list_: Annotated[
-        bool, Option("--list", help="List the targets, installed or not, and how to install them.")
+        bool,
+        _TARGETS("--list", help="List the targets, installed or not, and how to install them."),
     ] = False,
-    device: Annotated[
-        str | None, Option(metavar="NAME", help="Where the targets compute: cpu, or cuda (torch, jax, cupy).")
+    time_limit: Annotated[
+        float,
+        _TARGETS(
+            metavar="SECONDS", min=0.01, max=86400, help="For a case; a target that takes longer hangs."
+        ),
+    ] = 10.0,
+    processes: Annotated[
+        int | None,
+        _TARGETS(
+            metavar="N", min=1, max=256, help="Processes of a target at a time; one per processor by default."
+        ),
     ] = None,
     full: Annotated[
-        bool, Option("--full/--quick", help="All cases, or as many as a target computes in a minute.")
+        bool,
+        _CASES("--full/--quick", help="All cases, or as many as a target computes in a minute."),
     ] = False,
-    operator: Annotated[Names, Option(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15.")] = None,
-    version: Annotated[Names, Option(metavar="N", help="Only these versions of operators.")] = None,
+    operator: Annotated[
+        Names,
+        _CASES(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15."),
+    ] = None,
     types: Annotated[
         Names,
-        Option(metavar="T[,T]", help="Only where an input has this type, or the inputs have these two."),
+        _CASES(metavar="T[,T]", help="Only where an input has this type, or the inputs have these two."),
     ] = None,
     group: Annotated[
         Names,
-        Option(
+        _CASES(
             metavar="NAME",
             help="Only these cases: values, special, edge, hard, broadcast, invalid, reproducibility.",
         ),
     ] = None,
     case: Annotated[
-        Names, Option(metavar="ID", help="Only the cases with this id, in which * stands for any text.")
+        Names,
+        _CASES(metavar="ID", help="Only the cases with this id, in which * stands for any text."),
     ] = None,
-    no_invalid: Annotated[bool, Option("--no-invalid", help="No models that must be refused.")] = False,
+    ulp: Annotated[
+        float,
+        _FAULTS(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong."),
+    ] = 4.0,
+    allow: Annotated[
+        File, _FAULTS(help="Findings that are known, which don't count.", metavar="FILE")
+    ] = None,
+    fail_on: FailOn = "support",
     json: Annotated[
-        File, file_option("Write all findings: a document, or a list. - is standard output.")
+        File,
+        _OUTPUT(help="Write all findings: a document, or a list. - is standard output.", metavar="FILE"),
     ] = None,
-    resume: Annotated[
-        bool, Option("--resume", help="Run the rest of a check that Ctrl-C ended, and complete --json FILE.")
-    ] = False,
-    html: Annotated[File, file_option("Write one self-contained page. - is standard output.")] = None,
-    reproducer: Annotated[
-        File, file_option("Write a program that shows the worst finding, and needs no halfulp.")
+    html: Annotated[
+        File,
+        _OUTPUT(help="Write one self-contained page. - is standard output.", metavar="FILE"),
+    ] = None,
+    junit: Annotated[
+        File, _OUTPUT(help="Write a JUnit report, which CI systems show.", metavar="FILE")
     ] = None,
     export: Annotated[
         File,
-        Option(
-            metavar="FOLDER", help="Write the cases with their exact results, for runtimes in any language."
+        _OUTPUT(
+            metavar="FOLDER",
+            help="Write the cases with their exact results for other programs, and a program that runs them.",
         ),
     ] = None,
     format: Annotated[
         str,
-        Option(
+        _OUTPUT(
             metavar="onnx|npy|csv|c",
             help="The form of --export: ONNX backend tests, .npy files, a table of all elements by their bits, or"
             " the same as arrays of C.",
         ),
     ] = "onnx",
-    junit: Annotated[File, file_option("Write a JUnit report, which CI systems show.")] = None,
-    dask: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-    ] = None,
-    allow: Annotated[File, file_option("Findings that are known, which don't count.")] = None,
-    time_limit: Annotated[
-        float,
-        Option(metavar="SECONDS", min=0.01, max=86400, help="For a case; a target that takes longer hangs."),
-    ] = 10.0,
-    processes: Annotated[
-        int | None,
-        Option(
-            metavar="N", min=1, max=256, help="Processes of a target at a time; one per processor by default."
-        ),
-    ] = None,
-    fail_on: FailOn = "support",
-    ulp: Annotated[
-        float, Option(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong.")
-    ] = 4.0,
 ) -> None:
     """Compare runtimes with the exact result of every operator version, type pair and corner.
 
@@ -144,28 +152,23 @@ def check(
     Example: halfulp check onnxruntime openvino --html report.html
     """
     # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
-    from halfulp.conformance.case import GROUPS
     from halfulp.conformance.check import selection
-    from halfulp.conformance.document import dumps, faults, load, load_allowed
+    from halfulp.conformance.document import dumps, faults, load_allowed
     from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.export import FORMATS
     from halfulp.conformance.judge import GRADES
     from halfulp.conformance.report import terminal
-    from halfulp.conformance.targets import BUILT_IN, on_device
+    from halfulp.conformance.targets import BUILT_IN
 
-    if no_invalid:
-        group = [name for name in _listed(group) or GROUPS if name != "invalid"]
     if list_:
         rows = [(s.name, "yes" if has_module(s.package) else "", s.install) for s in BUILT_IN.values()]
         print_rows(console(), ("target", "installed", "to install it"), rows, ())
         return
     specs = find_all(targets, command, library)
-    chosen = selection(_listed(operator), _listed(version), types or [], _listed(group), case or [])
-    written = (json, html, reproducer, junit)
-    if not specs and (device or export is None or any(written)):
-        specs = _installed(chosen, device)
-    if device is not None:
-        specs = [on_device(spec, device) for spec in specs]
+    chosen = selection(_listed(operator), (), types or [], _listed(group), case or [])
+    written = (json, html, junit)
+    if not specs and (export is None or any(written)):
+        specs = _installed(chosen)
     allowed = None if allow is None else load_allowed(allow)
     check_writable(*written, read=[allow])  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
@@ -173,10 +176,7 @@ def check(
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
-    if resume and (json is None or not json.is_file()):
-        raise HalfulpError("--resume needs the document of an interrupted check: --json FILE")
-    earlier = load(json) if resume and json is not None else []
-    page = None if html is None and reproducer is None else _page()
+    page = None if html is None else _page()
     mode: Mode = "full" if full else "quick"
     if export is not None:
         said = _export(export, format, mode, chosen, ulp)
@@ -185,12 +185,10 @@ def check(
         return
     reports = _check_all(
         specs,
-        earlier,
         mode=mode,
         selection=chosen,
         options=Options(ulp, time_limit, threads=processors()),
         processes=processes,
-        dask=dask,
         allowed=allowed,
     )
     documents = [report.document for report in reports]
@@ -198,12 +196,6 @@ def check(
         write_text(json, dumps(documents))
     if html is not None and page is not None:
         write_text(html, page.render(documents))
-    if reproducer is not None and page is not None:
-        program = page.worst_program(documents)
-        if program is None:
-            typer.echo(f"{reproducer}: not written, since no case is wrong, but for allowed ones", err=True)
-        else:
-            write_text(reproducer, program)
     if junit is not None:
         write_text(junit, terminal.junit(documents, fail_on, allowed))
     shown = "the page" if is_stdout(html) else html
@@ -215,8 +207,7 @@ def check(
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
             say(console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
     if any(report.interrupted for report in reports):
-        again = f"; --resume --json {json} runs the rest" if json is not None and not is_stdout(json) else ""
-        typer.echo(f"interrupted: these are the results so far{again}", err=True)
+        typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
     if any(faults(document, fail_on) for document in documents):
         raise typer.Exit(1)
@@ -238,12 +229,11 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     return specs
 
 
-def _check_all(specs: list[TargetSpec], earlier: list[Document], **arguments: Any) -> list[CheckReport]:
+def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
     """Check one target after the other, and show the progress."""
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
-    done = {document["target"]["name"]: document for document in earlier}
     reports = []
     for spec in specs[1:]:
         with Process(spec) as process:
@@ -256,7 +246,7 @@ def _check_all(specs: list[TargetSpec], earlier: list[Document], **arguments: An
                 if tell is not None:
                     tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
-            reports.append(check_target(spec, **arguments, resume=done.get(spec.name), progress=show))
+            reports.append(check_target(spec, **arguments, progress=show))
             if reports[-1].interrupted:
                 break
     return reports
@@ -278,7 +268,7 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
     )
 
 
-def _installed(chosen: Selection, device: str | None) -> list[TargetSpec]:
+def _installed(chosen: Selection) -> list[TargetSpec]:
     """Return the installed runtimes that accept any of the chosen cases, and print their names.
 
     Raises:
@@ -287,10 +277,7 @@ def _installed(chosen: Selection, device: str | None) -> list[TargetSpec]:
     from halfulp.conformance.check import has_cases
     from halfulp.conformance.targets import installed
 
-    specs = [spec for spec in installed() if device is None or device in spec.devices]
-    if device is not None and not specs:
-        raise HalfulpError(f"no runtime that computes on {device} is installed")
-    specs = [spec for spec in specs if has_cases(spec, chosen)]
+    specs = [spec for spec in installed() if has_cases(spec, chosen)]
     if not specs:
         raise HalfulpError(
             "nothing to check: no runtime that takes this is installed; install one, such as onnxruntime, or name"
@@ -310,7 +297,7 @@ def _page() -> ModuleType:
     try:
         from halfulp.conformance.report import page
     except ImportError:
-        raise HalfulpError("pages and programs need jinja2: pip install 'halfulp[check]'") from None
+        raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'") from None
     return page
 
 

@@ -26,14 +26,12 @@ from halfulp.conformance.document import (
     Selection,
     TargetEntry,
     document,
-    done_rows,
     dumps,
     faults,
-    joined,
     load_allowed,
     run_entry,
 )
-from halfulp.conformance.examine import Options, locally, on_dask, processors
+from halfulp.conformance.examine import Options, examined, processors
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.targets import TargetSpec, find
@@ -113,9 +111,7 @@ def check(
     ulp_limit: float = _ULP_LIMIT,
     time_limit: float = TIME_LIMIT,
     processes: int | None = None,
-    dask: str | None = None,
     allow: Path | str | None = None,
-    resume: Document | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Compare a runtime with the exact result of every operator version, type pair and corner.
@@ -134,10 +130,7 @@ def check(
         ulp_limit: the distance in representable values up to which a floating result is ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
         processes: the number of processes at a time; one for each processor if not given.
-        dask: the address of a Dask scheduler; the run is distributed over its workers.
         allow: a file of findings that are known, as docs/check.md describes it.
-        resume: the document of an interrupted check with the same arguments. Its operator versions and types are not
-            run again.
         progress: a callback that is called after each operator version and types.
 
     Returns:
@@ -167,9 +160,7 @@ def check(
         selection=selection(operators, versions, types, groups, cases),
         options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
-        dask=dask,
         allowed=None if allow is None else load_allowed(allow),
-        resume=resume,
         progress=progress,
     )
 
@@ -186,26 +177,13 @@ def check_target(
     selection: Selection,
     options: Options,
     processes: int | None = None,
-    dask: str | None = None,
     allowed: Allowed | None = None,
-    resume: Document | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Check a target as :func:`check` does, with arguments that are known to be valid."""
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
-    done = set() if resume is None else done_rows(resume)
-    if resume is not None:
-        told = resume["run"]["mode"], resume["run"]["selection"], resume["run"]["ulp_limit"]
-        if told != (mode, selection, options.ulp_limit) or resume["target"]["name"] != spec.name:
-            raise HalfulpError(
-                "the document to resume is of another target, or of a check with other options: give these, or"
-                " leave out --resume to begin anew"
-            )
-        if done >= set(rows):
-            return CheckReport(resume)
-        rows = [row for row in rows if row not in done]
     kept: list[Result] = []
     started, allowed = time.monotonic(), allowed or Allowed()
     stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
@@ -215,12 +193,9 @@ def check_target(
     versions: dict[str, str] = {}
     failed, interrupted = 0, False
     try:
-        if dask is None:
-            examined = locally(spec, options, batches, processes or processors())
-        else:
-            examined = on_dask(spec, options, batches, dask)
-        with closing(examined):  # whatever ends the loop ends the processes, too
-            for number, (results, of_runtime) in enumerate(examined, 1):
+        # Whatever ends the loop ends the processes, too.
+        with closing(examined(spec, options, batches, processes or processors())) as done:
+            for number, (results, of_runtime) in enumerate(done, 1):
                 kept += results
                 versions |= of_runtime
                 failed += sum(result.entry["verdict"] in FAULTS for result in results)
@@ -238,18 +213,9 @@ def check_target(
     target: TargetEntry = {"name": spec.name, "versions": dict(sorted(versions.items()))}
     if spec.code == "arrays.Symbol":
         target["library"] = spec.argument
-    made = document(target, run, kept, allowed)
+    findings = document(target, run, kept, allowed)
     ids = [result.entry["id"] for result in kept]
-    if resume is not None:
-        if versions and resume["target"] != target:
-            raise HalfulpError(
-                "the document to resume is of other versions",
-                expected=resume["target"]["versions"],
-                got=versions,
-            )
-        made = joined(resume, made, allowed)
-        ids += [entry["id"] for entry in resume["cases"]]
-    return CheckReport(made, tuple(allowed.stale(spec.name, ids)), interrupted)
+    return CheckReport(findings, tuple(allowed.stale(spec.name, ids)), interrupted)
 
 
 def selection(

@@ -480,32 +480,6 @@ def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: 
     }
 
 
-def done_rows(document: Document) -> set[tuple[str, tuple[str, ...]]]:
-    """Return the operator versions and types that a document has; none if only invalid cases were chosen.
-
-    Cases that are right leave no trace there, except in rows, which have valid cases alone.
-    """
-    if document["run"]["selection"].get("groups") == ["invalid"]:
-        return set()
-    return {(entry["operator"], tuple(entry["types"])) for entry in (*document["rows"], *document["cases"])}
-
-
-def joined(first: Document, second: Document, allowed: Allowed) -> Document:
-    """Return the document of a run in two parts, which have no operator version and types in common."""
-    name, parts = first["target"]["name"], [cast(dict[str, Any], first), cast(dict[str, Any], second)]
-    for case in first["cases"]:
-        case["allowed"] = allowed.allows(name, case)
-    made = parts[1] | {
-        key: sorted(
-            [*parts[0][key], *parts[1][key]], key=lambda entry: order(entry["operator"], entry["types"])
-        )
-        for key in ("rows", "specials", "reproducibility", "cases")
-    }
-    made["summary"] = {key: sum(part["summary"][key] for part in parts) for key in Summary.__annotations__}
-    made["run"] |= {"seconds": round(sum(part["run"]["seconds"] for part in parts), 1)}
-    return cast(Document, made)
-
-
 def _place(result: Result) -> tuple[Any, ...]:
     entry = result.entry
     return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]

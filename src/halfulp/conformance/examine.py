@@ -1,20 +1,15 @@
 """From cases to results: each case is run in the target's process and judged.
 
-A batch holds the cases of one operator version and input types, and so all that are compared with each other. It is
-examined in processes here, or on the workers of a Dask cluster.
+A batch holds the cases of one operator version and input types, and so all that are compared with each other.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from functools import partial
-from importlib import import_module
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -32,7 +27,7 @@ from halfulp.conformance.judge import (
     shown,
     verdicts,
 )
-from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
+from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.floats import codes, is_nan
@@ -41,8 +36,6 @@ from halfulp.specs.tensor import tensor_type
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
-_ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
-_PATIENCE = 10  # seconds to wait for the answer of a Dask scheduler
 
 
 @dataclass(frozen=True)
@@ -221,7 +214,7 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
     return "MPFR"
 
 
-# --- where batches are examined ------------------------------------------------------------------
+# --- batches -------------------------------------------------------------------------------------
 
 Batch = list[Case]
 Examined = tuple[list[Result], dict[str, str]]  # the results of a batch, and the versions of the runtime
@@ -234,7 +227,7 @@ def processors() -> int:
     return min(thread_count(), int(text)) if is_number else thread_count()
 
 
-def locally(
+def examined(
     spec: TargetSpec, options: Options, batches: Iterable[Batch], processes: int
 ) -> Generator[Examined, None, None]:
     """Examine batches in ``processes`` processes of the target at a time, and yield each when it is done."""
@@ -251,62 +244,17 @@ def locally(
                 free.append(examiner)
 
         try:
-            yield from _examined(lambda batch: pool.submit(examine, batch), batches, processes + 1)
+            # All batches of a full run do not fit into memory.
+            waiting = iter(batches)
+            running: set[Future[Examined]] = set()
+            while running := running | {
+                pool.submit(examine, batch) for batch in islice(waiting, processes + 1 - len(running))
+            }:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
         except BaseException:
             # The running examinations wait for these processes.
             for examiner in examiners:
                 examiner.close()
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int) -> Iterator[Examined]:
-    """Submit batches, at most ``most`` at a time: all batches of a full run do not fit into memory."""
-    waiting = iter(batches)
-    running: set[Future[Examined]] = set()
-    while running := running | {submit(batch) for batch in islice(waiting, most - len(running))}:
-        done, running = wait(running, return_when=FIRST_COMPLETED)
-        yield from (future.result() for future in done)
-
-
-def on_dask(
-    spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str
-) -> Generator[Examined, None, None]:
-    """Examine batches on the workers of a Dask scheduler's cluster, which need halfulp and the target installed."""
-    try:
-        distributed = import_module("distributed")
-    except ImportError:
-        raise HalfulpError("--dask needs the package distributed: pip install distributed") from None
-    if not _ADDRESS.fullmatch(str(address)):  # the client would try for a long time, and write to stderr
-        raise HalfulpError(
-            f"no Dask scheduler at {str(address)[:80]}", expected="an address such as tcp://10.0.0.1:8786"
-        )
-    try:
-        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise HalfulpError(f"no Dask scheduler at {address}: {first_line(error)}") from None
-    with client:
-        slots = sum(client.nthreads().values())
-        if not slots:
-            raise HalfulpError(f"the Dask cluster at {address} has no workers")
-        pool = client.get_executor(pure=False)
-        try:
-            yield from _examined(partial(pool.submit, _on_worker, spec, options), batches, 2 * slots)
-        except HalfulpError:
-            raise
-        except Exception as error:  # for example because a worker was killed, or lacks halfulp
-            line = f"{type(error).__name__}: {first_line(error)}"
-            raise HalfulpError(f"a worker of {address} failed: {line}") from None
-
-
-_kept = threading.local()
-
-
-def _on_worker(spec: TargetSpec, options: Options, batch: Batch) -> Examined:
-    """Examine a batch on a thread of a worker; the target's process stays for the thread's next batch."""
-    examiner = getattr(_kept, "examiner", None)
-    if examiner is None or (examiner.spec, examiner.options) != (spec, options):
-        if examiner is not None:
-            examiner.close()
-        examiner = _kept.examiner = Examiner(spec, options)
-    return examiner.examine(batch), examiner.versions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +44,8 @@ def export(
     A case becomes ``valid/test_.../``: ``model.onnx``, ``test_data_set_0/input_0.pb``, ``output_0.pb`` and so on, and
     ``data.json`` with the tolerances that the onnx package's runner reads (see ``tolerances``) and the case's id. One
     that must be refused becomes ``invalid/test_.../``, without outputs, and with the clause in its ``data.json``.
-    Operators that ONNX lacks, cases with open elements, and the long arrays that try threads are left out.
+    Operators that ONNX lacks, cases with open elements, and the long arrays that try threads are left out. ``run.py``
+    runs them all in ONNX Runtime or another backend, without halfulp.
 
     As ``npy`` a case is ``.../x.npy``, ``y.npy`` and ``expected.npy``. As ``csv`` all are one table, ``cases.csv``.
     As ``c`` they are an array in ``cases.h`` for each operator version and types. Both have the bits of the operands
@@ -65,7 +67,7 @@ def export(
         >>> export(folder, [case("onnx.Pow-7/float32,float32/broadcast/2x3x4,4")])
         Exported(valid=1, invalid=0, left_out=0)
         >>> sorted(path.name for path in folder.rglob("*.*"))
-        ['data.json', 'input_0.pb', 'input_1.pb', 'model.onnx', 'output_0.pb']
+        ['data.json', 'input_0.pb', 'input_1.pb', 'model.onnx', 'output_0.pb', 'run.py']
     """
     if format not in FORMATS:
         raise HalfulpError("no such format of cases", expected=", ".join(FORMATS), got=repr(format)[:80])
@@ -91,7 +93,9 @@ def export(
                     _write_npy(folder / folder_name(case), case)
                 else:
                     rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
-            if format == "csv":
+            if format == "onnx":
+                (folder / "run.py").write_bytes((files(__package__) / "run_exported.py").read_bytes())
+            elif format == "csv":
                 head = "operator,x type,y type,x,y,expected,case\n"
                 (folder / "cases.csv").write_text(head + "".join(chain.from_iterable(rows.values())), "utf-8")
             elif format == "c":

@@ -38,9 +38,7 @@ def chromium() -> Iterator[Any]:
         driver.quit()
 
 
-def show(
-    driver: Any, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False, hash: str = ""
-) -> None:
+def show(driver: Any, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
     """Open a page in a window of a size, with light or dark colours preferred."""
     mobile = width < 600
     emulate(
@@ -55,9 +53,7 @@ def show(
     preferred = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
     features = [{"name": name, "value": value} for name, value in preferred.items()]
     emulate(driver, "Emulation.setEmulatedMedia", features=features)
-    # First away from it, or a change of the hash alone would not load the page again.
-    driver.get("about:blank")
-    driver.get(page.as_uri() + hash)
+    driver.get(page.as_uri())
 
 
 def emulate(driver: Any, command: str, **parameters: Any) -> None:

@@ -4,51 +4,40 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from halfulp.conformance.case import ASPECTS, GROUPS
-from halfulp.conformance.document import CaseEntry, Cell, Document, RowEntry, order, type_order
-from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS
+from halfulp.conformance.case import ASPECTS
+from halfulp.conformance.document import Document, RowEntry, type_order
+from halfulp.conformance.judge import FAULTS, HISTOGRAM
 from halfulp.conformance.report import (
     SHOWN,
-    URGENCY,
     Line,
     Target,
     describe,
     distance,
     family,
     findings,
+    gist,
     lines,
     repetition_gist,
     repetition_place,
     targets,
     types_text,
 )
-from halfulp.conformance.report.reproducer import Program, repetition, reproducer, reproducers
 
-# Each script uses names that earlier ones define.
 STYLES = ("colours.css", "page.css")
-SCRIPTS = tuple(
-    f"{name}.js" for name in ("state", "controls", "heatmaps", "compare", "grids", "findings", "main")
-)
-# The number of findings that the page shows without JavaScript.
-_STATIC = 100
 _COMMON = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
-_CODES = {name: str(place) for place, name in enumerate(SHOWN)}
 _BUCKET_VERDICTS = (
     dict.fromkeys(HISTOGRAM, "wrong") | dict.fromkeys(("1", "2", "3-4"), "within") | {"0": "exact"}
 )
-_SEVERITY = {str(name): place for place, name in enumerate(VERDICTS)}
-_KNOWN_FROM_ID = ("operator", "types", "group")
 
 
 def render(results: Sequence[Document]) -> str:
@@ -58,44 +47,38 @@ def render(results: Sequence[Document]) -> str:
     style += "".join(
         f".v-{name} {{ background: var(--{name}); color: var(--on-{name}); }}\n" for name in SHOWN
     )
-    code = "\n".join((assets / name).read_text("utf-8") for name in SCRIPTS)
+    code = (assets / "filter.js").read_text("utf-8")
     named = targets(results)
     found = lines(results)
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
-    cases = findings(named)
-    programs = reproducers(cases)
+    # The first finding of an operator version and types is where its square in a table leads to.
+    anchors: dict[tuple[int, str], str] = {}
+    cases = []
+    for target, case in findings(named):
+        key = target.number, "/".join(case["id"].split("/")[:2])
+        cases.append((target, case, "" if key in anchors else f"{key[0]}-{key[1]}"))
+        anchors.setdefault(key, f"{key[0]}-{key[1]}")
     return template.render(
         results=results,
         policy=_policy(style, code),
         style=Markup(style),
         script=Markup(code),
-        data=_json(_data(named, found, cases, programs)),
         targets=named,
         verdicts=[name for name in SHOWN if name in _COMMON or any(target.counts[name] for target in named)],
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(result["summary"]["allowed"] for result in results),
-        selects=_selects(found, cases),
         shares=[_share(target) for target in named],
-        heatmaps=list(heatmaps(named, found)),
-        lines=found,
-        describe=describe,
-        distance=distance,
+        heatmaps=list(heatmaps(named, found, anchors)),
         deviations=list(deviations(named)),
         histograms=[histogram(target.document["rows"]) for target in named],
         bucket_verdicts=_BUCKET_VERDICTS,
         reproducibility=_reproducibility(named),
-        static=[(*pair, "".join(made)) for pair, made in islice(zip(cases, programs, strict=True), _STATIC)],
-        left_out=max(0, len(cases) - _STATIC),
+        cases=cases,
+        gist=gist,
     )
-
-
-def worst_program(results: Sequence[Document]) -> str | None:
-    """Return the program for the worst finding that is not allowed; None if there is none."""
-    counted = (pair for pair in findings(targets(results)) if pair[1]["verdict"] in FAULTS)
-    return next(("".join(reproducer(*pair)) for pair in counted if not pair[1]["allowed"]), None)
 
 
 def _policy(style: str, code: str) -> str:
@@ -103,70 +86,6 @@ def _policy(style: str, code: str) -> str:
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
     allowed = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*digests)
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
-def _json(value: Any) -> Markup:
-    """Return JSON for a script element: nothing in it can end the element or begin a comment."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)  # escaped above, as a script element needs it
-
-
-def _data(
-    named: Sequence[Target],
-    found: Sequence[Any],
-    cases: Sequence[tuple[Target, CaseEntry]],
-    programs: Sequence[Program],
-) -> dict[str, Any]:
-    # Most pieces are in many programs.
-    pieces: dict[str, int] = {}
-    packed = []
-    for (target, case), made in zip(cases, programs, strict=True):
-        # The script needs neither empty fields nor the parts of the id.
-        entry: dict[str, Any] = {
-            name: value for name, value in case.items() if value and name not in _KNOWN_FROM_ID
-        }
-        program = [pieces.setdefault(piece, len(pieces)) for piece in made]
-        entry |= {"target": target.number, "shapes": case["shapes"], "program": program}
-        packed.append(entry)
-    rows = {line.key: {number: _row(row) for number, row in line.rows.items()} for line in found}
-    keys = {(case["operator"], tuple(case["types"])) for _, case in cases}
-    ordered = sorted(keys, key=lambda key: order(*key))
-    return {
-        "targets": [target.label for target in named],
-        "verdicts": {
-            name: {"sign": row.sign, "severity": _SEVERITY[name], "urgency": URGENCY.index(name)}
-            for name, row in SHOWN.items()
-        },
-        "buckets": HISTOGRAM,
-        "types": sorted({name for line in found for name in line.types}, key=type_order),
-        "order": {f"{operator}/{','.join(types)}": place for place, (operator, types) in enumerate(ordered)},
-        "rows": rows,
-        "grids": pack(named),
-        "cases": packed,
-        "pieces": list(pieces),
-    }
-
-
-def _row(row: RowEntry) -> dict[str, Any]:
-    histogram = [row["histogram"].get(bucket, 0) for bucket in HISTOGRAM]
-    made = {name: row[name] for name in ("verdict", "max_ulp", "message") if row[name]}
-    return made | ({"histogram": histogram} if any(histogram) else {})
-
-
-def _selects(
-    found: Sequence[Line], cases: Sequence[tuple[Target, CaseEntry]]
-) -> list[tuple[str, str, list[str]]]:
-    """Return the filters that are lists, each with the control's name, its label, and its options."""
-    groups = {case["group"] for _, case in cases}
-    versions = {_version(line.operator) for line in found}
-    return [
-        ("operator", "Operator", list(dict.fromkeys(family(line.operator) for line in found))),
-        ("version", "Version", sorted(versions, key=lambda text: (len(text), text))),
-        ("type", "Type", sorted({name for line in found for name in line.types}, key=type_order)),
-        ("group", "Group of cases", [group for group in GROUPS if group in groups]),
-    ]
 
 
 def _share(target: Target) -> dict[str, Any]:
@@ -189,7 +108,6 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, 
             {
                 "where": repetition_place(e),
                 "gist": repetition_gist(e["example"]) if e["example"] else "",
-                "program": "".join(repetition(target, e)),
             }
             for e in entries
             if e["verdict"] == "differs"
@@ -203,17 +121,21 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, 
 # --- heatmaps ------------------------------------------------------------------------------------
 
 
-def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each operator with the tables of all targets that have it."""
+def heatmaps(
+    targets: Sequence[Target], lines: Sequence[Line], anchors: Mapping[tuple[int, str], str]
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings."""
     for operator, found in groupby(lines, key=lambda line: family(line.operator)):
         group = list(found)
         paired = any(len(set(line.types)) > 1 for line in group)
         # An array library has only the newest version, and so only that one's rows.
         had = [(target, [line for line in group if target.number in line.rows]) for target in targets]
-        yield operator, [_table(target, paired, members) for target, members in had if members]
+        yield operator, [_table(target, paired, members, anchors) for target, members in had if members]
 
 
-def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any]:
+def _table(
+    target: Target, paired: bool, lines: Sequence[Line], anchors: Mapping[tuple[int, str], str]
+) -> dict[str, Any]:
     """Return the table of one operator and target: its versions, each with its rows.
 
     If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
@@ -226,7 +148,7 @@ def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any
         found = line.rows[target.number]
         name = found["verdict"]
         row[line.types[-1]] = {
-            "key": line.key,
+            "anchor": anchors.get((target.number, line.key)),
             "verdict": name,
             "text": SHOWN[name].sign + (distance(found) if name == "within" else ""),
             "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",
@@ -269,47 +191,6 @@ def percent(count: int, total: int) -> str:
 
 
 # --- special values ------------------------------------------------------------------------------
-
-
-def pack(targets: Sequence[Target]) -> dict[str, Any]:
-    """Return the grids of all targets for the page's script; many types and targets have one in common.
-
-    Returns:
-        ``grids``: the distinct ones, each with its ``x``, its ``y`` and, row by row, the ``expected`` results (None
-        where the grid has no such pair). ``cells``: by ``"onnx.Pow-15/float32,int64"`` and the target's number the
-        grid's place, the verdicts (a digit each, the place in the list of verdicts; empty if all are exact), and the
-        results that are not the expected ones.
-    """
-    grids: list[dict[str, Any]] = []
-    numbers: dict[Any, int] = {}
-    cells: dict[str, dict[int, list[Any]]] = {}
-    entries = sorted(
-        ((entry, target.number) for target in targets for entry in target.document["specials"]),
-        key=lambda pair: (order(pair[0]["operator"], pair[0]["types"]), pair[1]),
-    )
-    for entry, number in entries:
-        grid, codes, got = _packed(entry["grid"])
-        place = numbers.setdefault(repr(grid), len(grids))
-        if place == len(grids):
-            grids.append(grid)
-        key = f"{entry['operator']}/{','.join(entry['types'])}"
-        cells.setdefault(key, {})[number] = [place, codes, got]
-    return {"grids": grids, "cells": cells}
-
-
-def _packed(grid: Sequence[Cell]) -> tuple[dict[str, Any], str, dict[int, str]]:
-    xs = list(dict.fromkeys(str(cell["x"]) for cell in grid))
-    ys = list(dict.fromkeys(str(cell["y"]) for cell in grid))
-    found = {(str(cell["x"]), str(cell["y"])): cell for cell in grid}
-    inside = [found.get((x, y)) for x in xs for y in ys]
-    expected = [None if cell is None else cell["expected"] for cell in inside]
-    codes = "".join(" " if cell is None else _CODES[cell["verdict"]] for cell in inside)
-    got = {
-        place: cell["got"]
-        for place, cell in enumerate(inside)
-        if cell is not None and cell["got"] != cell["expected"]
-    }
-    return {"x": xs, "y": ys, "expected": expected}, "" if set(codes) <= {_CODES["exact"]} else codes, got
 
 
 def deviations(targets: Sequence[Target]) -> Iterator[dict[str, Any]]:

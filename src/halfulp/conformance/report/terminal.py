@@ -212,7 +212,7 @@ def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text
     noun = "finding" if count + allowed == 1 else "findings"
     grade = worst([fault.grade for fault in all_faults(target.document) if fault.counts("support")])
     about = "" if grade is None else f"the worst: {GRADES[grade]}; "
-    shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
+    shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'}"
     lesser = count - faults(target.document, least)
     parts = [f"{lesser:,} less grave than {least}"] * bool(lesser) + [f"{allowed:,} allowed"] * bool(allowed)
     beside = f", {lesser + allowed:,} of them not counted ({', '.join(parts)})" if parts else ""
