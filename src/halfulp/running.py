@@ -6,7 +6,6 @@ ONNX Runtime with halfulp's operators evaluates a network much faster than the w
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -21,7 +20,6 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
 from halfulp.models import load
-from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
@@ -58,36 +56,32 @@ class Run:
 
 
 def run(
-    model: Source | Model | Program,
+    model: Source | Model,
     inputs: Inputs | None = None,
     *,
     engine: Engine = "auto",
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
-    output_folder: str | os.PathLike[str] | None = None,
 ) -> api.Outputs:
     """Evaluate a model and return its outputs by name, as ``halfulp run`` does.
 
     Args:
-        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, an ``onnx.ModelProto``, or a model that :func:`halfulp.models.load` returned.
+        model: a path (.xml is OpenVINO's, anything else ONNX), the bytes of a file, an ``onnx.ModelProto``, or a
+            model that :func:`halfulp.models.load` returned.
         inputs: arrays by name, or ``"random"`` to make up all inputs, of sizes on which the model runs. If an
             input has an initializer of its name, it may be left out. For OpenVINO, a name is that of a tensor
-            or a Parameter. For DxDispatch, it is that of a resource, and the array replaces its initial
-            values.
+            or a Parameter.
         engine: ``onnxruntime``, with halfulp's Pow and PRelu in it, or ``halfulp``, node by node. ``auto``
             means onnxruntime if an ONNX model has operators that halfulp lacks, and onnxruntime is installed
             and takes it; and OpenVINO, with halfulp's Power and PReLU in it, if an IR file has layers that halfulp
             lacks, and openvino is installed.
         dims: sizes of symbolic dims of made-up inputs. A dim without a name is called ``INPUT[AXIS]``.
         seed: the seed of made-up inputs.
-        output_folder: where the writeFile commands of a DxDispatch file may write, instead of the file's own folder.
 
     Returns:
         A dict of the model's outputs: arrays, and lists for sequences. Its ``inputs`` are the given or
         made-up inputs, and its ``vacuous`` has the names of outputs that verify nothing, each with the
-        reason. The key of an OpenVINO output is its tensor name; its Result's name works too. For DxDispatch,
-        the outputs are the resources that a dispatch wrote.
+        reason. The key of an OpenVINO output is its tensor name; its Result's name works too.
 
     Warns:
         RuntimeWarning: once for each Pow or PRelu node with results that are infinite or NaN though its
@@ -110,20 +104,20 @@ def run(
         (2,)
     """
     subject = opened(model, engine)
-    found = evaluate(subject, inputs, engine, dims=dims, seed=seed, output_folder=output_folder)
+    found = evaluate(subject, inputs, engine, dims=dims, seed=seed)
     for line in found.lost:
         warnings.warn(f"{subject.model.file}: {line}", RuntimeWarning, stacklevel=2)
     return found.outputs
 
 
-def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
+def opened(source: Source | Model, engine: str = "auto") -> Subject:
     """Read a model together with its ONNX message, for :func:`evaluate`.
 
     Raises the errors of :func:`run` that are about the model and the engine's name.
     """
     if engine not in get_args(Engine):
         raise HalfulpError("no such engine", expected=", ".join(get_args(Engine)), got=repr(engine)[:80])
-    if isinstance(source, Model | Program):
+    if isinstance(source, Model):
         return Subject(source)
     if format_of(source) != "onnx":
         return Subject(load(source))
@@ -148,7 +142,6 @@ def evaluate(
     *,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
-    output_folder: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
     with_report: bool = False,
 ) -> Run:
@@ -156,16 +149,16 @@ def evaluate(
 
     Args:
         subject: the model as :func:`opened` returned it.
-        inputs, engine, dims, seed, output_folder: as for :func:`run`.
+        inputs, engine, dims, seed: as for :func:`run`.
         progress: a callback that receives a line for each set of inputs that is tried.
         with_report: whether to report on single nodes.
     """
     model = subject.model
-    _check_options(model, inputs, dims, seed, output_folder)
+    _check_options(model, inputs, dims, seed)
 
     def made(open_trial: Callable[[], Trial]) -> tuple[Mapping[str, Any], str]:
-        if not isinstance(inputs, str) or not isinstance(model, Model):
-            return ({} if inputs is None or isinstance(inputs, str) else inputs), ""
+        if not isinstance(inputs, str):
+            return {} if inputs is None else inputs, ""
         found = fit(model, open_trial(), seed=seed, dims=dims, progress=progress)
         return found.inputs(model, seed), str(found)
 
@@ -177,7 +170,6 @@ def evaluate(
         from halfulp.integrations.onnxruntime import engine as onnxruntime
 
         assert subject.proto is not None
-        assert isinstance(model, Model)
         once = cache(partial(onnxruntime.runner, subject.proto, model, folder=subject.folder))
         try:
             values, made_up = made(once)
@@ -200,36 +192,30 @@ def evaluate(
     if engine == "auto" and runs_in_openvino(model):
         from halfulp.integrations.openvino.engine import Runner
 
-        assert isinstance(model, Model)
         runner = Runner(model)
         values, made_up = made(lambda: runner)
         outputs = api.Outputs(runner(values), model.graph.outputs, values)
         line = "engine: openvino, with Power and PReLU by halfulp"
         return Run(outputs, line, made_up, runner.report())
     values, made_up = made(lambda: partial(api.run, model))
-    outputs, report = api.run_with_report(model, values, output_folder=output_folder)
+    outputs, report = api.run_with_report(model, values)
     line = f"engine: halfulp ({why_not})" if why_not else "engine: halfulp"
     return Run(outputs, line, made_up, report, tuple(losses(report.lost)))
 
 
 def _check_options(
-    model: Model | Program,
+    model: Model,
     inputs: Inputs | None,
     dims: Mapping[str, int] | None,
     seed: int,
-    output_folder: str | os.PathLike[str] | None,
 ) -> None:
     check_integer("seed", seed, 0)
     check_sizes(dims)
     if isinstance(inputs, str) and inputs != "random":
         raise HalfulpError("inputs must be a dict of arrays by name, or 'random'", got=repr(inputs)[:80])
-    if isinstance(inputs, str) and not isinstance(model, Model):
-        raise HalfulpError(f"{model.file}: a DxDispatch file has values of its own; leave inputs out")
     if dims and not isinstance(inputs, str):
         raise HalfulpError("dims are for inputs that are made up: inputs='random'")
-    if output_folder is not None and isinstance(model, Model):
-        raise HalfulpError("an output folder is for the commands of a .json file", got=model.file)
-    if inputs is None and isinstance(model, Model) and (missing := needed(model)):
+    if inputs is None and (missing := needed(model)):
         given = ", ".join(f"{value.name!r}: array" for value in missing[:_MOST_NAMED])
         more = ", ..." if len(missing) > _MOST_NAMED else ""
         raise ModelError(

@@ -260,7 +260,6 @@ def test_which_runtimes_read_which_files(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("halfulp.benchmark.in_runtimes.has_module", lambda name: True)
     assert runtimes_of(Path("a.onnx")) == ("onnxruntime", "openvino")
     assert runtimes_of(Path("a.XML")) == ("openvino",)
-    assert runtimes_of(Path("a.json")) == ()
 
 
 def test_special_values_count_as_equal_where_they_are(tmp_path: Path) -> None:

@@ -93,7 +93,6 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
         (["gone.onnx"], "gone.onnx: can't be read"),
         (["broken.onnx"], "broken.onnx: truncated, or not an ONNX model"),
         (["exp.onnx"], "exp.onnx: has no Pow and no PRelu"),
-        (["prog.json"], "convert it to ONNX first: halfulp convert prog.json net.onnx"),
         (["net.onnx", "--json", "no/such/folder"], "there is no folder"),
     ],
 )
@@ -108,7 +107,6 @@ def test_refused_in_a_line(
         parser.parse_model(text.replace("[N]", f"[{1 << 62}]").replace("Exp(x)", "Pow(x, x)")),
         folder / "huge.onnx",
     )
-    (folder / "prog.json").write_text('{"resources": {}, "dispatchables": {}, "commands": []}')
     monkeypatch.chdir(folder)
     monkeypatch.setattr(peers, "environment", lambda threads: {})  # which is for this process's libraries
     done = CliRunner().invoke(app, ["bench", *arguments])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import subprocess
@@ -18,7 +17,6 @@ from onnx import numpy_helper
 from rich.console import Console
 from tests.models.onnx_models import parsed, single, with_initializer
 from tests.models.openvino_models import SMALL, WEIGHTS
-from tests.models.test_dxdispatch import ROOT
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -180,7 +178,6 @@ def test_a_long_model_is_summed_up() -> None:
         (["net.onnx", "-o", "none/out.npz"], "none/out.npz: can't be written"),
         (["net.onnx", "-o", "."], ".: can't be written: not a plain file"),
         (["net.onnx", "-o", "-"], "-: only text is written to standard output; name a file"),
-        (["net.onnx", "--output-folder", "."], "an output folder is for the commands of a .json file"),
         (["net.onnx", "-o", "/dev/null"], "not a plain file"),
         (["clause.onnx"], "ModelError clause.onnx, node 'node' (PRelu), onnx.PRelu-16.C"),
     ],
@@ -250,16 +247,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# --- OpenVINO and DxDispatch files ---------------------------------------------------------------
+# --- OpenVINO's files ---------------------------------------------------------------
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "m.xml").write_text(SMALL)
     (tmp_path / "m.bin").write_bytes(WEIGHTS)
-    (tmp_path / "m.json").write_text(json.dumps(ROOT))
     np.save(tmp_path / "x.npy", np.array([[3, 2, 4]], np.float32))
-    np.save(tmp_path / "a.npy", np.array([16, 25, 36], np.float32))
     return tmp_path
 
 
@@ -267,19 +262,6 @@ def ran(*arguments: str | Path) -> str:
     done = CliRunner().invoke(app, ["run", *map(str, arguments)])
     assert done.exit_code == 0, done.output
     return done.output
-
-
-@pytest.mark.parametrize("name", ["none", "x.npy"])
-def test_the_output_folder_must_be_there(folder: Path, name: str) -> None:
-    done = CliRunner().invoke(app, ["run", f"{folder}/m.json", "--output-folder", f"{folder}/{name}"])
-    assert done.exit_code == 2
-    assert done.stderr == f"HalfulpError: {folder}/{name}: there is no such folder to write to\n"
-
-
-def test_dims_are_for_inputs_that_are_made_up(folder: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(folder / "m.json"), "-i", "N=2"])
-    assert done.exit_code == 2
-    assert "dims are for inputs that are made up" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["x", "input", "data"])
@@ -296,35 +278,6 @@ def test_an_audit_with_data_is_offered_for_onnx_alone(folder: Path) -> None:
     told = ran(folder / "m.xml", "-i", f"x={folder / 'x.npy'}")
     assert "1 of 3 results are infinite" in told
     assert "halfulp audit" not in told
-
-
-def test_a_program_of_zeros_is_told_to_take_inputs(folder: Path) -> None:
-    text = json.dumps(ROOT).replace("[1, 4, 9]", "[0, 0, 0]")
-    (folder / "m.json").write_text(text)
-    assert "it verifies nothing\n-i NAME=FILE gives it other inputs\n" in ran(folder / "m.json")
-
-
-def test_a_dxdispatch_program(folder: Path) -> None:
-    out = folder / "out.npz"
-    told = ran(folder / "m.json", "-o", out)
-    assert "directml.ELEMENT_WISE_CONSTANT_POW-3_0" in told
-    assert np.load(out)["Out"].tolist() == [1, 2, 3]
-    ran(folder / "m.json", "-i", f"A={folder / 'a.npy'}", "-o", out)
-    assert np.load(out)["Out"].tolist() == [4, 5, 6]
-
-
-def test_where_a_program_may_write(folder: Path) -> None:
-    root = {
-        **ROOT,
-        "commands": [*ROOT["commands"], {"type": "writeFile", "resource": "Out", "targetPath": "o.npy"}],
-    }
-    (folder / "m.json").write_text(json.dumps(root))
-    (folder / "out").mkdir()
-    ran(folder / "m.json", "--output-folder", folder / "out")
-    assert np.load(folder / "out/o.npy").tolist() == [1, 2, 3]
-    assert not (folder / "o.npy").exists()
-    ran(folder / "m.json")
-    assert (folder / "o.npy").exists()
 
 
 def test_what_is_wrong_is_told(folder: Path) -> None:

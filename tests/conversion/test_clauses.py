@@ -58,7 +58,6 @@ WAYS: dict[str, list[str]] = {
     "a target": ["convert", "m.onnx", "o.onnx", "--target", "onnxruntime"],
     "a body": ["convert", "m.onnx", "o.onnx", "--prelu", "expand"],
     "an IR": ["convert", "m.onnx", "o.xml"],
-    "DirectML": ["convert", "m.onnx", "o.json"],
     "run": ["run", "m.onnx"],
     "run in halfulp": ["run", "m.onnx", "--engine", "halfulp"],
     "bench": ["bench", "m.onnx", "--seconds", "0", "--threads", "1"],

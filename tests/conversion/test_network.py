@@ -1,4 +1,4 @@
-"""Whole networks to OpenVINO's IR: what is written, what is refused, and how far its outputs are away."""
+"""ONNX models to OpenVINO's IR: what is written, what is refused, and how far its outputs are away."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, numpy_helper, parser
+from tests.models.onnx_models import single
 
 import halfulp as hu
 from halfulp.conversion import network
@@ -160,9 +161,6 @@ def test_without_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UnsupportedError, match="No module named 'openvino'") as caught:
         hu.convert(net(), tmp_path / "net.xml")
     assert "pip install 'halfulp[openvino]'" in str(caught.value)
-    text = '<ir_version: 8, opset_import: ["": 15]> g (float[2] x) => (float[2] y) { y = Pow (x, x) }'
-    hu.convert(parser.parse_model(text), tmp_path / "net.xml")  # ours alone need none
-    assert hu.run(tmp_path / "net.xml", {"x": np.float32([2, 3])})["y"].tolist() == [4, 27]
 
 
 def test_what_openvino_does_not_read_is_one_line(tmp_path: Path) -> None:
@@ -277,18 +275,71 @@ def test_a_power_in_the_body_of_a_loop(tmp_path: Path) -> None:
     hu.convert(source, tmp_path / "undeclared.xml")
 
 
-def test_an_ir_of_our_operators_is_compared_in_openvino_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_of_our_operators_alone(tmp_path: Path) -> None:
     text = "g (int64[N] x, int64[N] e) => (int64[N] y) { y = Pow (x, e) }"
     source = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 16]> {text}')
     found = hu.convert(source, tmp_path / "net.xml", verify=True)
-    line = "#0 (Pow): keeps its types (OpenVINO computes int64 in 32 bits, and saturates)"
-    assert line in [str(change) for change in found.changes]
-    first, second, *_ = str(found.verification).splitlines()
-    assert first.startswith("the same bits: 12 elements of outputs")
-    assert second.startswith("output 'y' in openvino ")
-    assert "equal with halfulp's operators" in second
-    monkeypatch.setattr(network, "find_spec", lambda name: None)
-    found = hu.convert(source, tmp_path / "net.xml", verify=True)
-    assert "OpenVINO is not installed: halfulp alone was compared" in str(found.verification)
+    assert "OpenVINO computes int64 in 32 bits, and saturates" in "\n".join(map(str, found.changes))
+    assert kinds(tmp_path / "net.xml").count("Power") == 1
+    assert "equal with halfulp's operators" in str(found.verification)
+
+
+def test_what_has_no_place_is_said(tmp_path: Path) -> None:
+    model = net(TEXT.replace('"": 15', '"": 15, "other": 2').replace("<ir", '<producer_name: "me", ir'))
+    model.doc_string = "about"
+    model.metadata_props.add(key="owner", value="me")
+    model.graph.node[1].name = "slope"
+    said = "\n".join(map(str, hu.convert(model, tmp_path / "net.xml").changes))
+    for words in (
+        "producer_name",
+        "doc_string",
+        "metadata 'owner'",
+        "import of 'other'",
+        "name of 1 node (slope)",
+    ):
+        assert f"{words} is not carried over" in said
+
+
+def test_old_opsets_come_along(tmp_path: Path) -> None:
+    model = parser.parse_model("""<ir_version: 3, opset_import: ["": 6]>
+        g (float[2, 3, 4] x, float[3] y) => (float[2, 3, 4] z) {
+            p = PRelu (x, y)  z = Pow<axis=1, broadcast=1>(p, y)
+        }""")
+    found = hu.convert(model, tmp_path / "net.xml", verify=True).verification
+    assert found is not None
+    assert found.same, found
+
+
+TYPED = ("float16", "float32", "float64", "bfloat16", "int32", "int64")
+
+
+@pytest.mark.parametrize("y", [*TYPED, "int8", "uint8", "int16", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("x", TYPED)
+def test_every_pair_of_types(x: str, y: str, tmp_path: Path) -> None:
+    model = single("Pow", 15, {"x": (x, [40]), "y": (y, [40])}, (x, [40]))
+    conversion = hu.convert(model, tmp_path / "net.xml", verify=True)
+    assert kinds(tmp_path / "net.xml").count("Power") == 1
+    if not any(change.differs for change in conversion.changes):
+        assert conversion.verification is not None
+        assert conversion.verification.same, conversion.verification
+
+
+@pytest.mark.parametrize("opset", [9, 16])
+@pytest.mark.parametrize("kind", ["int32", "uint64"])
+def test_an_integer_prelu_becomes_its_body(kind: str, opset: int, tmp_path: Path) -> None:
+    model = single("PRelu", opset, {"x": (kind, [2, 3, 4]), "s": (kind, [3, 1])}, (kind, [2, 3, 4]))
+    conversion = hu.convert(model, tmp_path / "net.xml", verify=True)
+    assert kinds(tmp_path / "net.xml").count("PRelu") == 0
+    assert conversion.verification is not None
+    assert conversion.verification.same, conversion.verification
+
+
+@pytest.mark.parametrize(
+    ("x", "slope"),
+    [([2, 3, 3], [3]), ([2, 4, 3], [3]), ([3, 3], [3]), ([2, 3, 4], []), ([2, 3, 4], [1])],
+)
+def test_a_slope_along_the_last_dim_stays_there(x: list[int], slope: list[int], tmp_path: Path) -> None:
+    model = single("PRelu", 16, {"x": ("float32", x), "s": ("float32", slope)}, ("float32", x))
+    found = hu.convert(model, tmp_path / "net.xml", verify=True).verification
+    assert found is not None
+    assert found.same, found

@@ -213,7 +213,6 @@ def answer(data: bytes, rng: random.Random) -> bytes:
 MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "onnx": lambda data, rng: proto(onnx.ModelProto(), data, rng),
     "openvino": openvino,
-    "dxdispatch": json_text,
     "npy": npy,
     "npz": npz,
     "pb": lambda data, rng: proto(onnx.TensorProto(), data, rng),

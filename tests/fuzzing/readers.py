@@ -10,7 +10,6 @@ import ast
 import atexit
 import contextlib
 import io
-import json
 import shutil
 import socket
 import tempfile
@@ -23,13 +22,12 @@ import halfulp as hu
 from halfulp.conformance import document
 from halfulp.conformance.process import MALFORMED, receive, unpacked
 from halfulp.models import onnx, openvino
-from halfulp.models.directml import dxdispatch
 from halfulp.models.files import open_npy, read_npz
 from halfulp.models.onnx.tensors import read_pb
 from halfulp.models.openvino import write
 from halfulp.operators import powers_of
 
-_MOST = 1 << 16  # bytes of an array, or of a program's resources, that are computed with
+_MOST = 1 << 16  # bytes of an array that is computed with
 _FOLDER = Path(tempfile.mkdtemp(prefix="halfulp-fuzzing-"))
 atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 
@@ -71,15 +69,6 @@ def _openvino(data: bytes) -> None:
     if not model.inputs:
         hu.run(model)
     write(model.graph, io.BytesIO())
-
-
-def _dxdispatch(data: bytes) -> None:
-    program = dxdispatch.load(data, file="program.json")
-    hu.audit(data, targets=[])
-    json.dumps(dxdispatch.to_json(program), ensure_ascii=False, allow_nan=False).encode()
-    if sum(resource.size for resource in program.resources.values()) < _MOST:
-        with contextlib.redirect_stdout(io.StringIO()):
-            hu.run(program, output_folder=_FOLDER)
 
 
 def _npy(data: bytes) -> None:
@@ -133,7 +122,6 @@ def _file(data: bytes, name: str) -> Path:
 READERS: dict[str, Callable[[bytes], None]] = {
     "onnx": _onnx,
     "openvino": _openvino,
-    "dxdispatch": _dxdispatch,
     "npy": _npy,
     "npz": _npz,
     "pb": _pb,

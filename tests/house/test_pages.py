@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import doctest
 import itertools
-import json
 import re
 import shlex
 import shutil
@@ -132,26 +131,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     node = Node("square", "openvino", "", "Multiply", "1", 1, ("x", "x"), ("y",), {"auto_broadcast": "numpy"})
     square = Graph("model", (Value("x", "float32", (None,)),), (Value("y"),), {}, (node,), {})
     openvino.save(square, folder / "model.xml")
-    tensor = {"DataType": "FLOAT32", "Sizes": [7]}
-    program = {
-        "resources": {
-            "A": {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 7, "value": 2}}
-        },
-        "dispatchables": {
-            "square": {
-                "type": "ELEMENT_WISE_CONSTANT_POW",
-                "desc": {"InputTensor": tensor, "OutputTensor": tensor, "Exponent": 2},
-            }
-        },
-        "commands": [
-            {
-                "type": "dispatch",
-                "dispatchable": "square",
-                "bindings": {"InputTensor": "A", "OutputTensor": "A"},
-            }
-        ],
-    }
-    (folder / "model.json").write_text(json.dumps(program))
     np.save(folder / "x.npy", np.linspace(0, 3, 7, dtype=np.float32))
     np.save(folder / "y.npy", np.linspace(3, 0, 7, dtype=np.float32))
     return folder

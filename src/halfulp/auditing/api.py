@@ -37,7 +37,7 @@ from halfulp.auditing.target import (
     neighbours,
     statement,
 )
-from halfulp.auditing.uses import of_dxdispatch, of_onnx, of_openvino
+from halfulp.auditing.uses import of_onnx, of_openvino
 from halfulp.conversion import plainer
 from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
@@ -57,8 +57,8 @@ __all__ = ["audit"]
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
-_MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
-"""The bytes that distinguish an IR file and a DxDispatch file from others of that suffix."""
+_MARK = b"<net"
+"""The bytes that distinguish an IR file from another .xml."""
 
 
 def audit(
@@ -78,7 +78,7 @@ def audit(
     says where the data leaves an element type.
 
     Args:
-        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a file, an
+        model: a path (.xml is OpenVINO's, anything else ONNX), the bytes of a file, an
             ``onnx.ModelProto``, or a folder, whose models are all audited.
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
             the nearest one speaks for it. Without them: the runtimes that load the file (ONNX Runtime and OpenVINO
@@ -150,7 +150,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         yield report
     if nothing:
         raise folder_error(folder, str(folder)) or HalfulpError(
-            f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml, DxDispatch .json"
+            f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml"
         )
 
 
@@ -170,7 +170,7 @@ def _audited(
             way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
             raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
         place = source if isinstance(source, bytes) else Path(str(source))
-        found, unread = (of_openvino if format == "openvino" else of_dxdispatch)(place, file)
+        found, unread = of_openvino(place, file)
         return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
     with ExitStack() as stack:
         parsed = onnx.parse(source, file=file)
@@ -317,7 +317,7 @@ def _name(source: Source) -> str:
 def _models(folder: Path) -> Iterator[tuple[Path, str]]:
     """Give the models of a folder in the order of their names, each with the reason if it can't be read.
 
-    The models are .onnx, and .xml and .json that are models. Links are followed, but no folder is entered twice.
+    The models are .onnx, and .xml that are models. Links are followed, but no folder is entered twice.
     """
     entered: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
@@ -346,9 +346,9 @@ def _refusals(unreadable: list[OSError]) -> Iterator[tuple[Path, str]]:
 def _is_model(path: Path) -> bool:
     """Return whether a file has a model's suffix and the mark of its format, without loading it into memory."""
     suffix = path.suffix.lower()
-    if suffix not in _MARKS or not path.is_file():
+    if suffix != ".xml" or not path.is_file():
         return suffix == ".onnx"
     if not path.stat().st_size:  # which can't be mapped
         return False
     with path.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
-        return data.find(_MARKS[suffix]) >= 0
+        return data.find(_MARK) >= 0

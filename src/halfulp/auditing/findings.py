@@ -72,7 +72,7 @@ class ModelReport:
     """A file, its Pow and PRelu nodes, and the runtimes that judge them."""
 
     file: str  # as messages name it
-    format: str  # "onnx", "openvino" or "directml"
+    format: str  # "onnx" or "openvino"
     nodes: tuple[NodeReport, ...] = ()  # in the file's order
     error: str | None = None  # why it could not be read; None where it could
     targets: tuple[Asked, ...] = ()  # the runtimes

@@ -17,7 +17,7 @@ from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
 from halfulp.auditing.node import Open, Operand, command, shown
 from halfulp.auditing.ranges import Range
-from halfulp.auditing.target import LOADERS, Asked, Statement, of_constant
+from halfulp.auditing.target import Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, Printed, count_of, printable
 from halfulp.installed import version_of
@@ -216,8 +216,6 @@ def _answers(model: ModelReport) -> Iterator[Part]:
             yield "  ", _of_data(model.data, 0)
     else:
         yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
-        if not model.targets and not LOADERS[model.format]:
-            yield "  no runtime judged: none of those measured loads such files", ""
         yield from (("  ", str(summary)) for summary in model.summaries)
         if model.data is not None:
             yield "  ", _of_data(model.data, len(model.nodes))

@@ -25,7 +25,7 @@ from halfulp.types import TYPES
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
-LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
+LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",)}
 """The measured runtimes that load a file of each format. A name is that of the target and of the Python module.
 
 PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with halfulp.

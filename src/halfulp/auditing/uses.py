@@ -1,4 +1,4 @@
-"""The Pow and PRelu nodes of a model in ONNX, OpenVINO's IR or DxDispatch, including bodies and functions."""
+"""The Pow and PRelu nodes of a model in ONNX or OpenVINO's IR, including bodies and functions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from halfulp.auditing.halves import Body, Net, Step
 from halfulp.auditing.node import Operand, Site, Use, breach_of, breaches
 from halfulp.errors import ModelError, printable
-from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
-from halfulp.models.directml.dxdispatch import load
 from halfulp.models.graph import Array, Graph, Node, Value
 from halfulp.models.onnx import fault_of_ours
 from halfulp.models.onnx.checks import label
@@ -269,45 +267,3 @@ def _around(graph: Graph, where: str, body: Body | None) -> Net:
     return Net(
         steps, lambda name: declared.get(name, Value(name)).type, outputs, constants.__contains__, body=body
     )
-
-
-# --- DxDispatch ----------------------------------------------------------------------------------
-
-
-def of_dxdispatch(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
-    """Return the dispatchables of a DxDispatch file that are Pow or PRelu, and its ONNX models and shaders.
-
-    A file does not name a feature level, so the newest level's version is in force. If the front end refuses
-    the file because a description breaks a clause, only that description is returned.
-    """
-    try:
-        dispatchables = load(source, file=file).dispatchables.values()
-    except ModelError as error:
-        if error.clause is None or error.node is None or not error.clause.startswith("directml."):
-            raise
-        return [_refused(error.node, error, error.clause, FEATURE_LEVELS[-1])], ()
-    found = []
-    for each in dispatchables:
-        desc = each.desc
-        if isinstance(desc, OperatorDesc):
-            *inputs, output = (
-                Operand(point, tensor.element_type.name, tensor.Sizes)
-                for point, tensor in tensors(desc).items()
-            )
-            name = f"'{printable(each.name)}' ({desc.type})"
-            row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
-            given = {name: value for name, value in attributes(desc).items() if value is not None}
-            found.append(Use(name, row.id, f"{_least_level(desc)} or later", tuple(inputs), output, given))
-    unread = (each for each in dispatchables if each.type.lower() in ("onnx", "hlsl"))
-    return found, tuple(f"'{printable(each.name)}' ({each.type})" for each in unread)
-
-
-def _least_level(desc: OperatorDesc) -> str:
-    """Return the oldest feature level that takes a description."""
-    for level in FEATURE_LEVELS[:-1]:
-        try:
-            validate(desc, level)
-        except ValueError:  # this feature level refuses it, or lacks the operator
-            continue
-        return level
-    return FEATURE_LEVELS[-1]

@@ -138,7 +138,7 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
     """Return the installed runtimes that read a file's format."""
-    readers = {"openvino": ("openvino",), "directml": ()}.get(format_of(path), RUNTIMES)
+    readers = ("openvino",) if format_of(path) == "openvino" else RUNTIMES
     return tuple(name for name in readers if has_module(name))
 
 

@@ -19,9 +19,7 @@ _WIDEST = 110  # longer lines are harder to read
 def audit(
     model: Annotated[
         Path,
-        Argument(
-            metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file, or a folder of them."
-        ),
+        Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them."),
     ],
     targets: Annotated[
         Names,

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from halfulp.cli.inputs import File, Inputs, Names, fed, file_option, files_of, parted
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
-from halfulp.errors import HalfulpError, count_of, in_shell
+from halfulp.errors import HalfulpError, count_of
 from halfulp.installed import has_module
 from halfulp.operators import thread_count
 
@@ -172,7 +172,6 @@ def _network(
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.network import light, network_of, nodes_of, watched
     from halfulp.models import load
-    from halfulp.models.graph import Model
     from halfulp.models.onnx.tensors import release
     from halfulp.models.run.fitting import fit
     from halfulp.running import refuse_breaches
@@ -180,11 +179,6 @@ def _network(
     check_writable(output, read=[path, *files_of(inputs)])
     model = load(path, keep_unknown=True)
     runtimes = runtimes_of(path)
-    if not isinstance(model, Model):
-        raise HalfulpError(
-            f"{path}: no runtime here runs DxDispatch files; convert it to ONNX first:"
-            f" halfulp convert {in_shell(path)} net.onnx"
-        )
     if not runtimes:
         raise HalfulpError(
             f"{path}: no runtime that is installed runs it",
@@ -203,7 +197,6 @@ def _network(
         progress = shown or (lambda line: None)
         progress("running it once for the operands of its Pow and PRelu")
         model = load(copy, keep_unknown=True)
-        assert isinstance(model, Model)
         model = replace(model, file=str(path))  # as errors are to name it
         run = watched(copy, model)
         if files:

@@ -13,7 +13,6 @@ from typer import Argument, Option
 from halfulp.cli.inputs import File, Inputs, Names, declared_inputs, fed, file_option, files_of, parted
 from halfulp.cli.output import FORCE, check_writable, people, say, working, write_json
 from halfulp.errors import HalfulpError, in_shell, printable
-from halfulp.models.source import format_to_write
 
 if TYPE_CHECKING:
     from halfulp.conversion.repair import Repair, Slopes
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
 
 
 def convert(
-    model: Annotated[
-        Path, Argument(metavar="IN", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
-    ],
+    model: Annotated[Path, Argument(metavar="IN", help="An ONNX file.")],
     output: Annotated[
-        Path, Argument(metavar="OUT", help="Where to write; the suffix says in which of these formats.")
+        Path, Argument(metavar="OUT", help="Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
     ],
     opset: Annotated[
         int | None, Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
@@ -100,7 +97,7 @@ def convert(
 
     check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
     files, dims = parted(inputs)
-    if inputs and not verify and (files or format_to_write(output) != "directml"):
+    if inputs and not verify:
         raise HalfulpError("--input is for --verify, which is not given")
     given = fed(declared_inputs(model), files) if files else None
     with working() as progress:

@@ -16,7 +16,6 @@ from halfulp.models.source import format_of
 from halfulp.types import FLOATS
 
 if TYPE_CHECKING:
-    from halfulp.models.directml.dxdispatch import Program
     from halfulp.models.graph import Array, Model, Value
 
 
@@ -74,7 +73,7 @@ def files_of(inputs: Names) -> list[Path]:
     return [Path(each.partition("=")[2] or each) for each in parted(inputs)[0]]
 
 
-def fed(model: Model | Program, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
+def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
     """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``.
 
     Raises:
@@ -137,14 +136,14 @@ def _rounded(array: Array, declared: Value, told: set[str]) -> Array:
     return short
 
 
-def declared_inputs(path: Path) -> Model | Program:
+def declared_inputs(path: Path) -> Model:
     """Return a model for :func:`fed`. Of an ONNX file only the inputs are read: its nodes may be broken."""
     from halfulp.models import load, onnx
 
     return onnx.declared_inputs(path) if format_of(path) == "onnx" else load(path)
 
 
-def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Array]]:
+def samples(model: Model, arguments: list[str]) -> list[dict[str, Array]]:
     """Return the sets of inputs that ``--input`` names: one, or one for each .npz file of a folder.
 
     Raises:
@@ -162,14 +161,13 @@ def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Arra
     return [fed(model, [str(file)], told) for file in files]
 
 
-def _required(model: Model | Program) -> list[Value]:
-    from halfulp.models.graph import Model
+def _required(model: Model) -> list[Value]:
     from halfulp.models.run.inputs import needed
 
-    return needed(model) if isinstance(model, Model) else []
+    return needed(model)
 
 
-def _check_all_fed(model: Model | Program, values: Mapping[str, Array]) -> None:
+def _check_all_fed(model: Model, values: Mapping[str, Array]) -> None:
     for value in _required(model):
         if not values.keys() & {value.name, *value.aliases}:
             raise HalfulpError(

@@ -22,9 +22,7 @@ _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's rang
 
 
 def run(
-    model: Annotated[
-        Path, Argument(metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
-    ],
+    model: Annotated[Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file.")],
     inputs: Inputs = None,
     output: Annotated[
         File,
@@ -34,14 +32,6 @@ def run(
             metavar="OUT.npz",
             help="Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
-        ),
-    ] = None,
-    output_folder: Annotated[
-        File,
-        Option(
-            "--output-folder",
-            metavar="FOLDER",
-            help="Where the writeFile commands of a .json file may write, instead of the file's own folder.",
         ),
     ] = None,
     engine: Annotated[
@@ -57,21 +47,19 @@ def run(
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
     # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
-    from halfulp.models.graph import Model
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
 
     check_writable(output, binary=True, read=[model, *files_of(inputs)])
     subject = opened(model, engine)
     files, dims = parted(inputs)
-    made_up = not files and isinstance(subject.model, Model)
+    made_up = not files
     with working() as progress:
         found = evaluate(
             subject,
             "random" if made_up else fed(subject.model, files),
             engine,
             dims=dims,
-            output_folder=output_folder,
             progress=progress,
             with_report=True,
         )

@@ -1,4 +1,4 @@
-"""Converting a model to another format, opset or target with the same meaning: ``hu.convert``."""
+"""Converting an ONNX model to another opset or target, or to OpenVINO's IR, with the same meaning: ``hu.convert``."""
 
 from __future__ import annotations
 
@@ -12,29 +12,19 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from onnx import ModelProto
 
-from halfulp.conversion.between import Draft, neutral
-from halfulp.conversion.between.dxdispatch import ProgramReader, ProgramWriter
-from halfulp.conversion.between.write import OPSET, OnnxWriter, OpenVINOWriter
 from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
-from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
+from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, inline, lower, opset_of, to_opset
+from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
 from halfulp.conversion.output import correct_shapes, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_foreign, has_ours, verified
+from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
-from halfulp.models import load, openvino
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.directml import dxdispatch
-from halfulp.models.directml.dxdispatch import Program
-from halfulp.models.graph import Model
-from halfulp.models.onnx import build
-from halfulp.models.onnx.checks import label
-from halfulp.models.run.fitting import check_named, with_sizes
 from halfulp.models.source import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
@@ -42,30 +32,21 @@ __all__ = ["Conversion", "Format", "convert"]
 _Steps: TypeAlias = Mapping[str, tuple[Callable[[Walk, Any], list[Change]], Any]]
 """The steps between ONNX models by the arguments that ask for them, in their order, each with that argument's value."""
 
-_WRITERS: Mapping[Format, type[OnnxWriter | OpenVINOWriter | ProgramWriter]] = {
-    "onnx": OnnxWriter,
-    "openvino": OpenVINOWriter,
-    "directml": ProgramWriter,
-}
-
-_OLDEST_READ = 13  # in older opsets, inputs of Unsqueeze and others are attributes
-
 
 @dataclass(frozen=True, repr=False)
 class Conversion(Printed):
     """A converted model, and the changes made to it. ``print`` shows these as lines.
 
     Attributes:
-        model: a model that ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch
-            program; of a network that has become an IR by OpenVINO's own reader its ``openvino.Model``, as
-            ``model.model``.
+        model: an ``onnx.ModelProto``; of one that has become an IR by OpenVINO's own reader its ``openvino.Model``,
+            as ``model.model``.
         changes: the change to each node, and whether the result can still differ from the exact one;
             also the parts of the model that could not be carried over.
         verification: the result of running both models, if it was asked for.
         folder: where the external data of an ONNX model lies.
     """
 
-    model: ModelProto | Model | Program | Network
+    model: ModelProto | Network
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = None
@@ -90,10 +71,6 @@ class Conversion(Printed):
         """
         if isinstance(self.model, Network):
             self.model.save(Path(path))
-        elif isinstance(self.model, Program):
-            dxdispatch.save(self.model, path)
-        elif isinstance(self.model, Model):
-            openvino.save(self.model, path)
         else:
             save_onnx(self.model, self.folder, Path(path))
 
@@ -117,14 +94,13 @@ def convert(
     inputs: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Conversion:
-    """Convert a model to another format, opset or target, with the same meaning.
+    """Convert an ONNX model to another opset or target, or to OpenVINO's IR, with the same meaning.
 
     Args:
-        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, or an ``onnx.ModelProto`` (which is not changed).
+        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is not changed).
         output: where to write the result; nowhere if not given. It is written before it is verified, whatever
             that finds.
-        to: the format; that of ``output`` by its suffix, or the model's own, where not given.
+        to: the format, ``onnx`` or ``openvino``; that of ``output`` by its suffix, or ``onnx``, where not given.
         opset: for ONNX: the version of its own operators to convert to, older or newer.
         target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
             it accepts each Pow and PRelu; ``basic``: so that it has neither.
@@ -147,8 +123,7 @@ def convert(
             of the outputs: in ONNX Runtime with halfulp's operators, where it is installed and the model has
             others. An IR also runs in OpenVINO, where that is installed.
         seed: for those inputs.
-        dims: sizes of their symbolic dims; sizes that run are found for the others. A model that becomes a
-            DxDispatch file gets these sizes itself, verified or not, since its dims are numbers.
+        dims: sizes of their symbolic dims; sizes that run are found for the others.
         inputs: arrays by name, to verify with instead of inputs that are made up.
         progress: gets a line for each run of a verification.
 
@@ -196,13 +171,14 @@ def convert(
     }
     asked = {name: (step, value) for name, (step, value) in steps.items() if value is not None}
     work = _Work(model, repair)
-    wanted = to or (work.format if output is None else format_to_write(output))
+    wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
         *others, last = steps
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
-    work.become(wanted, dims or {} if wanted == "directml" else {})
-    if isinstance(work.model, ModelProto):
-        work.edit(work.model, asked)
+    if wanted == "onnx":
+        work.edit(asked)
+    else:
+        work.become_network()
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
@@ -215,74 +191,41 @@ class _Work:
     """A conversion under way."""
 
     def __init__(self, source: Source, repair: bool) -> None:
-        self.changes: list[Change] = []
-        self.renamed: Mapping[str, str] = {}
-        self.folder: Path | None = None
-        self.before: Subject
-        self.model: ModelProto | Model | Program | Network
+        if format_of(source) != "onnx":
+            name = "<bytes>" if isinstance(source, bytes) else str(source)
+            raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
+        sorted_: list[str] = []
+        proto, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
+        self.changes = [Change(self.file, line) for line in sorted_]
+        if repair:
+            proto, changes, _ = repaired(proto, self.file, self.folder)
+            self.changes += changes
+        self.before = Subject.of(proto, self.file, self.folder)
+        self._source = proto
+        self._proto = deepcopy(proto)
+        self.model: ModelProto | Network = self._proto
         self._walk: Walk | None = None  # through the source model, which takes a while to prepare
-        self.format = format_of(source)
-        if self.format == "onnx":
-            sorted_: list[str] = []
-            proto, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
-            self.changes += [Change(self.file, line) for line in sorted_]
-            if repair:
-                proto, changes, _ = repaired(proto, self.file, self.folder)
-                self.changes += changes
-            self.before = Subject.of(proto, self.file, self.folder)
-            self.model = deepcopy(proto)
-            if has_ours(self.before):
-                self._walk = check_clauses(Walk(self.model, self.file, self.folder))
-                self.changes += self._walk.told()
-        elif repair:
-            raise HalfulpError("only ONNX models are repaired", expected="its ONNX original", got=self.format)
-        else:
-            self.model = loaded = load(source)
-            self.before = Subject(loaded)
-            self.file = loaded.file
+        if has_ours(self.before):
+            self._walk = check_clauses(Walk(self._proto, self.file, self.folder))
+            self.changes += self._walk.told()
 
-    def become(self, wanted: Format, sizes: Mapping[str, int]) -> None:
-        """Convert the model to another format, with sizes for open dims."""
-        if wanted == self.format:
-            check_named(sizes, set())
-            return
-        if wanted == "openvino" and isinstance(self.model, ModelProto) and has_foreign(self.before):
-            network, changes = to_network(self.model, self.file, self.folder)
-            self.changes += dropped_metadata(self.model, self.file) + changes
-            self.model, self.folder = network, None
-            return
-        said: list[Change] = []
-        between = self._neutral(said, sizes)
-        before = self.before
-        self.changes += dropped_metadata(before.model if before.proto is None else before.proto, self.file)
-        self.model = _WRITERS[wanted](between).model()
-        self.changes += said
+    def become_network(self) -> None:
+        """Convert the model to OpenVINO's form."""
+        lost = dropped_metadata(self._proto, self.file)
+        self.model, changes = to_network(self._proto, self.file, self.folder)
+        self.changes += lost + changes
         self.folder = None
 
-    def _neutral(self, said: list[Change], sizes: Mapping[str, int]) -> Draft:
-        model, labels = self.model, dict[str, str]()
-        if isinstance(model, Program):
-            draft, self.renamed = ProgramReader(model, said).read()
-            return draft
-        if isinstance(model, ModelProto):
-            self.changes += inline(model, self.file, self.folder)
-            named = enumerate(model.graph.node)
-            labels = {output: label(node, index, "") for index, node in named for output in node.output}
-            if opset_of(model, self.file) < _OLDEST_READ:
-                self.changes += to_opset(Walk(model, self.file, self.folder), OPSET)
-            model = build(model, self.file, self.folder)
-        assert isinstance(model, Model)
-        return neutral(with_sizes(model, sizes), said, labels)
-
-    def edit(self, model: ModelProto, asked: _Steps) -> None:
-        """Take an ONNX model through the steps that are asked for, and check the result."""
+    def edit(self, asked: _Steps) -> None:
+        """Take the model through the steps that are asked for, and check the result."""
+        model, source = self._proto, self._source
         for step, value in asked.values():
             walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
             self.changes += step(walk, value)
-        source, found = self.before.proto, refusal(model)
+        found = refusal(model)
         if found is None:
             return
-        if source is not None and refusal(source) is not None:
+        if refusal(source) is not None:
             # A checker error that the source model has, too, is only reported.
             said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
@@ -292,7 +235,7 @@ class _Work:
         if found is None:
             return
         shown = {}
-        if source is not None and "opset" in asked:
+        if "opset" in asked:
             same = same_version(found.op_type, opset_of(source, self.file))
             if same and asked["opset"][1] not in same:
                 shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {found.op_type} stays unchanged"
@@ -301,20 +244,11 @@ class _Work:
 
     def compared(self, feed: Feed, asked: _Steps) -> Verification:
         """Run the model before and after the steps that are asked for."""
-        before, model = self.before, self.model
-        if isinstance(model, Network):
-            return compare_network(before, model, feed)
-        if isinstance(model, ModelProto):
-            after = Subject.of(model, self.file, self.folder)
-            is_fused = "fuse" in asked
-            if before.proto is not None and ("float32" in asked or (is_fused and has_halves(before.proto))):
-                return compare_with_float32(
-                    before,
-                    after,
-                    feed,
-                    is_fused=is_fused,
-                    is_narrowed=asked.get("float32", ("", ""))[1] == "float64",
-                )
-            return compare(before, after, feed, self.renamed, self.changes)
-        found = compare(before, Subject(model), feed, self.renamed, self.changes)
-        return also_in_openvino(found, before, model, feed) if isinstance(model, Model) else found
+        if isinstance(self.model, Network):
+            return compare_network(self.before, self.model, feed)
+        after = Subject.of(self.model, self.file, self.folder)
+        is_fused = "fuse" in asked
+        if "float32" in asked or (is_fused and has_halves(self._source)):
+            is_narrowed = asked.get("float32", ("", ""))[1] == "float64"
+            return compare_with_float32(self.before, after, feed, is_fused=is_fused, is_narrowed=is_narrowed)
+        return compare(self.before, after, feed, self.changes)

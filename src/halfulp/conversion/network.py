@@ -1,4 +1,4 @@
-"""Whole networks to OpenVINO's IR: OpenVINO's own reader converts the operators other than Pow and PRelu.
+"""ONNX models to OpenVINO's IR: OpenVINO's own reader converts the operators other than Pow and PRelu.
 
 Pow and PRelu nodes are first put into forms that the reader keeps right (:mod:`halfulp.conversion.targets`).
 Each converted node is then compared with its ONNX node, so that nothing with another meaning is written. The
@@ -15,19 +15,18 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
-from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, remade
-from halfulp.conversion.opset import inline
+from halfulp.conversion.editor import Change, Editor, is_float, remade
+from halfulp.conversion.opset import finish, inline
+from halfulp.conversion.spellings import expand_prelu
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import (
     Feed,
@@ -41,13 +40,11 @@ from halfulp.conversion.verify import (
 )
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
-from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, Model, listed
+from halfulp.models.graph import Array, listed
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
-from halfulp.models.openvino import write
 from halfulp.models.run.report import vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
@@ -88,7 +85,7 @@ def openvino() -> Any:
         return import_module("openvino")
     except ImportError as error:
         raise UnsupportedError(
-            f"OpenVINO converts networks with operators other than Pow and PRelu, and can't be imported: {error}",
+            f"OpenVINO converts models to its IR, and can't be imported: {error}",
             expected="pip install 'halfulp[openvino]'",
         ) from None
 
@@ -110,7 +107,8 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     changes += for_target(Walk(proto, file, folder), "openvino")
     walk = Walk(proto, file, folder)
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, _with_constants)
+        walk.rewrite(owner, opset, is_ours, _as_layers)
+    changes += finish(walk)
     _declare(proto, file)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
@@ -125,8 +123,15 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     return network, changes
 
 
-def _with_constants(node: NodeProto, edit: Editor) -> None:
-    """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes."""
+def _as_layers(node: NodeProto, edit: Editor) -> None:
+    """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes.
+
+    A PRelu of integers becomes its function body.
+    """
+    kind = edit.value(node.input[0]).type
+    if node.op_type == "PRelu" and kind is not None and not is_float(kind):
+        expand_prelu(node, edit, f"OpenVINO's PReLU takes no {kind}")
+        return
     inputs = []
     for name in node.input:
         maker, array = edit.maker(name), edit.array(name)
@@ -276,7 +281,6 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
         greatest magnitude away, from the original and from the unconverted network in OpenVINO.
     """
     model = before.model
-    assert isinstance(model, Model)
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
     _, (run,) = runs(before)
     notes: list[str] = []
@@ -326,32 +330,6 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     return Verification(
         1, elements, tuple(differences), "openvino", told, failure, tuple(notes), vacuous=reasons
     )
-
-
-def also_in_openvino(found: Verification, before: Subject, ir: Model, feed: Feed) -> Verification:
-    """Add OpenVINO's results for an IR to a comparison made in halfulp, or a note that it is not installed.
-
-    Args:
-        found: that comparison, of all bits.
-        before: the model that the IR was.
-        ir: a graph of OpenVINO's operators.
-        feed: the inputs.
-    """
-    if not found.same:
-        return found
-    said = (*str(replace(found, dims="", vacuous={})).splitlines(),)
-    if find_spec("openvino") is None or not isinstance(before.model, Model):
-        why = "runs no DxDispatch programs" if isinstance(before.model, Program) else "is not installed"
-        return replace(found, notes=(*said, f"OpenVINO {why}: halfulp alone was compared"))
-    weights = BytesIO()
-    xml = write(ir.graph, weights)
-    try:
-        network = Network(ir.file, openvino().Core().read_model(xml, weights.getvalue()))
-        there = compare_network(before, network, feed)
-    except (RuntimeError, HalfulpError) as error:  # of no class of its own
-        there = replace(found, failure=str(error))
-    refused = (f"OpenVINO does not run it: {there.failure}",) if there.failure else ()
-    return replace(found, notes=(*said, *there.notes), differences=(*refused, *there.differences))
 
 
 def _unconverted(before: Subject, file: str, inputs: Mapping[str, Any]) -> dict[str, Array]:

@@ -17,14 +17,12 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, count_of, printable
-from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Model, Value, agree, describe, listed
+from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import REFUSALS, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declaration, declared, external_data
 from halfulp.models.onnx.walk import copy_fields, every_node, graphs, owners_of, plain_domain
-from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
@@ -173,21 +171,8 @@ def _without_data(model: ModelProto, most: float = math.inf) -> ModelProto:
 # --- parts that another format lacks --------------------------------------------------------------
 
 
-def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
-    """Return a line for each part of a model that is lost in another format."""
-    found: list[str] = []
-    if isinstance(model, ModelProto):
-        found = _of_onnx(model)
-    elif isinstance(model, Program):
-        found = [f"its field {name!r}" for name in model.other]
-    elif isinstance(origin := model.graph.source, Origin):
-        found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
-        if any(layer.rt_info is not None and len(layer.rt_info) for layer in origin.values.values()):
-            found.append("the rt_info of layers")
-    return [Change(file, f"{what} is not carried over") for what in found]
-
-
-def _of_onnx(model: ModelProto) -> list[str]:
+def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
+    """Return a line for each part of a model that is lost in OpenVINO's IR."""
     fields = ("producer_name", "domain", "model_version", "doc_string")
     found = [f"its {name}" for name in fields if getattr(model, name)]
     found += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
@@ -199,7 +184,7 @@ def _of_onnx(model: ModelProto) -> list[str]:
     for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
         if any(getattr(node, field) for node in every):
             found.append(f"the {name} of nodes")
-    return found
+    return [Change(file, f"{what} is not carried over") for what in found]
 
 
 # --- writing, whole or not at all -----------------------------------------------------------------

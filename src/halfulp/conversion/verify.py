@@ -7,7 +7,7 @@ node of the new model is therefore run on the operands that the old model comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,10 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
 
-from halfulp.conversion.between import is_foreign
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module
-from halfulp.models.directml.dxdispatch import Dispatch, Program
-from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.tensors import mapped
@@ -71,12 +69,12 @@ class Subject:
     """One of the two compared models.
 
     Attributes:
-        model: the graph or program that was read.
+        model: the graph that was read.
         proto: the ONNX model that it was read from, if it is one.
         folder: where that one's external data lies.
     """
 
-    model: Model | Program
+    model: Model
     proto: ModelProto | None = None
     folder: Path | None = None
 
@@ -87,12 +85,11 @@ class Subject:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes of the graph, in the order of their evaluation; none of a DxDispatch program."""
-        return self.model.graph.nodes if isinstance(self.model, Model) else ()
+        """The nodes of the graph, in the order of their evaluation."""
+        return self.model.graph.nodes
 
     def with_outputs(self, names: Sequence[str]) -> Subject:
         """Return the model with tensors of the graph as outputs, and no others."""
-        assert isinstance(self.model, Model)
         graph = replace(self.model.graph, outputs=tuple(Value(name, kind="undeclared") for name in names))
         proto = None
         if self.proto is not None:
@@ -138,35 +135,28 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
             return "onnxruntime", [
                 engine.runner(subject.proto, subject.model, as_written, folder=subject.folder)
                 for subject in subjects
-                if subject.proto is not None and isinstance(subject.model, Model)
+                if subject.proto is not None
             ]
     return "halfulp", [walk(subject.model) for subject in subjects]
 
 
-def walk(model: Model | Program) -> Run:
+def walk(model: Model) -> Run:
     """Return a runner of halfulp's own, or in OpenVINO for an IR file with layers that only OpenVINO has."""
     if runs_in_openvino(model):
         from halfulp.integrations.openvino.engine import Runner
 
-        assert isinstance(model, Model)
         return Runner(model)
     return partial(run, model)
 
 
-def runs_in_openvino(model: Model | Program) -> bool:
+def runs_in_openvino(model: Model) -> bool:
     """Return whether a model is an IR file with layers that halfulp lacks, and OpenVINO is installed."""
     return (
-        isinstance(model, Model)
-        and isinstance(model.graph.source, IrFile)
+        isinstance(model.graph.source, IrFile)
         and bool(foreign(model.graph.nodes))
         and Path(model.file).is_file()
         and has_module("openvino")
     )
-
-
-def has_foreign(subject: Subject) -> bool:
-    """Return whether a model has a node, in its functions too, that is neither Pow, PRelu nor plumbing."""
-    return any(node.function is None and is_foreign(node) for node in all_nodes(subject.nodes))
 
 
 def has_ours(subject: Subject) -> bool:
@@ -287,15 +277,13 @@ def compare(
     before: Subject,
     after: Subject,
     feed: Feed,
-    renamed: Mapping[str, str] | None = None,
     changes: Sequence[Change] = (),
 ) -> Verification:
     """Run two models on the same inputs and compare the outputs' bits.
 
     Args:
-        before, after: with inputs and outputs of the same names.
+        before, after: ONNX models with inputs and outputs of the same names.
         feed: the inputs. Made-up ones have special values among them.
-        renamed: the new names of outputs by the old ones, where they differ.
         changes: those between the models. A difference that one announces is a note, if it is no larger.
 
     Returns:
@@ -303,22 +291,21 @@ def compare(
         says so.
     """
     with ExitStack() as files:
-        old, new = (_without_weights(_silent(each), files) for each in (before, after))
-        return _compared(_Comparison(old, new, renamed or {}, changes), feed)
+        old, new = (_without_weights(each, files) for each in (before, after))
+        return _compared(_Comparison(old, new, changes), feed)
 
 
 def _compared(comparison: _Comparison, feed: Feed) -> Verification:
-    before, after = comparison.before, comparison.after
+    before = comparison.before
     if feed.inputs is not None:
         comparison.run(feed.inputs, "the inputs given", feed)
         return comparison.result()
-    source = _declared(before, {value.name for value in after.model.inputs})
     try:
-        made = fit(source, comparison.first, seed=feed.seed, dims=feed.dims, progress=feed.progress)
+        made = fit(before.model, comparison.first, seed=feed.seed, dims=feed.dims, progress=feed.progress)
     except HalfulpError as error:
         return Verification(0, 0, (), comparison.engine, failure=error.message)
     for seed in range(feed.seed, feed.seed + _ROUNDS):
-        inputs = made.inputs(source, seed)
+        inputs = made.inputs(before.model, seed)
         if seed > feed.seed:
             inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
         comparison.run(inputs, f"inputs of seed {seed}", feed)
@@ -328,19 +315,12 @@ def _compared(comparison: _Comparison, feed: Feed) -> Verification:
 class _Comparison:
     """Both models, run on one set of inputs after the other."""
 
-    def __init__(
-        self, before: Subject, after: Subject, renamed: Mapping[str, str], changes: Sequence[Change]
-    ) -> None:
+    def __init__(self, before: Subject, after: Subject, changes: Sequence[Change]) -> None:
         self.engine, (self.first, self._second) = runs(before, after)
-        self.before, self.after = before, after
-        both = before.proto is not None and after.proto is not None
-        self._nodes = _Nodes(before, after, changes) if both else None
+        self.before = before
+        self._nodes = _Nodes(before, after, changes)
         self._drawing = drawing(before.nodes)
         self._gives_nan = any(_GIVES_NAN in (change.differs or "") for change in changes)
-        self._renamed = renamed
-        self._declared = {value.name: value for value in after.model.inputs}
-        # Their tensors are memory in one piece.
-        self._is_flat = any(isinstance(subject.model, Program) for subject in (before, after))
         self._rounds = self._elements = 0
         self._refusal = ""
         self._differences: list[str] = []
@@ -360,16 +340,14 @@ class _Comparison:
             return
         self._rounds += 1
         try:
-            got = self._second({name: _shaped(array, self._declared[name]) for name, array in inputs.items()})
+            got = self._second(inputs)
         except HalfulpError as error:
             self._differences.append(f"{told} are refused now: {error.message}")
             return
         differences, near = [], True
         reasons = vacuous(expected)
         for name, value in expected.items():
-            found = got.get(self._renamed.get(name, name))
-            if self._is_flat and found is not None and found.size == value.size:
-                found = found.reshape(value.shape)
+            found = got.get(name)
             unlike = difference(value, found)
             if unlike is not None and self._gives_nan and _is_lost(value, found):
                 self._notes.append(f"output {name!r}, {told}: {unlike}, as announced")
@@ -387,9 +365,6 @@ class _Comparison:
 
     def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
         """Record differences with their cause; ``near``: they are roundings."""
-        if self._nodes is None:
-            self._differences += [*differences, *_parting(self.before, self.after, inputs)]
-            return
         try:
             origins = list(self._nodes.origins(inputs))
         except HalfulpError as error:
@@ -420,7 +395,7 @@ class _Comparison:
 
     def _causes(self) -> Iterator[str]:
         """Yield the causes of the differences that are notes, each with its nodes."""
-        if not self._notes or self._nodes is None:
+        if not self._notes:
             return
         found: dict[str, dict[str, str]] = {}
         for origin in sorted(self._excused, key=lambda origin: -origin.away):
@@ -443,26 +418,6 @@ def _listed(by_node: Mapping[str, str]) -> str:
     return told + (f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else "")
 
 
-def _parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the first node whose outputs differ, among those whose outputs have the same name in both graphs."""
-    common = {name for node in after.nodes for name in node.outputs if name}
-    nodes = [(node, name) for node in before.nodes for name in node.outputs if name in common]
-    if not nodes:
-        return
-    names = [name for _, name in nodes]
-    try:
-        _, (first, second) = runs(before.with_outputs(names), after.with_outputs(names))
-        expected, got = first(inputs), second(inputs)
-    except HalfulpError as error:
-        yield f"the node at which they part is not known: {error.message}"
-        return
-    for node, name in nodes:
-        unlike = difference(expected[name], got[name])
-        if unlike is not None:
-            yield f"the two models part at node {node.label}: {unlike}"
-            return
-
-
 def nothing_told(reasons: Mapping[str, str]) -> str:
     """Return why nothing is verified, from the reasons of all outputs; empty if one output has numbers."""
     if not reasons or any(map(is_usable, reasons.values())):
@@ -472,35 +427,13 @@ def nothing_told(reasons: Mapping[str, str]) -> str:
     return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
 
 
-def _silent(subject: Subject) -> Subject:
-    """Return a program without its commands to print and to write files."""
-    if isinstance(subject.model, Model):
-        return subject
-    dispatches = tuple(command for command in subject.model.commands if isinstance(command, Dispatch))
-    return Subject(replace(subject.model, commands=dispatches))
-
-
 def _without_weights(subject: Subject, files: ExitStack) -> Subject:
     """Return a large ONNX model with its weights in a file that all of its sessions map."""
-    if subject.proto is None or not isinstance(subject.model, Model):
+    if subject.proto is None:
         return subject
     if sum(array.nbytes for array in subject.model.graph.constants.values()) < _LARGE:
         return subject
     return Subject.of(*files.enter_context(mapped(subject.proto, subject.model.file, subject.folder)))
-
-
-def _declared(subject: Subject, wanted: Collection[str]) -> Model:
-    """Return a model to make up inputs for. A program's resources are inputs if the other model has them."""
-    if isinstance(subject.model, Model):
-        return subject.model
-    inputs = tuple(value for value in subject.model.inputs if value.name in wanted)
-    return Model(subject.model.file, Graph("", inputs, (), {}, (), {}))
-
-
-def _shaped(array: Array, declared: Value) -> Array:
-    if declared.shape is None or len(declared.shape) == array.ndim:
-        return array
-    return array.reshape([-1 if not isinstance(dim, int) else dim for dim in declared.shape])
 
 
 def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
@@ -557,8 +490,7 @@ class _Nodes:
             for proto in (before.proto, after.proto)
         )
         self._opset = default_opset(before.proto.opset_import) or 1
-        models = [subject.model for subject in (before, after) if isinstance(subject.model, Model)]
-        self._constants = [model.graph.held for model in models]
+        self._constants = [subject.model.graph.held for subject in (before, after)]
         self._before, self._after = before, after
         self._announced = {change.output: change.differs for change in changes if change.differs}
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.

@@ -176,7 +176,7 @@ class Node:
 
     Attributes:
         label: the node's name in messages: its own name, or its place in the file.
-        standard: ``onnx``, ``openvino`` or ``directml``; ``neutral`` between formats.
+        standard: ``onnx`` or ``openvino``.
         domain: the operator's domain, empty for the standard's own operators.
         type: the operator's name as the file spells it.
         version: the version in force, as in the rows: since-version, opset or feature level.

@@ -16,13 +16,9 @@ from halfulp.models.files import read_whole
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-Format = Literal["onnx", "openvino", "directml"]
+Format = Literal["onnx", "openvino"]
 Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 """A model: a path, a file's bytes, or a parsed ONNX message."""
-
-_SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
-# None of these characters can be the first one of an ONNX file.
-_STARTS: Mapping[bytes, Format] = {b"<": "openvino", b"{": "directml", b"/": "directml"}
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf):/")  # a Path has one slash of two
 
@@ -74,10 +70,11 @@ _MAGIC: Mapping[bytes, str] = {
 def format_of(source: Source) -> Format:
     """Return the format of a model: by the suffix of a path, or by the first character of bytes."""
     if isinstance(source, bytes):
-        return _STARTS.get(source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1], "onnx")
-    if isinstance(source, str | os.PathLike):
-        return _SUFFIXES.get(Path(source).suffix.lower(), "onnx")
-    return "onnx"
+        # This character can't be the first one of an ONNX file.
+        is_xml = source[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+    else:
+        is_xml = isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".xml"
+    return "openvino" if is_xml else "onnx"
 
 
 def format_to_write(output: str | os.PathLike[str]) -> Format:
@@ -88,14 +85,13 @@ def format_to_write(output: str | os.PathLike[str]) -> Format:
     """
     if not has_suffix_of_format(output):
         message = f"{os.fspath(output)}: no format that is written has the suffix {Path(output).suffix!r}"
-        raise HalfulpError(message, expected=".onnx, .xml or .json")
+        raise HalfulpError(message, expected=".onnx or .xml")
     return format_of(output)
 
 
 def has_suffix_of_format(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path is named as a model of one of the formats is."""
-    suffix = Path(path).suffix.lower()
-    return suffix == ".onnx" or suffix in _SUFFIXES
+    return Path(path).suffix.lower() in (".onnx", ".xml")
 
 
 def read_source(source: object, most: int, file: str | None = None) -> tuple[bytes, str, Path | None]:
@@ -129,9 +125,8 @@ def misnamed(data: bytes, file: str) -> ModelError | None:
     """Return the error for a file that is not ONNX, if its name or its first character tells its kind."""
     if (suffix := Path(file).suffix.lower()) in _KINDS:
         return _error(suffix, file)
-    for suffix, format in _SUFFIXES.items():
-        if format == format_of(data):
-            return ModelError(f"not an ONNX model: it begins like a *{suffix} file", file=file)
+    if format_of(data) == "openvino":
+        return ModelError("not an ONNX model: it begins like a *.xml file", file=file)
     return None
 
 

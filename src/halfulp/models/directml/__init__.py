@@ -8,11 +8,11 @@ feature level, and names the clause: of the operator version, or of DML_BUFFER_T
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from math import prod
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -286,67 +286,14 @@ class DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC:
     OutputTensor: DML_BUFFER_TENSOR_DESC
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Unary:
-    """An element-wise operator of :data:`ELEMENT_WISE` with one input."""
-
-    type: ClassVar[str]
-    InputTensor: DML_BUFFER_TENSOR_DESC
-    OutputTensor: DML_BUFFER_TENSOR_DESC
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scaled(_Unary):
-    """The same, of an input that is scaled first."""
-
-    ScaleBias: DML_SCALE_BIAS | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Binary:
-    """An element-wise operator of :data:`ELEMENT_WISE` with two inputs."""
-
-    type: ClassVar[str]
-    ATensor: DML_BUFFER_TENSOR_DESC
-    BTensor: DML_BUFFER_TENSOR_DESC
-    OutputTensor: DML_BUFFER_TENSOR_DESC
-
-
-ELEMENT_WISE: Mapping[str, tuple[type[_Unary | _Binary], str, Callable[..., Any]]] = {
-    "ACTIVATION_IDENTITY": (_Unary, "Identity", np.positive),
-    "ACTIVATION_RELU": (_Unary, "Relu", lambda x, out: np.maximum(x, np.zeros((), x.dtype), out=out)),
-    "ELEMENT_WISE_ABS": (_Scaled, "Abs", np.absolute),
-    "ELEMENT_WISE_ADD": (_Binary, "Add", np.add),
-    "ELEMENT_WISE_CEIL": (_Scaled, "Ceil", np.ceil),
-    "ELEMENT_WISE_DIVIDE": (_Binary, "Div", np.divide),
-    "ELEMENT_WISE_FLOOR": (_Scaled, "Floor", np.floor),
-    "ELEMENT_WISE_IDENTITY": (_Scaled, "Identity", np.positive),
-    "ELEMENT_WISE_MAX": (_Binary, "Max", np.maximum),
-    "ELEMENT_WISE_MIN": (_Binary, "Min", np.minimum),
-    "ELEMENT_WISE_MULTIPLY": (_Binary, "Mul", np.multiply),
-    "ELEMENT_WISE_NEGATE": (_Unary, "Neg", np.negative),
-    "ELEMENT_WISE_RECIP": (_Scaled, "Reciprocal", np.reciprocal),
-    "ELEMENT_WISE_SQRT": (_Scaled, "Sqrt", np.sqrt),
-    "ELEMENT_WISE_SUBTRACT": (_Binary, "Sub", np.subtract),
-}
-"""The fields of each operator, ONNX's name for it, and the function that computes it, in float32 and float16."""
-
 OperatorDesc = (
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC
     | DML_ELEMENT_WISE_POW_OPERATOR_DESC
     | DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC
 )
 
-AnyDesc = OperatorDesc | _Unary | _Binary
 
-OPERATORS: Mapping[str, type[AnyDesc]] = {desc.type: desc for desc in get_args(OperatorDesc)} | {
-    name: type(f"DML_{name}_OPERATOR_DESC", (kind,), {"type": name})
-    for name, (kind, _, _) in ELEMENT_WISE.items()
-}
-"""The operators by name, without the prefix DML_OPERATOR_."""
-
-
-def tensors(desc: AnyDesc) -> dict[str, DML_BUFFER_TENSOR_DESC]:
+def tensors(desc: OperatorDesc) -> dict[str, DML_BUFFER_TENSOR_DESC]:
     """Return the tensors of an operator by field, the output last.
 
     Example:
@@ -396,42 +343,16 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
         raise row.error("output", message, expected=expected.type, got=got.type)
     if got.shape != expected.shape:
         raise row.error("shape", "OutputTensor must have InputTensor's Sizes", expected=expected, got=got)
-    _check_output(output)
-    return row
-
-
-def _check_output(output: DML_BUFFER_TENSOR_DESC) -> None:
     if output.Flags != "NONE":
         raise error("C8", "OutputTensor may not be owned by DirectML", expected="NONE", got=output.Flags)
     if overlaps(output):
-        got = f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}"
-        raise error("C5", "the strides of OutputTensor put two of its elements in one place", got=got)
-
-
-def check(desc: AnyDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Operator | None:
-    """Check a description of any operator, and return its version if it is Pow or PRelu (:func:`validate`).
-
-    The tensors of an element-wise operator must have one type and one shape.
-    """
-    if not isinstance(desc, _Unary | _Binary):
-        return validate(desc, feature_level)
-    output = desc.OutputTensor
-    for name, tensor in tensors(desc).items():
-        if tensor.DataType not in ("FLOAT32", "FLOAT16"):
-            raise HalfulpError(
-                f"{name} has an unsupported type", expected="FLOAT32 or FLOAT16", got=tensor.DataType
-            )
-        if (tensor.DataType, tensor.Sizes) != (output.DataType, output.Sizes):
-            expected, got = (f"{t.DataType}{format_shape(t.Sizes)}" for t in (output, tensor))
-            raise HalfulpError(
-                f"{name} must have OutputTensor's DataType and Sizes", expected=expected, got=got
-            )
-    _check_output(output)
-    return None
+        layout = f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}"
+        raise error("C5", "the strides of OutputTensor put two of its elements in one place", got=layout)
+    return row
 
 
 def execute(
-    desc: AnyDesc,
+    desc: OperatorDesc,
     buffers: Mapping[str, Any],
     *,
     offsets: Mapping[str, int] | None = None,
@@ -444,7 +365,7 @@ def execute(
         buffers: the memory of each tensor: a contiguous object with the buffer protocol. One buffer for InputTensor and
             OutputTensor executes in place.
         offsets: where tensors start in their buffers, in bytes; 0 by default.
-        feature_level: as for :func:`validate`, of Pow and PRelu.
+        feature_level: as for :func:`validate`.
 
     Raises:
         SpecError: as :func:`validate`, and clauses C9 and C10 of DML_BUFFER_TENSOR_DESC.
@@ -458,7 +379,7 @@ def execute(
         >>> memory
         array([ 1., -7.,  4., -7.,  9.], dtype=float32)
     """
-    row = check(desc, feature_level)
+    row = validate(desc, feature_level)
     named = tensors(desc)
     if set(buffers) != set(named):
         expected, got = ", ".join(named), ", ".join(buffers)
@@ -472,19 +393,10 @@ def execute(
         in_place = name == "InputTensor" and _places(view) == _places(output)
         if not in_place and share(output, view):
             raise error("C10", f"OutputTensor may not overlap {name} in this way")
-    if row is not None:
-        row(*views.values(), out=output, **attributes(desc))
-        return
-    operands = list(views.values())
-    if (scale_bias := attributes(desc).get("ScaleBias")) is not None:
-        operands[0] = op("directml.ELEMENT_WISE_CONSTANT_POW-3_0")(
-            operands[0], Exponent=1, ScaleBias=scale_bias
-        )
-    with np.errstate(all="ignore"):
-        ELEMENT_WISE[desc.type][2](*operands, out=output)
+    row(*views.values(), out=output, **attributes(desc))
 
 
-def attributes(desc: AnyDesc) -> dict[str, Any]:
+def attributes(desc: OperatorDesc) -> dict[str, Any]:
     """Return an operator's attributes in the form that its row takes."""
     values = {name: getattr(desc, name) for name in ("Exponent", "ScaleBias") if hasattr(desc, name)}
     if values.get("ScaleBias") is not None:

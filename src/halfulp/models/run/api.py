@@ -3,14 +3,12 @@
 halfulp walks the graph itself. It evaluates Pow and PRelu in the version of the model's own opset, in the
 graph, in the branches of an If, in the body of a Loop and in the model's functions. halfulp also evaluates
 the operators around them (:mod:`halfulp.models.run.helpers`) and control flow. The onnx package's
-ReferenceEvaluator evaluates every other node. A DxDispatch file is not a graph but a list of commands, which
-:mod:`halfulp.models.run.dxdispatch` executes.
+ReferenceEvaluator evaluates every other node.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +19,11 @@ import numpy as np
 
 from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, within
 from halfulp.models import load
-from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
 from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.models.openvino.reader import Origin, allows
-from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
 from halfulp.models.run.helpers import CONTROL, HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, dtype_named
@@ -69,16 +65,15 @@ class Outputs(dict[str, Any]):
         return vacuous(self)
 
 
-def run(model: Source | Model | Program, inputs: Mapping[str, Any]) -> Outputs:
+def run(model: Source | Model, inputs: Mapping[str, Any]) -> Outputs:
     """Return a model's outputs by name. Arguments and errors are those of :func:`run_with_report`."""
     return run_with_report(model, inputs)[0]
 
 
 def run_with_report(
-    model: Source | Model | Program,
+    model: Source | Model,
     inputs: Mapping[str, Any],
     *,
-    output_folder: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
 ) -> tuple[Outputs, RunReport]:
     """Return a model's outputs by name, and the engine and the time of each node.
@@ -86,18 +81,14 @@ def run_with_report(
     Args:
         model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of :func:`halfulp.models.load`.
         inputs: arrays by name. An input with an initializer of its name may be left out.
-        output_folder: where the writeFile commands of a DxDispatch file may write; by default its own folder.
-        watch: a callback that receives each evaluation of a node; a DxDispatch file has none.
+        watch: a callback that receives each evaluation of a node.
 
     Raises:
         ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration, or a node's
             operands break a clause of its operator (then ``.clause`` is set).
         UnsupportedError: an operator that this module cannot evaluate.
     """
-    loaded = model if isinstance(model, Model | Program) else load(model)
-    if isinstance(loaded, Program):
-        found, report = dxdispatch.run(loaded, inputs, output_folder)
-        return Outputs(found, (), inputs), report
+    loaded = model if isinstance(model, Model) else load(model)
     _refuse_foreign(loaded)
     walk = _Walk(loaded, watch)
     values = bind(loaded, inputs)

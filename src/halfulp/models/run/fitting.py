@@ -145,17 +145,6 @@ def check_named(dims: Iterable[str], names: set[str]) -> None:
         raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
 
 
-def with_sizes(model: Model, sizes: Mapping[str, int]) -> Model:
-    """Return a model whose inputs have these sizes in the place of open dims, which :func:`dim_names` names."""
-    check_named(sizes, {name for value in model.inputs for name in dim_names(value) if name is not None})
-    inputs = []
-    for value in model.inputs:
-        named = zip(value.shape or (), dim_names(value), strict=True)
-        shape = value.shape and tuple(sizes.get(str(name), dim) for dim, name in named)
-        inputs.append(replace(value, shape=shape))
-    return replace(model, graph=replace(model.graph, inputs=tuple(inputs)))
-
-
 def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return a value's shape with sizes for its open dims, which :func:`dim_names` names."""
     return tuple(
