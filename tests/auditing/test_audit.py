@@ -233,7 +233,6 @@ def test_openvino_clauses(tmp_path: Path) -> None:
     [
         (b"\x08\x08garbage", "truncated, or not an ONNX model"),
         (b"<net", "not well-formed XML"),
-        (b'{"resources": 1}', "resources"),
         (Path("none.onnx"), "none.onnx: can't be read"),
         (Path("/dev/null"), "not a plain file"),
     ],

@@ -122,6 +122,7 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["old.onnx", "new.onnx", "--target", "abacus"], "no such target"),
         (["old.onnx", "new.onnx", "--prelu", "iron"], "expanded or folded"),
         (["old.onnx", "new.xml", "--opset", "7"], "are for what becomes an ONNX model"),
+        (["old.onnx", "new.json"], "new.json: no format that is written has the suffix '.json'"),
         (["net.xml", "new.onnx"], "net.xml: only ONNX models are converted"),
         (["old.onnx", "new.onnx", "--dim", "N=2"], "--dim and --input are for --verify, which is not given"),
         (["old.onnx", "none/new.xml"], "none/new.xml: can't be written"),

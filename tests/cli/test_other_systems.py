@@ -63,8 +63,6 @@ VERBS = [
     ["run", "m.onnx", "-o", "out.npz"],
     ["run", "m.onnx", "-i", "x=x.npy", "-i", "y=x.npy"],
     ["convert", "m.onnx", "new.onnx", "--opset", "13", "--verify"],
-    ["convert", "m.onnx", "m.xml", "--verify"],
-    ["run", "m.xml"],
     ["audit", "m.onnx", "--json", "-"],
     ["spec", "onnx.Pow-15"],
     ["check", "numpy", "--operator", "onnx.PRelu-16", "--types", "float16", "--processes", "1", "--json", "check.json"],

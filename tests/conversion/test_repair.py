@@ -722,7 +722,7 @@ def test_convert_repairs_on_request(tmp_path: Path) -> None:
     lowered = "<ModelProto>: IR version 8 becomes 7, that of opset 13's tools"
     assert said(converted) == [*lines, lowered]  # type: ignore[arg-type]
     assert_same(converted.model, hu.convert(model(right), opset=13).model)  # type: ignore[arg-type]
-    with pytest.raises(HalfulpError, match="only ONNX models are repaired"):
+    with pytest.raises(HalfulpError, match="only ONNX models are converted"):
         hu.convert("m.xml", repair=True)
 
 
