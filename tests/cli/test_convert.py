@@ -124,7 +124,7 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["old.onnx", "new.xml", "--opset", "7"], "are for what becomes an ONNX model"),
         (["old.onnx", "new.json"], "new.json: no format that is written has the suffix '.json'"),
         (["net.xml", "new.onnx"], "net.xml: only ONNX models are converted"),
-        (["old.onnx", "new.onnx", "--dim", "N=2"], "--dim and --input are for --verify, which is not given"),
+        (["old.onnx", "new.onnx", "-i", "N=2"], "--input is for --verify, which is not given"),
         (["old.onnx", "none/new.xml"], "none/new.xml: can't be written"),
         (["int.onnx", "new.onnx", "--opset", "11"], "node 'node' (Pow): no exact form in opset 11"),
     ],
