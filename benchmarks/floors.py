@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import halfulp as hu
-from halfulp.benchmark.peers import bases, constant_power, exponents, prepare
 from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
 from side_by_side import memory
+from side_by_side.peers import bases, constant_power, exponents, prepare
 from side_by_side.worker import BUILD
 
 SIZE, SIDE = 1 << 24, 2048

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from halfulp.benchmark.cuda import ROWS, Line, measure, require_device
 from halfulp.cuda import undecided
 from halfulp.errors import HalfulpError
 from halfulp.installed import version_of
+from side_by_side.cuda import ROWS, Line, measure, require_device
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance-gpu.md"
 BEGIN, END = "<!-- measured -->", "<!-- /measured -->"

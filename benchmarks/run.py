@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from halfulp.benchmark.comparison import table
-from halfulp.benchmark.peers import LIBRARIES
 from halfulp.installed import versions
 from side_by_side import bars, chart, page
 from side_by_side.line import Line, read_csv, write_csv
 from side_by_side.measure import WorkerError, elapsed, imports, workers
+from side_by_side.peers import LIBRARIES
 from side_by_side.rows import Row, rows
 from side_by_side.worker import BUILD
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from halfulp.benchmark.peers import PEERS
 from side_by_side import worst
 from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
+from side_by_side.peers import PEERS
 from side_by_side.rows import IN_CACHE, ONE, OUT_OF_CACHE, TWO, Setting
 from side_by_side.worker import ADDITION, BESIDE
 

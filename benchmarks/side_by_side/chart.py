@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from halfulp.benchmark.peers import LIBRARIES
 from side_by_side.line import Line
+from side_by_side.peers import LIBRARIES
 from side_by_side.rows import IN_CACHE
 
 _TYPES = ("float32", "float64", "float16", "bfloat16")

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from halfulp.benchmark.peers import environment
 from halfulp.benchmark.timing import in_turns, ratio, summary
 from side_by_side.line import Line
+from side_by_side.peers import environment
 from side_by_side.rows import Row, Setting
 
 _FOLDER = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from halfulp._interop import Array
-from halfulp.benchmark.peers import Case
+from side_by_side.peers import Case
 
 ORDINARY, STREAMING = "memory, ordinary stores", "memory, streaming stores"
 _SOURCE = Path(__file__).with_name("memory.cpp")

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from halfulp.benchmark.comparison import Exactness, cell, time_of
-from halfulp.benchmark.peers import LIBRARIES
+from halfulp.benchmark.comparison import Exactness, time_of
 from halfulp.benchmark.timing import Summary
 from halfulp.installed import versions
 from halfulp.operators import thread_count
 from side_by_side.bars import MEMORY, ONE_THREAD, Outcome
+from side_by_side.comparison import cell
 from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
+from side_by_side.peers import LIBRARIES
 from side_by_side.rows import GROUPS, IN_CACHE
 
 Cells = tuple[str, ...]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.benchmark.peers import PEERS, Case, bases, constant_power, exponents, power, prelu
 from halfulp.types import element_type
 from side_by_side import worst
+from side_by_side.peers import PEERS, Case, bases, constant_power, exponents, power, prelu
 from side_by_side.worst import FLOATS
 
 IN_CACHE, OUT_OF_CACHE = "in cache", "out of cache"

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.benchmark.comparison import Comparison
-from halfulp.benchmark.peers import LIBRARIES, prepare
 from halfulp.installed import versions
 from side_by_side import memory
+from side_by_side.comparison import Comparison
+from side_by_side.peers import LIBRARIES, prepare
 from side_by_side.rows import Row, rows
 
 BESIDE, ADDITION = "beside", "numpy.add"

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.benchmark.peers import Case, constant_power, power
 from halfulp.types import element_type
+from side_by_side.peers import Case, constant_power, power
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 

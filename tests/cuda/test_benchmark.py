@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
-from halfulp.benchmark import cuda
 from halfulp.errors import HalfulpError
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from side_by_side import cuda
 
 pytestmark = pytest.mark.usefixtures("torch_on_device")
 

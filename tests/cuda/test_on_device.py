@@ -12,7 +12,6 @@ from tests.cuda import on_device
 from tests.oracle.grids import pow_grid
 
 import halfulp as hu
-from halfulp.benchmark.cuda import require_device
 from halfulp.cuda import undecided
 from halfulp.types import TYPES
 
@@ -22,7 +21,7 @@ Pairs = Iterable[tuple[np.ndarray, np.ndarray]]
 
 @pytest.fixture
 def device() -> None:
-    require_device()
+    assert torch.cuda.is_available(), f"torch {torch.__version__} finds no CUDA device"
 
 
 def hold(pairs: Pairs, *, prelu: bool = False) -> int:

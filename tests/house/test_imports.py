@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "auditing": BASE | {"specs", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
-    "benchmark": BASE | {"_interop", "floats", "cuda", "operators", "models", "conversion", "integrations"},
+    "benchmark": BASE | {"_interop", "floats", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "_interop", "floats", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},

@@ -60,7 +60,11 @@ def test_one_file_says_it(fact: str) -> None:
 
 def test_benchmarks_have_one_measuring_loop() -> None:
     # in_turns is the loop; the other two take single samples for it.
-    homes = {f"{SRC}benchmark/timing.py", f"{SRC}benchmark/cuda.py", "benchmarks/side_by_side/measure.py"}
+    homes = {
+        f"{SRC}benchmark/timing.py",
+        "benchmarks/side_by_side/cuda.py",
+        "benchmarks/side_by_side/measure.py",
+    }
     assert files_with("perf_counter", f"{SRC}benchmark", "benchmarks") == homes
     assert not files_with("cpu_count|sched_getaffinity|PackageNotFoundError", "benchmarks")
 

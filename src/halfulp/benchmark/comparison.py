@@ -1,9 +1,8 @@
-"""Compare libraries on one case: refusals, misrounded results, times, and their cells in a table."""
+"""How exact results are, and the words for that and for times in a table."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,49 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from halfulp._interop import Array
-from halfulp.benchmark.peers import Case, RefusalError, prepare
-from halfulp.benchmark.timing import Call, InterleavedRuns, Summary
+from halfulp.benchmark.timing import Summary
 from halfulp.floats import codes, is_nan, ranks
 from halfulp.types import element_type
-
-
-class Comparison:
-    """A case with the libraries that compute it, halfulp among them, and other calls, ready to be timed.
-
-    halfulp's results are the reference. The tests, not this comparison, prove against slow exact oracles that
-    they are correctly rounded.
-
-    Attributes:
-        refused: the reason why a library does not take part, by name.
-        exactness: the comparison with the right results, by name.
-        digest: a hash of the bits of halfulp's results.
-    """
-
-    def __init__(
-        self, case: Case, libraries: Iterable[str], threads: int, others: Mapping[str, Call] | None = None
-    ) -> None:
-        self.elements = int(np.prod(case.shape))
-        self.refused: dict[str, str] = {}
-        self.exactness: dict[str, Exactness] = {}
-        ours = prepare("halfulp", case, threads)
-        right = ours.to_numpy(ours.call()).copy()
-        self.digest = hashlib.sha256(right.tobytes()).hexdigest()
-        calls: dict[str, Call] = {"halfulp": ours.call}
-        for name in libraries:
-            try:
-                theirs = prepare(name, case, threads)
-            except RefusalError as error:
-                self.refused[name] = str(error)
-                continue
-            self.exactness[name] = exactness(theirs.to_numpy(theirs.call()), right)
-            calls[name] = theirs.call
-        self._turns = InterleavedRuns(calls | dict(others or {}))
-
-    def measure(self, seconds: float, least: int = 3) -> dict[str, list[float]]:
-        """Return each participant's nanoseconds per element, turn by turn."""
-        scale = 1e9 / self.elements
-        times = self._turns.take(seconds, least)
-        return {name: [scale * time for time in taken] for name, taken in times.items()}
 
 
 class Exactness(NamedTuple):
@@ -117,11 +76,6 @@ def time_of(nanoseconds: float) -> str:
 def spread(summary: Summary, time: Callable[[float], str] = time_of) -> str:
     """Return a median with half the distance of the quartiles."""
     return f"{time(summary.median)} ±{50 * (summary.high - summary.low) / summary.median:.0f}%"
-
-
-def cell(summary: Summary, found: Exactness | None) -> str:
-    """Return a time and the exactness of the results."""
-    return spread(summary) if found is None else f"{spread(summary)}; {found}"
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -1,28 +1,21 @@
-"""``halfulp bench``: time and exactness beside other installed libraries, or of a network in its runtimes."""
+"""``halfulp bench``: time and exactness of a network in its runtimes, or of arrays beside NumPy and torch."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 from halfulp.cli.inputs import File, Inputs, Names, fed, file_option, files_of, parted
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
 from halfulp.errors import HalfulpError, count_of
-from halfulp.installed import has_module
 from halfulp.operators import thread_count
 
-if TYPE_CHECKING:
-    from halfulp.benchmark.cuda import Line
-    from halfulp.benchmark.peers import Case
-
-_SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
 _SECONDS = 0.5  # for each row of arrays
 _NETWORK_SECONDS = 5.0
-_DEVICE_SIZE = 1 << 26  # elements: far more than a device's caches hold
 
 
 def bench(
@@ -45,25 +38,15 @@ def bench(
         ),
     ] = None,
     inputs: Inputs = None,
-    device: Annotated[
-        str, Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
-    ] = "cpu",
     json: Annotated[File, file_option("Write the measurements of a network. - is standard output.")] = None,
 ) -> None:
-    """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
+    """Measure a network with and without halfulp; without a model, halfulp beside NumPy and torch.
 
     Example: halfulp bench net.onnx -i N=16
     """
     if model is None and (inputs or json):
         raise HalfulpError("--input and --json are for a network", expected="halfulp bench MODEL")
-    if device not in ("cpu", "cuda"):
-        raise HalfulpError("no such device", expected="cpu or cuda", got=device)
-    if device == "cuda":
-        if model is not None:
-            raise HalfulpError("networks are measured on the processor: --device is for arrays")
-        _on_cuda(seconds)
-        return
-    from halfulp.benchmark.peers import environment
+    from halfulp.benchmark.timing import environment
 
     if threads is None:
         threads = thread_count()
@@ -77,81 +60,27 @@ def bench(
 
 def _arrays(threads: int, seconds: float) -> None:
     # Imported here, so that the other verbs do not load it.
-    from rich.console import Console
-    from rich.progress import track
-
-    from halfulp.benchmark.comparison import Comparison, cell, table
-    from halfulp.benchmark.peers import LIBRARIES, PEERS
-    from halfulp.benchmark.timing import summary
+    from halfulp.benchmark.arrays import ROWS, SIZE, libraries, measure
+    from halfulp.benchmark.comparison import table
     from halfulp.installed import versions
 
-    installed = versions(*LIBRARIES)
-    libraries = ["halfulp", *(name for name in PEERS if name in installed)]
-    rows = []
-    cases = list(_cases().items())
-    for label, case in track(cases, "measuring", console=Console(stderr=True), transient=True):
-        comparison = Comparison(case, libraries[1:], threads)
-        times = comparison.measure(seconds)
-        cells = {name: cell(summary(taken), comparison.exactness.get(name)) for name, taken in times.items()}
-        rows.append([label, *(cells.get(name, "-") for name in libraries)])
+    names = list(libraries())
+    installed = versions(*names)
+    with working() as progress:
+        rows = []
+        for row in ROWS:
+            if progress is not None:
+                progress(f"measuring {row}")
+            cells = measure(row, threads, seconds)
+            rows.append([row, *(cells[name] for name in names)])
     to = console()
-    to.print(table("", ("", *(f"{name}\n{installed[name]}" for name in libraries)), rows))
+    to.print(table("", ("", *(f"{name}\n{installed[name]}" for name in names)), rows))
     to.print(
-        f"Nanoseconds per element on {count_of(threads, 'thread')} ({_SIZE:,} elements): the median, half the"
+        f"Nanoseconds per element on {count_of(threads, 'thread')} ({SIZE:,} elements): the median, half the"
         " distance of the quartiles;\nthe share of results that are not correctly rounded, compared with halfulp's,"
         " and how many values off the farthest is.",
         highlight=False,
     )
-
-
-def _on_cuda(seconds: float | None) -> None:
-    from rich.console import Console
-    from rich.progress import track
-
-    if not has_module("torch"):
-        raise HalfulpError(
-            "--device cuda needs torch, whose memory and clock it uses: pip install 'halfulp[torch]'"
-        )
-    from halfulp.benchmark import cuda
-    from halfulp.benchmark.comparison import table
-
-    cuda.require_device()
-    turns = max(3, round(20 * (_SECONDS if seconds is None else seconds)))
-    lines = [
-        cuda.measure(row, _DEVICE_SIZE, turns)
-        for row in track(cuda.ROWS, "measuring", console=Console(stderr=True), transient=True)
-    ]
-    libraries = sorted({name for line in lines for name in line.seconds} - {"halfulp"})
-    to = console()
-    to.print(table("", ("", "halfulp", *libraries), [_cells(line, libraries) for line in lines]))
-    to.print(
-        f"Times a copy of the same bytes on the device ({_DEVICE_SIZE:,} elements), the median; the share of results"
-        " that are not halfulp's.",
-        highlight=False,
-    )
-
-
-def _cells(line: Line, libraries: list[str]) -> list[str]:
-    from halfulp.benchmark.comparison import share_of
-
-    cells = [line.row.label, f"{line.seconds['halfulp'] / line.copy:.2f}"]
-    for name in libraries:
-        if name not in line.seconds:
-            cells.append("-")
-            continue
-        cells.append(f"{line.seconds[name] / line.copy:.2f}; {share_of(line.misrounded[name])} off")
-    return cells
-
-
-def _cases() -> dict[str, Case]:
-    from halfulp.benchmark.peers import constant_power, power, prelu
-
-    arrays = {
-        f"{t} ** {t}": power(t, t, _SIZE) for t in ("float64", "float32", "float16", "bfloat16", "int32")
-    }
-    constants = {f"float32 ** {e:g}": constant_power("float32", e, _SIZE) for e in (2, 3, 0.5, 2.5)}
-    mixed = {"float32 ** int64": power("float32", "int64", _SIZE)}
-    return arrays | constants | mixed | {"PRelu float32": prelu("float32", (1, 64, 64, 64), (64, 1, 1))}
 
 
 # --- a network -----------------------------------------------------------------------------------

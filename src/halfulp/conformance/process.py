@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from halfulp._interop import Array, is_masked
-from halfulp.benchmark.peers import environment
+from halfulp.benchmark.timing import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending
@@ -154,8 +154,7 @@ class _Running:
         self.channel, theirs = socket.socketpair()
         # The files that the worker leaves when it is killed are deleted with this folder.
         self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
-        variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
-        variables |= {
+        variables = environment(threads) | {
             "OPENBLAS_NUM_THREADS": str(threads),
             "JAX_PLATFORMS": "cpu",
             "TMPDIR": self._folder.name,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 
 def _module(name: str) -> Any:
     @pytest.fixture(name=name)
-    def module(monkeypatch: pytest.MonkeyPatch) -> Any:
-        monkeypatch.syspath_prepend(str(BENCHMARKS))
+    def module() -> Any:
         return importlib.import_module(f"side_by_side.{name}")
 
     return module

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halfulp.benchmark.peers import constant_power, power, prelu
+from side_by_side.peers import constant_power, power, prelu
 
 
 def test_a_row_is_measured_in_two_processes_in_turns(measure: Any, rows: Any, tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import halfulp as hu
-from halfulp.benchmark import peers
-from halfulp.benchmark.comparison import Comparison, exactness
-from halfulp.benchmark.peers import (
+from halfulp.benchmark.comparison import exactness
+from halfulp.installed import versions
+from side_by_side import peers
+from side_by_side.comparison import Comparison
+from side_by_side.peers import (
     LIBRARIES,
     PEERS,
     Case,
@@ -20,7 +22,6 @@ from halfulp.benchmark.peers import (
     prelu,
     prepare,
 )
-from halfulp.installed import versions
 
 # What a library makes of its own threads, allocators and signals is not our business here.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,6 +12,7 @@ import numpy as np
 
 from halfulp import operators
 from halfulp._interop import Array
+from halfulp.benchmark import timing
 from halfulp.types import element_type
 
 
@@ -325,16 +326,6 @@ PEERS = LIBRARIES[1:]
 
 # --- the environment ------------------------------------------------------------------------------
 
-_THREADS = (
-    "HALFULP_NUM_THREADS",
-    "OMP_NUM_THREADS",  # torch
-    "MKL_NUM_THREADS",  # torch
-    "NUMEXPR_NUM_THREADS",
-    "NUMEXPR_MAX_THREADS",
-    "NUMBA_NUM_THREADS",
-    "NPROC",  # JAX: the size of the thread pool of its CPU client
-)
-
 # ONNX Runtime, OpenVINO and numexpr call the C library's pow, which depends only on the processor.
 _ISA = {
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2", "NUMBA_CPU_NAME": "haswell"},
@@ -352,10 +343,11 @@ def environment(threads: int, isa: str = "") -> dict[str, str]:
 
     A library reads them when it is loaded.
     """
-    variables = dict.fromkeys(_THREADS, str(threads))
-    variables["OMP_WAIT_POLICY"] = "passive"  # threads that spin-wait would slow the next library
     # Exclude the time that the system takes to zero the memory of a new result, as with `out=`.
-    variables |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
+    variables = timing.environment(threads) | {
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+    }
     if isa:
         variables |= {"HALFULP_ISA": isa} | _ISA.get(isa, {})
     if isa in _ISA:
