@@ -6,6 +6,7 @@
 # make accuracy     docs/accuracy.md, each runtime in an environment of its own: gigabytes, an hour; ARGS='tract libm' two of them
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
 # make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour
+# make machines     the package on fresh machines, each Python with compilers old and new: an hour; ARGS='3.13 g++-11' some
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
 # make docs         the documentation as a site, in build/site
 # make lint         ruff, mypy --strict, clang-format; the build has the compiler's warnings as errors
@@ -39,7 +40,7 @@ RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-new
 # Some environments set it; then each of the hundreds of processes that tests start would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test exhaustive proofs bench accuracy gpu integrations wheel docs lint clean FORCE
+.PHONY: run test exhaustive proofs bench accuracy gpu integrations machines wheel docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -48,7 +49,7 @@ run: $(VENV)/installed
 	$(BIN)/halfulp run build/models/super_resolution.onnx
 	$(BIN)/halfulp run build/models/transformer_block.onnx
 
-test: $(VENV)/test
+test: $(VENV)/test $(VENV)/pythons
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 # First the quick tests on other random data. -s: the long runs report their progress.
@@ -85,6 +86,9 @@ integrations-of-%: $(VENV)/test FORCE
 	$(PIP) --no-deps --target build/integrations/$* $(subst -,==,$(*:%-newest=%))
 	PYTHONPATH=build/integrations/$* $(BIN)/python -c 'import $(NAME); print("$(NAME)", $(NAME).__version__)'
 	PYTHONPATH=$(CURDIR)/build/integrations/$* $(BIN)/python -m pytest tests/integrations/test_$(NAME)*.py $(ARGS)
+
+machines: $(VENV)/test $(VENV)/wheel
+	$(BIN)/python tools/try_machines.py --docs $(ARGS)
 
 wheel: $(VENV)/wheel
 	rm -rf dist build/wheel
@@ -136,6 +140,11 @@ $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed tests/constraints.txt
 $(VENV)/wheel $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
 	$(REQUIREMENTS) $(@F) >$@.txt
 	$(PIP) --requirement $@.txt
+	touch $@
+
+# Environments in build/pythons for the other CPythons of this machine.
+$(VENV)/pythons: $(VENV)/installed tests/house/pythons.py pyproject.toml
+	$(BIN)/python -m tests.house.pythons
 	touch $@
 
 # Beside the environment: torch's builds for CUDA want other versions of it. macOS has none, and the tests skip there.

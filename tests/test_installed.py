@@ -31,7 +31,9 @@ WITHOUT = "import sys; sys.modules[{package!r}] = None; "
 def test_functions_on_models_name_the_extra_with_onnx(python: Callable[..., str], function: str) -> None:
     program = f"import halfulp as hu\ntry: hu.{function}\nexcept ImportError as error: print(error)"
     printed = python(WITHOUT.format(package="onnx") + program)
-    assert printed == f"halfulp.{function}: the package onnx is not installed: pip install 'halfulp[models]'\n"
+    assert (
+        printed == f"halfulp.{function}: the package onnx is not installed: pip install 'halfulp[models]'\n"
+    )
 
 
 def test_the_command_line_names_the_extra_that_it_needs(python: Callable[..., str]) -> None:
@@ -50,10 +52,16 @@ def test_a_wrong_instruction_set_ends_no_other_module_run_by_python(tmp_path: Pa
     # While `python -m tool` imports, sys.argv begins with -m, as it does for `python -m halfulp`.
     tool = tmp_path / "tool"
     tool.mkdir()
-    (tool / "__init__.py").write_text("try: import halfulp\nexcept ImportError as error: print('without halfulp:', error)")
+    (tool / "__init__.py").write_text(
+        "try: import halfulp\nexcept ImportError as error: print('without halfulp:', error)"
+    )
     (tool / "__main__.py").write_text("print('runs')")
     run = subprocess.run(
-        [sys.executable, "-m", "tool"], cwd=tmp_path, env={"HALFULP_ISA": "sse9"}, capture_output=True, text=True
+        [sys.executable, "-m", "tool"],
+        cwd=tmp_path,
+        env={"HALFULP_ISA": "sse9"},
+        capture_output=True,
+        text=True,
     )
     first, last = run.stdout.splitlines()
     assert first.startswith("without halfulp: HALFULP_ISA=sse9") and last == "runs"

@@ -80,7 +80,6 @@ def build(name: str, compiler: str, *options: str, targets: Sequence[str] = ("co
     in_python = f"-DPython_EXECUTABLE={sys.executable}"
     options += (in_python if "_core" in targets else "-DHALFULP_CORE_CHECK=ON",)
     folder = FOLDER / name
-    FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         made_of = folder / "made_of"
         how = "\n".join([str(ROOT), *options, *targets])
@@ -117,7 +116,6 @@ def program(name: str, command: Sequence[str | Path], *made_of: Path) -> Path:
             if path.is_file():
                 digest.update(path.name.encode() + path.read_bytes())
     kept = FOLDER / "programs" / f"{name}-{digest.hexdigest()[:16]}"
-    kept.parent.mkdir(parents=True, exist_ok=True)
     with locked(kept):
         if not kept.exists():
             run(*command, "-o", kept.with_suffix(".new"))
@@ -128,7 +126,6 @@ def program(name: str, command: Sequence[str | Path], *made_of: Path) -> Path:
 def build_here() -> Path:
     """All instruction sets of this platform by GCC, with its report: where make built the package, or afresh."""
     for folder in folders_of_make():
-        FOLDER.mkdir(parents=True, exist_ok=True)
         with locked(FOLDER / "package"):
             run(tool("cmake"), "--build", folder, "--target", "core_check")
         return folder
@@ -145,6 +142,7 @@ def folders_of_make() -> list[Path]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes of a parallel test run out of a folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
