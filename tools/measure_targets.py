@@ -23,7 +23,6 @@ errors.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -311,16 +310,13 @@ def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
 # --- halves ---------------------------------------------------------------------------------------------
 
 
-def halves(name: str) -> dict[str, list[str]]:
-    """Return the types of halves that a runtime does not round between two nodes of a network.
-
-    Each type has the operators that the runtime computes in that type, which round.
-    """
+def halves(name: str) -> list[str]:
+    """Return the types of halves that a runtime does not round between two nodes of a network."""
     spec = find(_FRONT_ENDS.get(name, name))
     if not spec.has_models:
-        return {}  # a library of functions has no networks
+        return []  # a library of functions has no networks
     target = spec.open(1)
-    return {kind: _own_kernels(name, kind) for kind in HALVES if _is_unrounded(target, kind)}
+    return [kind for kind in HALVES if _is_unrounded(target, kind)]
 
 
 def _is_unrounded(target: Any, kind: str) -> bool:
@@ -339,22 +335,6 @@ def _is_unrounded(target: Any, kind: str) -> bool:
     except Exception:  # the runtime does not support the type
         return False
     return bool((z != hu.pow(x - y, p)).mean() > 0.01)  # fewer differ by the runtime's own errors
-
-
-def _own_kernels(name: str, kind: str) -> list[str]:
-    """Return the operators for which a runtime has kernels of a type. OpenVINO has none for halves."""
-    if name != "onnxruntime":
-        return []
-    registered = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state").get_all_opkernel_def()
-    return sorted(
-        {
-            kernel.op_name
-            for kernel in registered
-            if kernel.provider == "CPUExecutionProvider"
-            and kernel.version_range[1] == np.iinfo(np.int32).max
-            and any(f"tensor({kind})" in types for types in kernel.type_constraints.values())
-        }
-    )
 
 
 # --- surroundings -------------------------------------------------------------------------------------

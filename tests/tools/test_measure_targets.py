@@ -73,14 +73,11 @@ def test_another_version_is_refused(tool: ModuleType) -> None:
 
 
 def test_halves_between_nodes(tool: ModuleType) -> None:
-    assert tool.halves("numpy") == {}
+    assert tool.halves("numpy") == []
     pytest.importorskip("onnxruntime")
-    found = tool.halves("onnxruntime")
-    assert list(found) == ["float16"]
-    assert {"Cast", "Clip", "Reshape", "If"} <= set(found["float16"])
-    assert not {"Sub", "Pow", "PRelu", "Conv"} & set(found["float16"])
+    assert tool.halves("onnxruntime") == ["float16"]
     pytest.importorskip("openvino")
-    assert tool.halves("openvino") == tool.halves("openvino-native") == {"float16": [], "bfloat16": []}
+    assert tool.halves("openvino") == tool.halves("openvino-native") == ["float16", "bfloat16"]
 
 
 def test_the_worse_of_two_results_is_kept(tool: ModuleType) -> None:

@@ -34,12 +34,11 @@ from halfulp.auditing.target import (
     asked,
     default,
     judged_alike,
-    neighbours,
     statement,
 )
 from halfulp.auditing.uses import of_onnx, of_openvino
 from halfulp.conversion import plainer
-from halfulp.conversion.float32 import HALVES, has_halves, norms_without_pow
+from halfulp.conversion.float32 import has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.conversion.repair import of_later_opsets, repaired
 from halfulp.conversion.targets import for_target
@@ -252,33 +251,28 @@ class _Judge:
         return self._kept[key]  # type: ignore[no-any-return]
 
     def node(self, use: Use) -> NodeReport:
-        around: tuple[str | None, ...] = ()
-        if any(operand.type in HALVES for operand in use.inputs):
-            around = tuple(group.example for target in self.targets for group in neighbours(use, target))
-        judged = self._once(self._judged, (use.kind, use.constants, use.is_folded, around), use, around)
+        judged = self._once(self._judged, (use.kind, use.constants), use)
         kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
         attributes = dict(sorted(use.attributes.items()))
         return judged(use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes)
 
-    def _judged(self, use: Use, around: tuple[str | None, ...]) -> Callable[..., NodeReport]:
+    def _judged(self, use: Use) -> Callable[..., NodeReport]:
         """Return the report on all nodes that are like this one; it takes the parts that differ."""
         broken = self._once(breaches, use.kind, use)
         return partial(
             NodeReport,
             breaks=broken,
             open=touched(use) if use.refused is None else (),
-            targets=tuple(self._said(use, target, broken, around) for target in self.targets),
+            targets=tuple(self._said(use, target, broken) for target in self.targets),
             only_if=None if broken else open_slope(use),
             notices=() if broken else tuple(notices(use, self._file, has_data=self._has_data)),
         )
 
-    def _said(
-        self, use: Use, target: Asked, broken: Sequence[Breach], around: tuple[str | None, ...]
-    ) -> Statement:
+    def _said(self, use: Use, target: Asked, broken: Sequence[Breach]) -> Statement:
         """Return the statement about a node: without a fault, the same for all exponents that are judged alike."""
         alike = judged_alike(use, target)
         if alike is not None:
-            key = use.kind, id(target), alike, use.is_folded, around
+            key = use.kind, id(target), alike
             said = self._once(statement, key, use, target, broken, self._convert)
             if said.verdict not in BAD:
                 return said

@@ -64,7 +64,8 @@ class NodeReport(Use):
         """The outcome of a node without findings: valid where no runtime was judged."""
         if not self.targets:
             return "valid"
-        return "unknown" if any(said.verdict == "unknown" for said in self.targets) else "right"
+        verdicts = {said.verdict for said in self.targets}
+        return "unknown" if "unknown" in verdicts else "wider" if "wider" in verdicts else "right"
 
 
 @dataclass
@@ -243,11 +244,12 @@ def about_target(model: ModelReport, said: Statement) -> str:
 
 # --- the answer for a model and a runtime ---------------------------------------------------------
 
-OUTCOMES = ("right", "within", *BAD, "depends", "invalid", "shape", "unknown")
+OUTCOMES = ("right", "within", "wider", *BAD, "depends", "invalid", "shape", "unknown")
 """The possible outcomes of a node in a runtime."""
 
 WORDS = {
     **{kind: kind for kind in (*OUTCOMES, "valid")},
+    "wider": "right in float32",
     "depends": "not reproducible",
     "shape": "valid for some shapes",
     "unknown": "not known",
@@ -333,12 +335,12 @@ def _outcome(node: NodeReport, said: Statement) -> str:
         return said.verdict
     if said.depends:
         return "depends"
-    return "within" if said.verdict == "within" else "right"
+    return said.verdict if said.verdict in ("within", "wider") else "right"
 
 
 def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
     """Return the reason for a node's outcome, in few words."""
-    if outcome in ("right", "within"):
+    if outcome in ("right", "within", "wider"):
         return ()
     if outcome in ("invalid", "shape"):
         return said.reasons

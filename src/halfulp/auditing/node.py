@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from halfulp.auditing.halves import Net
 from halfulp.auditing.ranges import SHORT, limits
 from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import breaches as clauses_broken
@@ -144,8 +143,11 @@ class Use:
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
     refused: Breach | None = None  # the broken clause at which the front end stopped, if it did
-    net: Net | None = None  # the nodes around it, if any
     site: Site | None = None  # its place in an ONNX model
+    is_folded: bool = (
+        False  # whether its operands follow from constants, so that a runtime computes it beforehand
+    )
+    is_alone: bool = True  # whether no other node makes or reads its operands and its result
 
     @property
     def is_prelu(self) -> bool:
@@ -184,12 +186,6 @@ class Use:
         return float(values[0])
 
     @cached_property
-    def is_folded(self) -> bool:
-        """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
-        folded = () if self.net is None else self.net.folded
-        return all(each.constant is not None or each.name in folded for each in self.inputs)
-
-    @cached_property
     def is_ordinary(self) -> bool:
         """Whether it is a power of constants that are normal numbers, and so are all results, by far."""
         x, y = self.inputs[0], self.second
@@ -210,7 +206,8 @@ class Use:
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
         attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
-        return self.operator, self.asked, operands, output, attributes, self.refused
+        place = self.is_folded, self.is_alone
+        return self.operator, self.asked, operands, output, attributes, self.refused, place
 
     @property
     def constants(self) -> Hashable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
@@ -37,7 +37,7 @@ _FOLDING = "constant folding"
 _NEAR = 4  # ulp
 _LARGE = 8  # larger exponents are not grouped
 _LARGEST_DOCUMENT = 1 << 28
-_ORDER = ("exact", "rejected", "unspecified", "within", *BAD)
+_ORDER = ("exact", "rejected", "unspecified", "within", "wider", *BAD)
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,13 @@ def installed() -> dict[str, str | None]:
 class Statement(NamedTuple):
     """The result of a node in a target.
 
+    The verdict ``wider`` says that the node's halves are computed in float32, and not rounded beside other nodes.
     The groups with errors are keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the node's
     constant exponent or slopes, or ``opset``; there are none where the types are refused altogether.
     """
 
     target: str  # the runtime
-    verdict: str  # exact, within, wrong, refused, crashed, hung, or unknown
+    verdict: str  # exact, within, wider, wrong, refused, crashed, hung, or unknown
     max_ulp: float | None = None  # the greatest difference measured where results are within or wrong
     reasons: tuple[str, ...] = ()  # a line for each thing that is wrong
     depends: tuple[str, ...] = ()  # the things beside the operands on which the bits of a result depend
@@ -187,12 +188,13 @@ def statement(
         reasons = () if row.message is None else (row.message,)
         return Statement(target.name, "refused", reasons=reasons, conversion=changed)
     touched = (group for group in row.groups if _touches(use, group, own, alike))
-    groups = [*own, *alike, *touched, *neighbours(use, target)]
+    groups = [*own, *alike, *touched]
+    verdicts = [group.verdict for group in groups] + ["wider"] * _is_wider(use, target)
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
     return Statement(
         target.name,
-        max((group.verdict for group in groups), key=_ORDER.index, default="exact"),
+        max(verdicts, key=_ORDER.index, default="exact"),
         max((group.max_ulp for group in groups if group.max_ulp), default=None),
         tuple(dict.fromkeys(_reason(use, group) for group in bad)),
         depends,
@@ -350,25 +352,10 @@ def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group
     return not own and not (alike and group.verdict in BAD)
 
 
-def neighbours(use: Use, target: Asked) -> Iterator[Group]:
-    """Give the effects on a node of neighbours in halves, if the target computes it on unrounded numbers."""
+def _is_wider(use: Use, target: Asked) -> bool:
+    """Tell whether a target computes a node's halves in float32, which it does not round beside other nodes."""
     measured = _measured(use, target)
-    if measured is None or use.net is None:
-        return
-    halves = measured.halves.items()
-    dropped = {kind: use.net.unrounded(keeps) for kind, keeps in halves if kind in (use.types or ())}
-    parts = []
-    for operand, what in zip(use.inputs, _names(use), strict=False):
-        found = dropped.get(operand.type or "")
-        if found is not None and operand.name in found.sources:
-            parts.append(f"its {what} comes from {found.sources[operand.name]} unrounded")
-    found = dropped.get(use.inputs[0].type or "")
-    if found is not None and use.output.name in found.readers:
-        parts.append(f"{found.readers[use.output.name]} reads its result unrounded")
-    if parts:
-        types = " and ".join(sorted(dropped))
-        text = f"{target.name} computes {types} in float32 without rounding between nodes: {', '.join(parts)}"
-        yield Group("neighbours", "wrong", example=text)
+    return measured is not None and not use.is_alone and not measured.halves.isdisjoint(use.types or ())
 
 
 def _names(use: Use) -> tuple[str, str]:
@@ -423,7 +410,6 @@ GROUPS = {
     "edge": "values at the edges of the range",
     "hard": "values that are hard to round",
     "broadcast": "broadcasting",
-    "neighbours": "halves not rounded between nodes",
 }
 """The groups that are measured together, by the name that cases have."""
 
@@ -445,8 +431,6 @@ def _name(group: Group) -> str:
 def _reason(use: Use, group: Group) -> str:
     """Return a line about a group, with figures and example if they apply to the node's constants."""
     text = GROUPS.get(_name(group), _name(group))
-    if group.name == "neighbours":
-        return group.example or text
     if group.name == "constant":
         operands = _NOT_ORDINARY.get(group.grade or "")
         text = of_constant(use) + (f", only for {operands}" if operands else "")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import partial
-from itertools import chain, repeat
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeAlias
 from xml.etree.ElementTree import Element, SubElement
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.auditing.halves import Body, Net, Step
 from halfulp.auditing.node import Operand, Site, Use, breach_of, breaches
 from halfulp.errors import ModelError, printable
 from halfulp.models.graph import Array, Graph, Node, Value
@@ -42,8 +38,6 @@ from halfulp.specs import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
 _DEEPEST = 16  # bodies within bodies of an IR
-
-_Place: TypeAlias = partial[Body]  # of a body, whose graph is yet to be read
 
 
 def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
@@ -92,26 +86,32 @@ class _Reader:
         path: str,
         where: str,
         opset: int | None,
-        body: Body | None = None,
+        outer: Iterable[str] = (),
     ) -> Iterator[Use]:
         value_info.add_constants(owner, self._proto.ir_version)
-        net = _net(owner, value_info, where, body)
+        nodes = (([*node.input, *_captured(node)], node.output) for node in owner.node)
+        folded = _folded(nodes, lambda name: value_info.tensor(name) is not None, outer)
+        ends = {
+            each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
+        } | folded
         known: dict[str, Operand] = {}
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute, graph in subgraphs(node) if node.attribute else ():
                 inner = inner_path(path, node, attribute)
                 inside = value_info.inside(self._types.setdefault(inner, {}))
-                place = _body(node, graph, net)
-                yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, place)
+                yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, folded)
             own = self._functions and identity(node) in self._functions
             if is_ours(node) and opset is not None and not own:
                 names = (*node.input, node.output[0] if node.output else "")
                 known |= {each: self._operand(each, value_info) for each in names if each not in known}
                 *inputs, output = [known[each] for each in names]
                 operator = in_force("onnx", node.op_type, opset).id
-                given = name, operator, str(opset), tuple(inputs), output, attributes_of(node)
-                yield Use(*given, net=net, site=Site(owner, index, where, value_info))
+                given = name, operator, str(opset), tuple(inputs), output, attributes_of(node), None
+                constants = {each.name for each in inputs if each.constant is not None}
+                is_alone = not where and ends | constants >= {*names}
+                is_folded = folded | constants >= {*node.input}
+                yield Use(*given, Site(owner, index, where, value_info), is_folded, is_alone)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
@@ -122,35 +122,23 @@ class _Reader:
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
-def _net(owner: Owner, value_info: ValueInfo, where: str, body: Body | None) -> Net:
-    def steps() -> Iterator[Step]:
-        for index, node in enumerate(owner.node):
-            captured = (name for _, graph in subgraphs(node) for name in read_names(graph))
-            yield Step(label(node, index, where), node.op_type, [*node.input, *captured], node.output)
-
-    net = Net(
-        steps,
-        lambda name: value_info.value(name).type,
-        {info if isinstance(info, str) else info.name for info in owner.output},
-        lambda name: value_info.tensor(name) is not None,
-        body=body,
-    )
-    if isinstance(owner, FunctionProto):
-        net.caller, net.inputs = f"the caller of '{printable(owner.name)}'", owner.input
-    return net
+def _captured(node: NodeProto) -> Iterator[str]:
+    """Yield the values that the bodies of a node read from the graph around it."""
+    return (name for _, graph in subgraphs(node) for name in read_names(graph))
 
 
-def _body(node: NodeProto, graph: GraphProto, net: Net) -> Body:
-    """Return the place of a body: how the values of its node enter and leave it."""
-    made = results = [info.name for info in graph.output]
-    backs: list[str] = []
-    if node.op_type == "Loop":
-        backs, results = ["", *made], made[1:]
-    elif node.op_type == "Scan":
-        backs = made[: max(len(node.input) - attributes_of(node).get("num_scan_inputs", 0), 0)]
-    names = [info.name for info in graph.input]
-    inputs = list(zip(names, node.input, chain(backs, repeat("")), strict=False))
-    return Body(net, node.op_type, inputs, list(zip(results, node.output, strict=False)))
+def _folded(
+    steps: Iterable[tuple[Iterable[str], Iterable[str]]],
+    is_constant: Callable[[str], bool],
+    outer: Iterable[str] = (),
+) -> set[str]:
+    """Return the values that nodes, by their inputs and outputs, compute from constants alone, and outer ones."""
+    found = {"", *outer}
+    for inputs, outputs in steps:
+        names = list(inputs)
+        if names and all(name in found or is_constant(name) for name in names):
+            found.update(outputs)
+    return found
 
 
 # --- OpenVINO's IR -------------------------------------------------------------------------------
@@ -171,9 +159,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     return list(_layers(net, weights, file)), tuple(f"'{printable(name)}' ({type})" for name, type in ours)
 
 
-def _layers(
-    net: Element, weights: Weights, file: str, where: str = "", depth: int = 0, place: _Place | None = None
-) -> Iterator[Use]:
+def _layers(net: Element, weights: Weights, file: str, where: str = "", depth: int = 0) -> Iterator[Use]:
     try:
         graph = build_ir(net, weights, file, is_body=depth > 0).graph
     except ModelError as error:
@@ -181,7 +167,8 @@ def _layers(
             raise
         yield _refused(where + error.node, error, error.clause, "opset1")
         return
-    around = _around(graph, where, None if place is None else place(net, graph))
+    folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
+    ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
     makers = {name: node for node in graph.nodes for name in node.outputs}
     for node in graph.nodes:
         if node.standard == "openvino" and not node.domain and node.type in ("Power", "PReLU"):
@@ -189,8 +176,8 @@ def _layers(
             *inputs, output = [_operand(name, graph, makers) for name in names]
             operator = in_force("openvino", node.type, "1").id
             given = where + node.label, operator, f"opset{node.opset}", tuple(inputs), output, node.attributes
-            yield Use(*given, net=around)
-    nodes = {node.label: node for node in graph.nodes}
+            is_folded = folded | graph.constants.keys() >= {*node.inputs}
+            yield Use(*given, is_folded=is_folded, is_alone=not where and ends >= {*names})
     for layer in net.iterfind("layers/layer"):
         for body in layer:
             if body.tag not in ("body", "then_body", "else_body"):
@@ -200,8 +187,7 @@ def _layers(
             if depth == _DEEPEST:
                 expected = f"at most {_DEEPEST}"
                 raise ModelError("its bodies nest too deep", file=file, node=name, expected=expected)
-            inner = partial(_body_of, layer, body.tag, nodes[owner], around)
-            yield from _layers(_as_net(body), weights, file, name, depth + 1, inner)
+            yield from _layers(_as_net(body), weights, file, name, depth + 1)
 
 
 def _refused(node: str, error: ModelError, clause: str, asked: str) -> Use:
@@ -234,36 +220,3 @@ def _as_net(body: Element) -> Element:
     if net.find("layers") is None:
         SubElement(net, "layers")
     return net
-
-
-def _body_of(layer: Element, tag: str, node: Node, around: Net, net: Element, graph: Graph) -> Body:
-    """Return the place of a body: how the values of its layer enter and leave it, by the layer's port map."""
-    ports = [port.get("id") for side in ("input", "output") for port in layer.iterfind(f"{side}/port")]
-    outer = dict(zip(ports, (*node.inputs, *node.outputs), strict=False))
-    inner: dict[str | None, str] = {}
-    for kind, values in (("Parameter", graph.inputs), ("Result", graph.outputs)):
-        ids = [each.get("id") for each in net.iterfind("layers/layer") if each.get("type") == kind]
-        inner |= dict(zip(ids, (value.name for value in values), strict=False))
-
-    def mapped(side: str) -> list[tuple[str, str, str]]:
-        """Give the body's layer of each mapped port with the names inside and outside."""
-        found = layer.iterfind(f"{tag.replace('body', 'port_map')}/{side}")
-        pairs = ((each.get("internal_layer_id"), each.get("external_port_id")) for each in found)
-        return [(id or "", inner.get(id, ""), outer.get(port, "")) for id, port in pairs]
-
-    edges = layer.iterfind("back_edges/edge")
-    backs = {edge.get("to-layer"): inner.get(edge.get("from-layer"), "") for edge in edges}
-    inputs = [(name, value, backs.get(id, "")) for id, name, value in mapped("input")]
-    return Body(around, node.type, inputs, [(name, value) for _, name, value in mapped("output")], False)
-
-
-def _around(graph: Graph, where: str, body: Body | None) -> Net:
-    def steps() -> Iterator[Step]:
-        for node in graph.nodes:
-            yield Step(where + node.label, node.type, node.inputs, node.outputs)
-
-    outputs = {value.name for value in graph.outputs}
-    declared, constants = graph.declared, graph.constants
-    return Net(
-        steps, lambda name: declared.get(name, Value(name)).type, outputs, constants.__contains__, body=body
-    )

@@ -37,6 +37,8 @@ class Change:
         node: the node, as messages name it; empty where it stands alone.
         what: the change, in one line.
         differs: how the result can still differ from the exact one; None where it can't.
+        ulps: by how many units in the last place it can: of each element for a Pow or PRelu, of the greatest for
+            another operator. With None, by as many as the roundings in the operators of such a change explain.
         is_notice: whether nothing was changed, and this is information only.
         output: the first output of the node; empty where the change is not one to a node of an ONNX model.
     """
@@ -46,6 +48,7 @@ class Change:
     differs: str | None = None
     is_notice: bool = False
     output: str = ""
+    ulps: float | None = None
 
     def __str__(self) -> str:
         where = f"{self.node}: " if self.node else ""
@@ -144,11 +147,13 @@ class Editor:
         """How messages name the node that is being replaced; empty for one that the conversion has made."""
         return "" if self._label is None else self._label()
 
-    def note(self, what: str, differs: str | None = None, *, is_notice: bool = False) -> None:
+    def note(
+        self, what: str, differs: str | None = None, *, is_notice: bool = False, ulps: float | None = None
+    ) -> None:
         """Record a change, or a notice about a node that stays."""
         if self._label is not None:
             output = next(iter(self._replaced.output), "")
-            self.changes.append(Change(self._label(), what, differs, is_notice, output))
+            self.changes.append(Change(self._label(), what, differs, is_notice, output, ulps))
 
     def keep(self, node: NodeProto) -> None:
         """Add a node unchanged."""

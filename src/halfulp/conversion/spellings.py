@@ -105,6 +105,7 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
     steps = recipe(exponent)
     kinds = [op_type for op_type, _ in steps]
     becomes, differs = " and ".join(dict.fromkeys(_WORDS[kind] for kind in kinds)) or "Identity", []
+    ulps = 0.0  # that a result can be off: an error of X counts Y times
     if exponent == 0:
         becomes = "ones"
         _ones(node, value, edit)
@@ -113,9 +114,11 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
         _drop_alone(node.input[1], edit)
         if len(steps) > 1 and not is_int:
             what = "products" if set(kinds) == {"Mul"} else "operations"
+            ulps = abs(exponent) + len(steps)
             differs.append(f"each of its {len(steps)} {what} is rounded")
         differs += _at_special(exponent, steps)
-    edit.note(f"x^{exponent or 0:g} becomes {becomes}{why and f': {why}'}", "; ".join(differs) or None)
+    what = f"x^{exponent or 0:g} becomes {becomes}{why and f': {why}'}"
+    edit.note(what, "; ".join(differs) or None, ulps=ulps)
     return True
 
 
@@ -261,7 +264,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "", *, by_relu: bool 
         kept, differs = edit.array(slope), _SUMS
         if kept is None or not np.isfinite(kept).all():
             differs += "; " + _NOT_FINITE.format("gives")
-        edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs)
+        edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs, ulps=0)
         below = edit.add("Neg", [edit.add("Relu", [edit.add("Neg", [x], value)], value)], value)
         attributes: dict[str, Any] = {}
         if edit.opset < 7:
@@ -273,7 +276,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "", *, by_relu: bool 
         product = edit.add("Mul", [below, slope], value, **attributes)
         edit.add("Add", [edit.add("Relu", [x], value), product], output=node.output[0], like=node)
         return True
-    edit.note(f"becomes its function body{reason}", None if "int" in kind else _SIGN_OF_NAN)
+    edit.note(f"becomes its function body{reason}", None if "int" in kind else _SIGN_OF_NAN, ulps=0)
     zero = edit.constant(np.zeros((), dtype_named(kind)), "zero")
     less = edit.add("Less", [x, zero], Value("", "bool", value.shape))
     product = edit.add("Mul", [slope, x], value)
@@ -302,7 +305,7 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
         return edit.keep(node)
     edit.drop(*found.nodes)
     is_int = "int" in (edit.value(found.x).type or "")
-    edit.note(f"{found.form} becomes PRelu", None if is_int else found.differs)
+    edit.note(f"{found.form} becomes PRelu", None if is_int else found.differs, ulps=2)
     edit.add("PRelu", [found.x, found.slope], output=node.output[0], like=node)
     return None
 

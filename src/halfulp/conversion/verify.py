@@ -1,8 +1,8 @@
 """Comparing a model with its converted form: both run on the same inputs, and their bits are compared.
 
-Both run in one engine: ONNX Runtime with halfulp's operators, or halfulp itself. A runtime may compute a node
-differently in another opset, and a conversion may announce that a node rounds otherwise. If outputs differ, each
-node of the new model is therefore run on the operands that the old model computes.
+Both run in one engine: ONNX Runtime with halfulp's operators, or halfulp itself. If outputs differ, each tensor that
+both have is computed in the new model from the operands that the old model computes. The first one that differs is
+named, unless the change to its node announces that, within the bound that it states.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -26,9 +26,8 @@ from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module
 from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.onnx import build
-from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.tensors import mapped
-from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.openvino.operators import foreign
 from halfulp.models.openvino.reader import Origin as IrFile
 from halfulp.models.run.api import run
@@ -42,7 +41,6 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
-_GIVES_NAN = "gives NaN"  # of a change that announces that
 # fmt: off
 _SPECIAL_FLOATS = (
     np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
@@ -210,8 +208,7 @@ class Verification:
         dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
         failure: why nothing was compared, or nothing that verifies anything; empty if something was.
         notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked;
-            differences that are the runtime's own, since it computes an unchanged node otherwise in another opset; and
-            those that a change announces, where they are no larger.
+            and differences that a change announces, where they are no larger.
         vacuous: the outputs that verify nothing, by name, and why: on all sets of inputs they are all NaN, all
             infinite, all equal or empty. Their elements do not count.
     """
@@ -317,15 +314,13 @@ class _Comparison:
 
     def __init__(self, before: Subject, after: Subject, changes: Sequence[Change]) -> None:
         self.engine, (self.first, self._second) = runs(before, after)
-        self.before = before
-        self._nodes = _Nodes(before, after, changes)
+        self.before, self.after = before, after
         self._drawing = drawing(before.nodes)
-        self._gives_nan = any(_GIVES_NAN in (change.differs or "") for change in changes)
+        self._announced = {change.output: change for change in changes if change.output and change.differs}
         self._rounds = self._elements = 0
         self._refusal = ""
         self._differences: list[str] = []
         self._notes: list[str] = []
-        self._excused: list[Origin] = []
         self._reasons: dict[str, str] = {}  # of an output, on the last inputs
         self._telling: set[str] = set()  # outputs that verify something
 
@@ -344,16 +339,13 @@ class _Comparison:
         except HalfulpError as error:
             self._differences.append(f"{told} are refused now: {error.message}")
             return
-        differences, near = [], True
+        differences = []
         reasons = vacuous(expected)
         for name, value in expected.items():
             found = got.get(name)
             unlike = difference(value, found)
-            if unlike is not None and self._gives_nan and _is_lost(value, found):
-                self._notes.append(f"output {name!r}, {told}: {unlike}, as announced")
-            elif unlike is not None:
+            if unlike is not None:
                 differences.append(f"output {name!r}, {told}: {unlike}")
-                near = near and _is_near(value, found)
             reason = reasons.get(name, "")
             # A model without inputs has constant outputs: equal elements are the whole result.
             if not reason or (is_usable(reason) and not inputs):
@@ -361,26 +353,59 @@ class _Comparison:
                 self._elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
         if differences:
-            self._attribute(differences, inputs, near)
+            self._explain(differences, inputs)
 
-    def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
-        """Record differences with their cause; ``near``: they are roundings."""
+    def _explain(self, differences: list[str], inputs: Mapping[str, Any]) -> None:
+        """Record differences of the outputs: as notes, if on the same operands no tensor differs more than it may."""
         try:
-            origins = list(self._nodes.origins(inputs))
+            parting = self._parting(inputs)
         except HalfulpError as error:
-            self._differences += [*differences, f"the node at which they part is not known: {error.message}"]
+            parting = f"which tensor differs first is not known: {error.message}"
+        if parting is None and not (self._announced or self._drawing):
+            parting = "on the same operands no tensor differs"
+        if parting is not None:
+            self._differences += [*differences, parting]
             return
-        own = [origin for origin in origins if origin.cause == "conversion"]
-        if not own and (origins or near or self._drawing):
-            self._notes += differences
-            self._excused += origins
-            return
-        parting = [f"the two models part at node {origin.label}: {origin.difference}" for origin in own[:1]]
-        self._differences += [*differences, *(parting or ["on the same operands no node differs"])]
+        self._notes += differences
+
+    def _parting(self, inputs: Mapping[str, Any]) -> str | None:
+        """Return the first tensor that differs though its operands do not, by more than its node's change announces.
+
+        Raises:
+            HalfulpError: a part of a model does not run by itself.
+        """
+        kept = {name for node in self.after.proto.graph.node for name in node.output if name}
+        constants = self.before.model.graph.held
+        # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
+        nodes = [(node, name) for node in self.before.nodes for name in node.outputs if name in kept]
+        nodes = [(node, name) for node, name in nodes if not _is_constant(node, constants)]
+        _, (run,) = runs(self.before.with_outputs([name for _, name in nodes]))
+        arrays = ((name, value) for name, value in run(inputs).items() if isinstance(value, np.ndarray))
+        operands = {name: array for name, array in arrays if array.dtype.name in {"bool", *TYPES}}
+        _, (run,) = runs(self.after.with_operands(operands))
+        results = run({**inputs, **operands})
+        for node, name in nodes:
+            if name not in operands or drawing([node]):
+                continue
+            right, found = operands[name], results.get(given(name))
+            inner = (output for each in all_nodes([node]) for output in each.outputs)
+            change = next(filter(None, map(self._announced.get, inner)), None)
+            unlike = difference(right, found)
+            if unlike is not None and (change is None or not _is_within(change, node, right, found)):
+                more = "" if change is None else ", which is more than its change announces"
+                return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+        return None
 
     def result(self, dims: str = "") -> Verification:
         """Return the result; ``dims``: the sizes that were made up."""
         failure = "" if self._telling or self._differences else nothing_told(self._reasons)
+        if not (self._reasons or self._telling):
+            failure = "no outputs were compared"
+        reasons = []
+        if self._notes and self._drawing:
+            reasons.append(f"other numbers in each run, since node {self._drawing} draws them")
+        if self._notes and self._announced:
+            reasons.append("on the same operands each tensor is as near as the changes announce")
         useless = {name: reason for name, reason in self._reasons.items() if name not in self._telling}
         return Verification(
             self._rounds,
@@ -389,33 +414,14 @@ class _Comparison:
             self.engine,
             dims if self._rounds else "",
             failure if self._rounds else self._refusal,
-            (*self._notes, *self._causes()),
+            (*self._notes, *reasons),
             useless,
         )
 
-    def _causes(self) -> Iterator[str]:
-        """Yield the causes of the differences that are notes, each with its nodes."""
-        if not self._notes:
-            return
-        found: dict[str, dict[str, str]] = {}
-        for origin in sorted(self._excused, key=lambda origin: -origin.away):
-            found.setdefault(origin.cause, {}).setdefault(origin.label, origin.difference)
-        if self._drawing:
-            yield f"other numbers in each run, since node {self._drawing} draws them"
-        if "announced" in found:
-            told = _listed(found["announced"])
-            yield f"as announced, other operators round otherwise, on the same operands: {told}"
-        if "runtime" in found or not (found or self._drawing):
-            which = "nodes that are unchanged or have become their function bodies"
-            where = f"in {which}, on the same operands: {_listed(found.get('runtime', {}))}"
-            where = where if found else "though no node alone does"
-            yield f"{self.engine} alone rounds otherwise in another opset, {where}"
-        yield f"{'all' if 'announced' in found else 'Pow, PRelu and all'} other nodes give the same bits"
 
-
-def _listed(by_node: Mapping[str, str]) -> str:
-    told = "; ".join(f"node {label}: {unlike}" for label, unlike in islice(by_node.items(), 3))
-    return told + (f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else "")
+def _is_constant(node: Node, constants: Collection[str]) -> bool:
+    is_copy = node.type == "Identity" and node.inputs[0] in constants
+    return not node.domain and (node.type == "Constant" or is_copy)
 
 
 def nothing_told(reasons: Mapping[str, str]) -> str:
@@ -459,137 +465,44 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
     return made
 
 
-# --- node by node ---------------------------------------------------------------------------------
-
-
-class Origin(NamedTuple):
-    """A node whose output differs, though its operands do not.
-
-    Attributes:
-        label: how messages name the node in the old model.
-        difference: between the outputs, in one line.
-        cause: ``runtime``: only roundings differ, in an unchanged node or one that became its function body.
-            ``announced``: the difference is no larger than a change announces.
-        away: how far an announced one is away, as a fraction of the greatest magnitude.
-    """
-
-    label: str
-    difference: str
-    cause: Literal["conversion", "runtime", "announced"]
-    away: float = 0
-
-
-class _Nodes:
-    """The nodes of two ONNX models whose outputs have the same names."""
-
-    def __init__(self, before: Subject, after: Subject, changes: Sequence[Change]) -> None:
-        assert before.proto is not None
-        assert after.proto is not None
-        self._old, self._new = (
-            {name: node for node in proto.graph.node for name in node.output if name}
-            for proto in (before.proto, after.proto)
-        )
-        self._opset = default_opset(before.proto.opset_import) or 1
-        self._constants = [subject.model.graph.held for subject in (before, after)]
-        self._before, self._after = before, after
-        self._announced = {change.output: change.differs for change in changes if change.differs}
-        # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
-        self._nodes = [
-            (node, name)
-            for node in before.nodes
-            for name in node.outputs
-            if name in self._new and not self._is_constant(node)
-        ]
-        self._run: Run | None = None
-        self._cut: dict[tuple[str, ...], Run] = {}
-
-    def _is_constant(self, node: Node) -> bool:
-        is_copy = node.type == "Identity" and node.inputs[0] in self._constants[0]
-        return not node.domain and (node.type == "Constant" or is_copy)
-
-    def origins(self, inputs: Mapping[str, Any]) -> Iterator[Origin]:
-        """Yield the nodes that cause differences on these inputs, in the old model's order.
-
-        Raises:
-            HalfulpError: a part of a model does not run by itself.
-        """
-        if self._run is None:
-            _, (self._run,) = runs(self._before.with_outputs([name for _, name in self._nodes]))
-        computed = self._run(inputs)
-        operands = {
-            name: value
-            for name, value in computed.items()
-            if isinstance(value, np.ndarray) and value.dtype.name in {"bool", *TYPES}
-        }
-        key = tuple(operands)
-        if key not in self._cut:
-            _, (self._cut[key],) = runs(self._after.with_operands(operands))
-        results = self._cut[key]({**inputs, **operands})
-        known = {**self._constants[0], **inputs, **operands}
-        for node, name in self._nodes:
-            right, found = operands.get(name), results.get(given(name))
-            unlike = None if right is None else difference(right, found)
-            if right is None or unlike is None or drawing([node]):
-                continue
-            inner = (output for each in all_nodes([node]) for output in each.outputs)
-            announced = next(filter(None, map(self._announced.get, inner)), None)
-            if announced is not None and _is_as_announced(announced, node, right, found, known):
-                away, told = distance(right, found)
-                yield Origin(node.label, told, "announced", away)
-            elif self._is_kept(node, name) and _is_near(right, found):
-                yield Origin(node.label, unlike, "runtime")
-            else:
-                more = "" if announced is None else ", which is more than its change announces"
-                yield Origin(node.label, unlike + more, "conversion")
-
-    def _is_kept(self, node: Node, name: str) -> bool:
-        """Return whether a node still has its operator and operands, or has become its function body.
-
-        Always False for a Pow or PRelu.
-        """
-        old_node, new_node = self._old[name], self._new[name]
-        is_own = any(map(is_ours, all_nodes([node]))) or new_node.op_type in SUPPORTED_OPS
-        if node.function is not None or is_own:
-            return False
-        if old_node.op_type != new_node.op_type:
-            schema: Any = schema_in_force("", node.type, self._opset)
-            return bool(schema and (schema.has_function or schema.has_context_dependent_function))
-        moved = {*old_node.input[len(new_node.input) :]} - {""}  # into attributes, if they are constants
-        reads = sorted(node.reads - moved)
-        old, new = ([known.get(read) for read in reads] for known in self._constants)
-        unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
-        both = zip(old_node.input, new_node.input, strict=False)
-        return moved <= self._constants[0].keys() and all(a == b for a, b in both) and not any(unlike)
-
-
 # --- two arrays -----------------------------------------------------------------------------------
 
 
 _ROUNDINGS = 64
 """How many ulps of its greatest magnitude an output may change if the order of summation changes."""
 
+_MOVES = ("gives NaN", "gave NaN", "gives nan", "NaN where", "NaN for")
+"""The words of changes that make numbers NaN, or NaNs numbers."""
 
-def _is_as_announced(differs: str, node: Node, right: Array, found: Any, known: Mapping[str, Any]) -> bool:
-    """Return whether a node's result in other operators is as near as roundings explain.
 
-    For a power, an error of Y * Log(X) counts |log(power)| times, and that of the first of some products Y times.
-    """
+def _is_within(change: Change, node: Node, right: Array, found: Any) -> bool:
+    """Return whether a node's result differs by no more than its change announces."""
     info = _finfo(right)
-    if info is None or (found.dtype, found.shape) != (right.dtype, right.shape):
+    if (
+        info is None
+        or not isinstance(found, np.ndarray)
+        or (found.dtype, found.shape) != (right.dtype, right.shape)
+    ):
         return False
     a, b = right.astype(np.float64), found.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    moved = np.isfinite(a) != np.isfinite(b)
-    if moved.any() and ("nan" not in differs.lower() or not finite.any()):
+    differs = change.differs or ""
+    if (np.isfinite(a) != np.isfinite(b)).any() and not (
+        any(word in differs for word in _MOVES) and finite.any()
+    ):
         return False
+    units = np.abs(a) if is_ours(node) else np.full(a.shape, np.abs(a[finite]).max(initial=0))
+    ulps = change.ulps if change.output in node.outputs else None
+    if ulps is None:
+        ulps = _of_logarithms(info) if is_ours(node) else _ROUNDINGS
     with np.errstate(all="ignore"):
-        if node.type == "Pow":
-            y = np.abs(np.asarray(known.get(node.inputs[1], 1)).astype(np.float64))
-            units = (4 + 2 * np.fmin(y, 1e4) + 4 * np.fmin(np.abs(np.log(np.abs(a))), 1e3)) * np.abs(a)
-        else:
-            units = np.full(a.shape, _ROUNDINGS * np.abs(a[finite]).max(initial=0))
-        near = np.abs(a - b) <= float(info.smallest_normal) + float(info.eps) * units
+        near = np.abs(a - b) <= float(info.smallest_normal) + float(info.eps) * ulps * units
     return bool(near[finite].all())
+
+
+def _of_logarithms(info: Any) -> float:
+    """Return how many ulps Exp(Y * Log(X)) can be off: its operand's error counts as often as that is great."""
+    return 4 + 2 * float(np.log(float(info.max)))
 
 
 def _finfo(array: Array) -> Any:
@@ -597,19 +510,6 @@ def _finfo(array: Array) -> Any:
     with suppress(ValueError):
         return ml_dtypes.finfo(array.dtype)  # type: ignore[no-untyped-call]
     return None
-
-
-def _is_near(right: Any, found: Any) -> bool:
-    """Return whether floats differ by no more than differences of intermediate rounding can cause."""
-    info = _finfo(right) if isinstance(right, np.ndarray) else None
-    return info is not None and distance(right, found)[0] <= _ROUNDINGS * float(info.eps)
-
-
-def _is_lost(right: Any, found: Any) -> bool:
-    """Return whether floats differ only in numbers that have become NaN."""
-    if _finfo(right) is None or found is None or (found.dtype, found.shape) != (right.dtype, right.shape):
-        return False
-    return difference(np.where(np.isnan(found), found, right), found) is None
 
 
 def distance(right: Any, found: Any) -> tuple[float, str]:

@@ -95,8 +95,7 @@ class Measured:
     """The measurement of one version of a runtime.
 
     ``by_meaning`` says whether it is an array library, which has no versions of operators: its rows are those of the
-    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes, each with
-    the operators that it computes in the type itself.
+    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes.
     """
 
     target: str
@@ -107,7 +106,7 @@ class Measured:
     rows: Mapping[tuple[str, tuple[str, ...]], Row]  # by operator version and input types
     accepts: frozenset[str]  # the clauses that it lets invalid models break
     by_meaning: bool = False
-    halves: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    halves: frozenset[str] = frozenset()
 
 
 def available() -> dict[str, tuple[str, ...]]:
@@ -198,7 +197,7 @@ def from_json(document: Mapping[str, Any]) -> Measured:
         rows,
         frozenset(document.get("accepts", ())),
         target.get("by_meaning", False),
-        {kind: frozenset(keeps) for kind, keeps in document.get("halves", {}).items()},
+        frozenset(document.get("halves", ())),
     )
 
 
