@@ -9,7 +9,6 @@ A float16 network also runs in float32, so that an overflow in an earlier node d
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -34,12 +33,10 @@ from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
 from halfulp.models.run.report import finite, lost
 from halfulp.types import FLOATS
 
-_SCOPES = "pkg.torch.onnx.name_scopes"
 _LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
-_SUMS = ("GlobalAveragePool", "ReduceMean")  # of a float16 network: devices sum in float16 before they divide
-_SQUARES = ("InstanceNormalization", "LRN", "LpNormalization")
-_INSIDE = (*_SUMS, *_SQUARES, *LENGTHS)  # have greater numbers inside than their results
+_SUMS = ("GlobalAveragePool", "ReduceMean")  # devices sum in float16 before they divide
+_INSIDE = (*_SUMS, "LRN", "LpNormalization", *LENGTHS)  # have greater numbers inside than their results
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -57,19 +54,15 @@ class NodeData:
     type: str  # the element type of its base
     exponent: float | None = None  # its constant exponent, where it has a single one
     base: Range = field(default_factory=Range)  # in a float16 network, the values that float32 computes
-    second: Range = field(default_factory=Range)
     result: Range = field(default_factory=Range)
     in_types: dict[str, InType] = field(default_factory=dict)  # the results lost in each type that is judged
-    costs: float | None = None  # how many ulps exact results here would change the outputs, if measured
     lost: int = 0  # results that are not finite in the network itself, though the operands are
     reaches_outputs: bool = False  # whether the network's outputs show these
     absorbed: tuple[str, ...] = ()  # the nodes with finite results, though they read infinities of this one
     is_in_norm: bool = False  # whether it is part of a norm that is written out
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
-    is_plain: bool = False  # whether it is no power and no part of a norm, and has no greater numbers inside
     region: tuple[str, ...] = ()
     fused: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in the region, which stay in float16
-    modules: tuple[str, ...] = ()  # of PyTorch, that the region was exported from, where the exporter says so
 
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
@@ -91,7 +84,6 @@ class NodeData:
     def keep(self, nodes: Sequence[Numbered]) -> None:
         """Note which nodes have to be in float32 together."""
         self.region = tuple(node.name or f"#{index}" for index, node in nodes)
-        self.modules = tuple(dict.fromkeys(filter(None, (_module(node) for _, node in nodes))))
         self.fused = tuple(sorted({node.op_type for _, node in nodes if plainer.is_of_runtime(node)}))
 
     def add(self, use: Use, operands: list[Array], result: Array) -> None:
@@ -103,7 +95,6 @@ class NodeData:
         """Count an evaluation of the node in the network's float32 version."""
         x, y = operands
         self.base.add(x)
-        self.second.add(y)
         self.result.add(result)
         types = self._judged(is_mixed)
         exact = computed(use, x, y) if types else result
@@ -113,23 +104,22 @@ class NodeData:
     def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool, is_first: bool) -> None:
         """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does.
 
-        A plain node is at fault only if it ``is_first``: its operands fit into float16, and its results do not.
+        A node outside of norms is at fault only if it ``is_first``: its operands fit into float16.
         """
         if "float16" in self._judged(is_mixed):
-            if self.is_plain and not is_first:
+            if not (self.is_in_norm or is_first):
                 self.in_types.setdefault("float16", InType()).elements += int(finite(result).sum())
                 return
             if self.operator in LENGTHS:  # has a sum of squares inside
                 result = np.square(result)
-            elif self.operator in _SUMS and not self.is_plain:
+            elif self.operator in _SUMS:
                 result = result * (operands[0].size / max(result.size, 1))
-            elif self.operator in _SQUARES:
-                result = np.square(operands[0])
-                if self.operator == "LpNormalization":
-                    assert use.site is not None
-                    given = attributes_of(use.site.owner.node[use.site.number])
-                    terms = np.abs(operands[0]) if given.get("p") == 1 else result
-                    result = terms.sum(given.get("axis", -1))
+            elif self.operator in _INSIDE:
+                assert use.site is not None
+                given = attributes_of(use.site.owner.node[use.site.number])
+                is_sum = self.operator == "LpNormalization"
+                result = np.abs(operands[0]) if is_sum and given.get("p") == 1 else np.square(operands[0])
+                result = result.sum(given.get("axis", -1)) if is_sum else result
             self.result.add(result)
             with np.errstate(over="ignore"):
                 self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
@@ -170,7 +160,7 @@ class NodeData:
     def told(self) -> Iterator[tuple[str, str]]:
         """Give each type that the data leaves at this node, with a line on the place, count and effect."""
         for type, found in self.in_types.items():
-            if not found.overflow or (type.startswith("float8") and type != self.type):
+            if not found.overflow:
                 continue
             ends, margin = self.limits(type), self.margin(type)
             if self.exponent and ends is not None and ends.overflow is not None:
@@ -209,7 +199,6 @@ class NetworkData:
     nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
     samples: int  # how many sets of inputs it ran on
     others: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
-    fusions: float | None = None  # how many ulps ONNX Runtime's fusions change the outputs, if measured
     inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
     @property
@@ -247,7 +236,6 @@ def measured(
         inner[use.label] = beside
     if not wanted and not inner:
         return NetworkData({}, 0)
-    fusions = None
     number = -1
     beyond: set[str] = set()  # the values of the main graph that float16 does not hold
     with _networks(proto, file, folder) as (net, wide):
@@ -272,7 +260,8 @@ def measured(
             if use.label in data:
                 return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
             held = (fits.get(each.name) or is_wide(each.type) for each in use.inputs)
-            is_first = not fits.get(use.output.name, True) and all(held) and not _has_beyond(use)
+            is_beyond = use.operator in _SUMS or not fits.get(use.output.name, True)
+            is_first = is_beyond and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
         for number, sample in enumerate(net.samples(samples, dims, seed, progress)):
@@ -281,10 +270,6 @@ def measured(
             net.each(wanted if is_mixed else [*wanted, *others], sample, add)
             if is_mixed:
                 wide.each([*wanted, *others], sample, judge)
-            elif number == 0:
-                costs, fusions = net.costs(wanted, sample)
-                for name, cost in costs.items():
-                    data[name].costs = cost
             for use in wanted:
                 seen = data[use.label]
                 if seen.lost and not (seen.absorbed or seen.reaches_outputs):
@@ -304,7 +289,7 @@ def measured(
     ran = {name: each for name, each in data.items() if each.base.elements}
     read = (info.name for info in proto.graph.input)
     inputs = tuple(name for name in read if name in beyond and not is_wide(known.value(name).type))
-    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), fusions, inputs)
+    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), inputs)
 
 
 def _is_beyond(array: Array) -> Array:
@@ -393,15 +378,10 @@ def _has_beyond(use: Use) -> bool:
     return any((finite(array) & _is_beyond(array)).any() for array in floats)
 
 
-def _other(node: NodeProto, name: str, site: Site, output: str = "", *, is_plain: bool = False) -> Use:
-    """Return a node that is not a power, with one output and the operands that its judgement needs.
-
-    These are the floats that a plain node reads, and X of a node with greater numbers inside.
-    """
-    known = site.values
-    types = {each: known.value(each).type for each in node.input if each and known.tensor(each) is None}
-    needed = types if is_plain else node.input[:1] if node.op_type in _INSIDE else ()
-    inputs = tuple(Operand(each, types.get(each)) for each in needed if not is_plain or types[each] in FLOATS)
+def _other(node: NodeProto, name: str, site: Site, output: str = "") -> Use:
+    """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
+    values = (site.values.value(each) for each in node.input if each and site.values.tensor(each) is None)
+    inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
     return Use(name, node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
 
 
@@ -421,13 +401,10 @@ def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
         type = values.value(node.output[0]).type if node.output else None
         if name in known or type not in FLOATS or subgraphs(node):
             continue
-        has_inside = node.op_type == "InstanceNormalization" or (node.op_type in _SUMS and type in HALVES)
-        made = NodeData(name, node.op_type, type, is_plain=not has_inside)
-        if has_inside:
-            made.keep([(index, node)])
-        for output in node.output[: 1 if has_inside else None]:
+        made = NodeData(name, node.op_type, type)
+        for output in node.output:
             if values.value(output).type == type:
-                yield _other(node, name, site, output, is_plain=not has_inside), made
+                yield _other(node, name, site, output), made
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:
@@ -438,11 +415,3 @@ def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[N
             yield each
         if each.overflows("float16"):
             known.add(each.region)
-
-
-def _module(node: NodeProto) -> str:
-    """Return the module of PyTorch that a node was exported from, as both exporters note it; empty without a note."""
-    scopes = next((each.value for each in node.metadata_props if each.key == _SCOPES), "")
-    if scopes:
-        return str(re.findall("'([^']*)'", scopes)[-2:][0])
-    return node.name.strip("/").replace("/", ".").rpartition(".")[0] if node.name.startswith("/") else ""

@@ -1,16 +1,15 @@
-"""A network whose tensors can be read while it runs, and the error that each Pow and PRelu adds to its outputs."""
+"""A network whose tensors can be read while it runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, helper
 
 from halfulp.auditing.node import Site, Use
 from halfulp.conversion.float32 import as_declared
@@ -19,8 +18,7 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.tensors import release
-from halfulp.models.onnx.walk import default_opset, subgraphs
+from halfulp.models.onnx.walk import subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name, dtype_named
@@ -37,9 +35,7 @@ Numbered = tuple[int, NodeProto]
 _GROUP = 1 << 28  # bytes of outputs that are in memory at once
 _UNKNOWN = 1 << 26  # assumed size of a tensor whose shape is not inferred
 _DEPTH = 16  # nodes through which an infinity is followed
-_MOST = 64  # nodes whose rounding errors are measured
-_WHERE_SINCE = 9  # the first opset with Where
-_USE, _EXACT, _OWN, _SIZE = "{}//use", "{}//exact", "{}//own", "{}//size"
+_SIZE = "{}//size"
 
 
 class Network:
@@ -209,59 +205,6 @@ class Network:
             note(values, values.values())
         return spread(use.site, bad)
 
-    # --- the cost of rounding ------------------------------------------------------------------------
-
-    def costs(self, uses: Iterable[Use], sample: Sample) -> tuple[dict[str, float], float | None]:
-        """Return the maximum change of the outputs in ulps if a node's results are exact, and by fusions.
-
-        In a copy of the network, a Where after each node can replace the node's result by the exact one. One session of
-        ONNX Runtime without fusions then shows the error that each node adds. A default session shows the change that
-        fusions cause. The nodes are those of one group in the main graph, by label. There are none if the network
-        cannot be measured: without ONNX Runtime, or in an opset without Where.
-        """
-        (group, *_) = self._groups([use for use in uses if not use.where], sample) or [[]]
-        values = self._tensors([name for use in group for name in use.names], sample)
-        nodes = [use for use in group if values[use.output.name].dtype in (np.float32, np.float64)][:_MOST]
-        is_old = (default_opset(self._proto.opset_import) or 1) < _WHERE_SINCE
-        if not nodes or is_old or find_spec("onnxruntime") is None:
-            return {}, None
-        self._runs = {}
-        release()
-        from halfulp.integrations.onnxruntime import engine
-
-        folder = self._subject.folder
-        try:
-            own, costs = self._own_and_costs(nodes, values, sample)
-            release()  # each session has a copy of the weights
-            fused = engine.open_session(self._proto, engine.Settings(exact=False), folder=folder)
-            return costs, _most_ulps(own, engine.run_in(fused, self._model, sample))
-        except HalfulpError:
-            return {}, None
-
-    def _own_and_costs(
-        self, nodes: Sequence[Use], values: Mapping[str, Array], sample: Sample
-    ) -> tuple[dict[str, Any], dict[str, float]]:
-        """Return the outputs without fusions, and the cost of each node's rounding."""
-        from halfulp.integrations.onnxruntime import engine
-
-        results = {use.output.name: values[use.output.name] for use in nodes}
-        plain = engine.Settings(exact=False, optimized=False)
-        session = engine.open_session(_switched(self._proto, results), plain, folder=self._subject.folder)
-
-        def run(name: str = "", exact: Array | None = None) -> dict[str, Any]:
-            fed: dict[str, Any] = {_USE.format(each): np.array(each == name) for each in results}
-            for each, array in results.items():
-                none = np.zeros((1,) * array.ndim, array.dtype)
-                fed[_EXACT.format(each)] = exact if each == name else none
-            return engine.run_in(session, self._model, {**sample, **fed})
-
-        own = run()
-        costs = {}
-        for use in nodes:
-            x, y = (values[operand.name] for operand in use.inputs)
-            costs[use.label] = _most_ulps(own, run(use.output.name, computed(use, x, y)))
-        return own, costs
-
 
 def spread(site: Site, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
@@ -307,36 +250,3 @@ def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
 
 def _is_float(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.name in FLOATS
-
-
-def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
-    """Return a copy with inputs that can replace each of these values."""
-    copy = deepcopy(proto)
-    graph = copy.graph
-    del graph.node[:]
-    for node in proto.graph.node:
-        graph.node.append(node)
-        name = node.output[0] if node.output else ""
-        if name in results:
-            use, exact, own = (form.format(name) for form in (_USE, _EXACT, _OWN))
-            graph.node[-1].output[0] = own
-            graph.node.append(helper.make_node("Where", [use, exact, own], [name]))
-            array = results[name]
-            number = helper.np_dtype_to_tensor_dtype(array.dtype)
-            graph.input.append(helper.make_tensor_value_info(use, TensorProto.BOOL, []))
-            graph.input.append(helper.make_tensor_value_info(exact, number, [None] * array.ndim))
-    return copy
-
-
-def _most_ulps(outputs: Mapping[str, Any], others: Mapping[str, Any]) -> float:
-    """Return the maximum difference in ulps between the floats of outputs."""
-    most = 0.0
-    for name, value in outputs.items():
-        if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
-            continue
-        other = others[name]
-        finite = np.isfinite(value) & np.isfinite(other)
-        units = np.spacing(np.abs(value[finite])).astype(np.float64)
-        distances = np.abs(value[finite].astype(np.float64) - other[finite])
-        most = max(most, float((distances / units).max(initial=0)))
-    return most

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from halfulp.auditing.ranges import SHORT, limits
+from halfulp.auditing.ranges import limits
 from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
@@ -144,9 +144,7 @@ class Use:
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
     refused: Breach | None = None  # the broken clause at which the front end stopped, if it did
     site: Site | None = None  # its place in an ONNX model
-    is_folded: bool = (
-        False  # whether its operands follow from constants, so that a runtime computes it beforehand
-    )
+    folded: Collection[str] = ()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
 
     @property
@@ -184,6 +182,11 @@ class Use:
         if self.is_prelu or constant is None or constant.size != 1 or values is None:
             return None
         return float(values[0])
+
+    @cached_property
+    def is_folded(self) -> bool:
+        """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
+        return all(each.constant is not None or each.name in self.folded for each in self.inputs)
 
     @cached_property
     def is_ordinary(self) -> bool:
@@ -292,7 +295,7 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     if values.size > 1:
         return
     exponent = float(values[0])
-    if x.type in SHORT and not has_data and math.isfinite(exponent) and exponent not in (0, 1):
+    if x.type == "float16" and not has_data and math.isfinite(exponent) and exponent not in (0, 1):
         yield from _of_range(exponent, x.type)
     if exponent in (0, 1):
         yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"

@@ -14,13 +14,9 @@ import numpy as np
 from halfulp.models.graph import Array
 from halfulp.models.run.inputs import dtype_named
 from halfulp.operators import pow
-from halfulp.types import FLOATS
 
-JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
+JUDGED = ("float32", "float16", "bfloat16")
 """The element types that networks are converted to."""
-
-SHORT = JUDGED[1:2] + JUDGED[3:]
-"""The types among them whose exponent range is so small that ordinary data leave it."""
 
 _PIECE = 1 << 20  # elements that are processed at once
 
@@ -71,23 +67,12 @@ class Range:
     nan: int = 0
     infinite: int = 0
     zeros: int = 0
-    subnormal: int = 0
-    negative: int = 0
     least: float = np.inf
     greatest: float = 0.0
-    _logarithms: float = 0.0  # the sum of those of the magnitudes
-
-    @property
-    def typical(self) -> float:
-        """The geometric mean of the magnitudes of finite numbers other than 0."""
-        numbers = self.elements - self.nan - self.infinite - self.zeros
-        return float(np.exp2(self._logarithms / numbers)) if numbers else 0.0
 
     def add(self, array: Array) -> None:
         """Add an array to the counts."""
         flat = array.reshape(-1)
-        is_float = array.dtype.name in FLOATS
-        tiny = float(ml_dtypes.finfo(array.dtype).tiny) if is_float else 0.0  # type: ignore[no-untyped-call]
         for start in range(0, flat.size, _PIECE):
             piece = flat[start : start + _PIECE].astype(np.float64)
             magnitudes = np.abs(piece)
@@ -96,12 +81,9 @@ class Range:
             self.nan += int(np.isnan(piece).sum())
             self.infinite += int(np.isinf(piece).sum())
             self.zeros += int((piece == 0).sum())
-            self.subnormal += int((numbers < tiny).sum())
-            self.negative += int((piece < 0).sum())
             if numbers.size:
                 self.least = min(self.least, float(numbers.min()))
                 self.greatest = max(self.greatest, float(numbers.max()))
-                self._logarithms += float(np.log2(numbers).sum())
 
 
 @dataclass
@@ -111,18 +93,15 @@ class InType:
     elements: int = 0  # the results that are finite in the wider type
     overflow: int = 0  # those of them that are infinite, or NaN, in this one
     zero: int = 0  # those other than 0 that become 0
-    subnormal: int = 0  # those that become subnormal
 
     def add(self, wide: Array, narrow: Array) -> None:
         """Add a node's results to the counts."""
-        tiny = float(ml_dtypes.finfo(narrow.dtype).tiny)  # type: ignore[no-untyped-call]
         for start in range(0, wide.size, _PIECE):
             right, found = (each.reshape(-1)[start : start + _PIECE].astype(float) for each in (wide, narrow))
             finite = np.isfinite(right)
             self.elements += int(finite.sum())
             self.overflow += int((finite & ~np.isfinite(found)).sum())
             self.zero += int((finite & (right != 0) & (found == 0)).sum())
-            self.subnormal += int((finite & (found != 0) & (np.abs(found) < tiny)).sum())
 
 
 def judged(type: str | None) -> tuple[str, ...]:

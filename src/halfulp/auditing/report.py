@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -11,7 +13,6 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
@@ -58,11 +59,10 @@ class AuditReport(Printed):
         return tuple(summary for model in self.models for summary in model.summaries)
 
     def blocklist(self, tool: str) -> str:
-        """Return the option or code that makes a tool keep in float32 the nodes whose data leave float16.
+        """Return the option that makes a tool keep in float32 the nodes whose data leave float16.
 
         Args:
-            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``modelopt``, ``openvino``,
-                ``nncf``, ``coremltools`` or ``torch`` (these two know the modules of the exported network).
+            tool: ``trtexec``, ``polygraphy``, or ``json`` for a list of names, which other tools take.
 
         Raises:
             HalfulpError: the tool does not exist, a node has no name (tools identify nodes by name), the audit looked
@@ -80,17 +80,11 @@ class AuditReport(Printed):
                 if node.overflows("float16") or node.divisions_by_zero:
                     if not node.region:
                         beyond = beyond or f"{model.file}, node {node.label}"
-                        continue
-                    if tool in OF_MODULES and not node.modules:
-                        raise HalfulpError(
-                            f"{model.file}, node {node.label}: the file does not say which module it comes from",
-                            expected="a tool that knows nodes, such as onnxruntime",
-                        )
-                    names |= dict.fromkeys(node.modules if tool in OF_MODULES else node.region)
+                    names |= dict.fromkeys(node.region)
         if beyond and not names:
             expected = "smaller data, or another type for this part"
             raise HalfulpError(f"{beyond}: nothing of float16 holds its results", expected=expected)
-        return blocklist(tool, list(names))
+        return _blocklist(tool, list(names))
 
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""
@@ -127,6 +121,40 @@ class AuditReport(Printed):
         return [count_of(number, noun) for noun, number in counts.items()]
 
 
+# --- as a list for other tools ---------------------------------------------------------------------
+
+_TENSORRT = """\
+# TensorRT 10 and older. TensorRT 11 has no such options: it computes in the model's types.
+"""
+
+
+def _blocklist(tool: str, names: list[str]) -> str:
+    if tool not in ("json", "trtexec", "polygraphy"):
+        expected = "json, trtexec, polygraphy"
+        raise HalfulpError("no list is known for this tool", expected=expected, got=tool[:80])
+    for name in names:
+        if name.startswith("#"):
+            raise HalfulpError(
+                f"node {name} has no name, and tools know nodes by their names",
+                expected="a name for each node: in Python, node.name = node.name or node.output[0]; a float16 network"
+                " needs no names for halfulp convert --float32 norms",
+            )
+        if tool != "json" and (not name.isprintable() or (tool == "trtexec" and {*",'"} & {*name})):
+            got = printable(name)
+            raise HalfulpError(f"{tool} takes no layer's name with a comma or such a sign", got=got)
+    if tool == "json":
+        return json.dumps(names)
+    if not names:
+        return "# Nothing to do: with these data, float16 holds the results of every node that was looked at."
+    if tool == "trtexec":
+        pairs = ",".join(f"{name}:fp32" for name in names)  # quotation marks would become part of the names
+        given = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
+        return f"{_TENSORRT}trtexec --onnx=model.onnx --fp16 --precisionConstraints=obey {' '.join(given)}"
+    pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
+    command = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
+    return f"{_TENSORRT}{command} --layer-precisions {pairs}"
+
+
 # --- as JSON -------------------------------------------------------------------------------------
 
 # The members of each kind of object; after "=", the attribute of another name that a member has its value from.
@@ -136,12 +164,12 @@ _MEMBERS: Mapping[type, str] = {
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples fusions nodes=listed norms=others inputs",
-    NodeData: "node=label operator type exponent base second result types=of_types costs lost absorbed region",
+    NetworkData: "samples nodes=listed norms=others inputs",
+    NodeData: "node=label operator type exponent base result types=of_types lost absorbed region",
     NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
     Open: "question=question.question choice=question.choice rule=question.rule where",
     Operand: "name type shape constant=text",
-    Range: "elements nan infinite zeros subnormal negative least greatest typical",
+    Range: "elements nan infinite zeros least greatest",
     Statement: "target verdict max_ulp reasons depends accepts conversion grade",
     Summary: "target version right=is_right outcomes causes max_ulp text",
 }
@@ -236,7 +264,7 @@ def _answers(model: ModelReport) -> Iterator[Part]:
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
-    """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
+    """Return how many nodes leave float16 on the given data."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
     verb = "overflows" if beyond == 1 else "overflow"
@@ -249,11 +277,6 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     if nodes > len(seen):
         left = count_of(nodes - len(seen), "node")
         parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
-    costly = max(seen, key=lambda each: each.costs or 0, default=None)
-    if costly is not None and costly.costs:
-        parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")
-    if data.fusions:
-        parts.append(f"ONNX Runtime's fusions by up to {data.fusions:.3g} ulp")
     return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 

@@ -108,10 +108,11 @@ class _Reader:
                 *inputs, output = [known[each] for each in names]
                 operator = in_force("onnx", node.op_type, opset).id
                 given = name, operator, str(opset), tuple(inputs), output, attributes_of(node), None
-                constants = {each.name for each in inputs if each.constant is not None}
-                is_alone = not where and ends | constants >= {*names}
-                is_folded = folded | constants >= {*node.input}
-                yield Use(*given, Site(owner, index, where, value_info), is_folded, is_alone)
+                is_alone = not where and all(
+                    each.constant is not None or each.name in ends for each in inputs
+                )
+                is_alone = is_alone and output.name in ends
+                yield Use(*given, Site(owner, index, where, value_info), folded, is_alone)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
@@ -176,8 +177,7 @@ def _layers(net: Element, weights: Weights, file: str, where: str = "", depth: i
             *inputs, output = [_operand(name, graph, makers) for name in names]
             operator = in_force("openvino", node.type, "1").id
             given = where + node.label, operator, f"opset{node.opset}", tuple(inputs), output, node.attributes
-            is_folded = folded | graph.constants.keys() >= {*node.inputs}
-            yield Use(*given, is_folded=is_folded, is_alone=not where and ends >= {*names})
+            yield Use(*given, folded=folded, is_alone=not where and ends >= {*names})
     for layer in net.iterfind("layers/layer"):
         for body in layer:
             if body.tag not in ("body", "then_body", "else_body"):

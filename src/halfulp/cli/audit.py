@@ -51,8 +51,7 @@ def audit(
         Option(
             metavar="TOOL",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
-            " them in float32: onnxruntime, onnxconverter-common, trtexec, polygraphy, modelopt, openvino, nncf,"
-            " coremltools or torch.",
+            " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
     left_open: Annotated[

@@ -21,12 +21,12 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpWarning, UnsupportedError
-from halfulp.integrations.onnxruntime.fusions import given_up
 from halfulp.integrations.onnxruntime.rewrite import fused, patched
 from halfulp.linking import get_library
 from halfulp.models.files import opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.inline import check_calls
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
@@ -117,10 +117,10 @@ def open_session(
         check_calls(proto, file)
         data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
         made = ort.InferenceSession(data, options, providers=providers, **kwargs)
-    if warns and not keep_fusions and proto is not None and (powers := given_up(proto)):
+    if warns and not keep_fusions and proto is not None and (powers := _in_norms(proto)):
         warnings.warn(
-            f"the norms or GELUs around {listed(powers, 3)} run node by node; ONNX Runtime fuses each, which is up to"
-            " 3 times as fast. keep_fusions=True keeps the fused operators, which do not compute powers exactly",
+            f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
+            " as fast. keep_fusions=True keeps the fused operators, which do not compute powers exactly",
             HalfulpWarning,
             stacklevel=3,
         )
@@ -153,6 +153,14 @@ def _session_by_provider(
     disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
     return ort.InferenceSession(model, options, **asked), proto
+
+
+def _in_norms(model: ModelProto) -> list[str]:
+    """Return the powers of the main graph whose mean is taken, as in the norms that ONNX Runtime fuses."""
+    nodes = model.graph.node
+    averaged = {node.input[0] for node in nodes if node.op_type == "ReduceMean"}
+    powers = ((index, node) for index, node in enumerate(nodes) if node.op_type == "Pow")
+    return [label(node, index, "") for index, node in powers if not averaged.isdisjoint(node.output)]
 
 
 def _has_functions(data: bytes | mmap) -> bool:
