@@ -111,7 +111,7 @@ HALVES = parser.parse_model(
 )
 
 
-@pytest.mark.filterwarnings("ignore:the norms or GELUs")
+@pytest.mark.filterwarnings("ignore:the norms around")
 def test_halves_are_computed_of_their_own_operands() -> None:
     rng = np.random.default_rng(5)
     feeds = {name: rng.standard_normal((50, 8)).astype(np.float16) for name in "xy"} | {"b": np.array(True)}

@@ -7,7 +7,7 @@ named, unless the change to its node announces that, within the bound that it st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -374,6 +374,7 @@ class _Comparison:
         Raises:
             HalfulpError: a part of a model does not run by itself.
         """
+        assert self.after.proto is not None
         kept = {name for node in self.after.proto.graph.node for name in node.output if name}
         constants = self.before.model.graph.held
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
