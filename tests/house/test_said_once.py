@@ -17,8 +17,10 @@ HOMES: dict[str, tuple[str, set[str]]] = {
     "how much memory is free": (r"MemAvailable|SC_PHYS_PAGES|virtual_memory", {f"{SRC}models/memory.py"}),
     "how many processors there are": (r"cpu_count|sched_getaffinity", set()),  # halfulp._core counts them
     "whether a package is installed": (r"PackageNotFoundError", {f"{SRC}installed.py"}),
-    "which format a suffix stands for": (r"suffix\.lower\(\) (==|not in|in) [^\n]*\.(xml|json)\"", set()),
-    "which format begins with which character": (r"_STARTS\b", {f"{SRC}models/source.py"}),
+    "which format a suffix stands for": (
+        r"suffix\.lower\(\) (==|not in|in) [^\n]*\.xml\"",
+        {f"{SRC}models/source.py"},
+    ),
     # ONNX models
     "how functions are inlined": (r"onnx\.inliner\.\w+\(|import onnx\.inliner", set()),
     "what stands for a Pow in inference": (r"def \w*make_identity", {f"{SRC}models/onnx/infer.py"}),

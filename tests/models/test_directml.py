@@ -123,7 +123,6 @@ def test_overlaps_is_what_counting_finds(dims: list[tuple[int, int]]) -> None:
     ]
     made = tensor(*sizes, Strides=strides)
     assert overlaps(made) == (len(set(places)) < len(places))
-    assert made.is_packed == (places == list(range(len(places))))
 
 
 # --- operators ------------------------------------------------------------------------------------

@@ -1014,8 +1014,6 @@ FILES: dict[str, tuple[str, bytes, str]] = {
         b"\x1c\0\0\0TFL3" + bytes(64),
         "python -m tf2onnx.convert --tflite",
     ),
-    # https://github.com/NVIDIA/TensorRT/issues/177, 355, 2390; PKUZHOU/MTCNN_FaceDetection_TensorRT 1
-    "could not parse layer type PReLU": ("det1.caffemodel", b"\x0a\x04PNet" + bytes(64), "caffe2onnx"),
     # https://github.com/PINTO0309/MobileNetV2-PoseEstimation/issues/7; openvinotoolkit/openvino 1941, 11417
     "The support of IR v5 has been removed from the product": (
         "pose.xml",

@@ -49,7 +49,7 @@ from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.onnx.walk import every_node, graphs
-from halfulp.models.source import Source, folder_error, format_of
+from halfulp.models.source import Source, format_of
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]
@@ -148,9 +148,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         report.error = reason or None
         yield report
     if nothing:
-        raise folder_error(folder, str(folder)) or HalfulpError(
-            f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml"
-        )
+        raise HalfulpError(f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml")
 
 
 def _audited(

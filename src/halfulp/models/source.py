@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -22,49 +20,17 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf):/")  # a Path has one slash of two
 
-Kind = tuple[str, str]
-"""The kind of a file of another format, and the file that is expected instead of it."""
-
-_TABLE = """
-.bin | weights without a graph | the .xml file beside them, or an .onnx file
-.caffemodel | a model of Caffe | an .onnx file: export the model by a converter such as caffe2onnx
-.dlc .hef .kmodel .mnn .om .param .rknn | a model of another runtime | the .onnx file that it was converted from
-.engine .plan | an engine of TensorRT | the .onnx file that it was built from
-.gguf | weights without a graph (GGUF) | an .onnx file: export the model that they belong to
-.h5 .hdf5 .keras | a model of Keras | an .onnx file: model.export("net.onnx", format="onnx") in Keras
-.mlmodel .mlpackage | a model of Core ML | an .onnx file: export the model that it was converted from
-.ort | a file in ONNX Runtime's own format | the .onnx file that it was made from
-.params | weights of MXNet | an .onnx file: mxnet.onnx.export_model(symbol, params, shapes)
-.pb | a graph of TensorFlow | an .onnx file: python -m tf2onnx.convert --saved-model FOLDER --output net.onnx
-.pdiparams .pdmodel | a model of Paddle | an .onnx file: export the model by paddle2onnx
-.pt .pt2 .pth | a file of PyTorch | an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)
-.safetensors | weights without a graph (safetensors) | an .onnx file: export the model that they belong to
-.tflite | a model of TensorFlow Lite | an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx
-archive | an archive | the file that is packed in it: unpack it, such as by unzip or tar -xf
-array | an array of NumPy | a model, of which it may be an input: --input NAME=FILE
-empty | an empty file | a model: download or export it again
-packed | a compressed file | the file that is packed in it: unpack it, such as by gunzip
-page | a web page (HTML) | the file itself: download it by its raw link, which is not the link of its page
-pointer | a pointer of Git LFS | the file itself: git lfs pull
-text | an ONNX model as text | the binary form: onnx.save(onnx.load("net.onnxtxt"), "net.onnx")
-"""
-_KINDS: Mapping[str, Kind] = {
-    name: (kind, expected)
-    for names, kind, expected in (line.split(" | ") for line in _TABLE.strip().splitlines())
-    for name in names.split()
+_EXPORT = 'an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)'
+_TFLITE = "an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx"
+_RAW = "the file itself: download it by its raw link, which is not the link of its page"
+_KINDS: Mapping[bytes, tuple[str, str]] = {
+    rb"(\xef\xbb\xbf)?\s*<(!doctype )?html": ("a web page (HTML)", _RAW),
+    rb"version https://git-lfs": ("a pointer of Git LFS", "the file itself: git lfs pull"),
+    rb"PK\x03\x04|\x80[\x02-\x05]": ("an archive or a pickle, as files of PyTorch are", _EXPORT),
+    rb".\0\0\0TFL3": ("a model of TensorFlow Lite", _TFLITE),
+    rb".\0\0\0ORTM": ("a file in ONNX Runtime's own format", "the .onnx file that it was made from"),
 }
-"""The kinds by the suffixes of files, or by a word."""
-
-_MAGIC: Mapping[bytes, str] = {
-    b"version https://git-lfs": "pointer",
-    b"\x89HDF\r\n\x1a\n": ".h5",
-    b"GGUF": ".gguf",
-    b"ftrt": ".engine",
-    b"\x93NUMPY": "array",
-    **dict.fromkeys((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "packed"),
-    **{b"\x80" + bytes([protocol]): ".pt" for protocol in range(2, 6)},  # a pickle
-}
-"""Files that begin like this are not ONNX: each would be an unknown field of ONNX, or not a field at all."""
+"""The other kinds of files, by what these begin with, and what is expected instead. No ONNX file begins like this."""
 
 
 def format_of(source: Source) -> Format:
@@ -109,67 +75,18 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
         if _ADDRESS.match(name) and not path.exists():
             address = re.sub(r":/+", "://", name, count=1)
             raise ModelError("an address, and models are read from files; download it first", file=address)
-        if (error := folder_error(path, name)) is not None:
-            raise error
         data = read_whole(path, most, name)
     else:
         wanted = "a path, the bytes of a file or an onnx.ModelProto"
         raise HalfulpError(f"a model must be {wanted}", got=type(source).__name__)
-    if (kind := _by_content(data)) is not None:
-        suffix = Path(name).suffix.lower()
-        raise _error(suffix if kind == "archive" and suffix in _KINDS else kind, name)
+    for start, (kind, expected) in _KINDS.items():
+        if re.match(start, data, re.DOTALL | re.IGNORECASE):
+            raise ModelError(f"{kind}, not a model that halfulp reads", file=name, expected=expected)
     return data, name, path
 
 
 def misnamed(data: bytes, file: str) -> ModelError | None:
-    """Return the error for a file that is not ONNX, if its name or its first character tells its kind."""
-    if (suffix := Path(file).suffix.lower()) in _KINDS:
-        return _error(suffix, file)
+    """Return the error for a file that is not ONNX, if its first character tells that it is OpenVINO's."""
     if format_of(data) == "openvino":
         return ModelError("not an ONNX model: it begins like a *.xml file", file=file)
     return None
-
-
-def folder_error(folder: Path, file: str) -> ModelError | None:
-    """Return the error for a folder that is another library's model, if it is one."""
-    if folder.suffix.lower() == ".mlpackage" and folder.is_dir():
-        return _error(".mlpackage", file)
-    return _error(".pb", file) if (folder / "saved_model.pb").is_file() else None
-
-
-def _error(kind: str, file: str) -> ModelError:
-    found, expected = _KINDS[kind]
-    return ModelError(f"{found}, not a model that halfulp reads", file=file, expected=expected)
-
-
-def _by_content(data: bytes) -> str | None:
-    if not data:
-        return "empty"
-    start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html")):
-        return "page"
-    if start.lstrip(b"<\r\n\t ").startswith(b"ir_version"):
-        return "text"
-    if data[1:4] == bytes(3):  # FlatBuffers: the root's offset in little endian, then the kind of the file
-        return {b"ORTM": ".ort", b"TFL3": ".tflite"}.get(data[4:8]) or _safetensors(data)
-    if data.startswith(b"PK\x03\x04"):
-        return _zip(data)
-    return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), _safetensors(data))
-
-
-def _safetensors(data: bytes) -> str | None:
-    length = int.from_bytes(data[:8], "little")
-    return ".safetensors" if data[8:9] == b"{" and length <= len(data) - 8 else None
-
-
-def _zip(data: bytes) -> str:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = [Path(name).name for name in archive.namelist()]
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):
-        return "archive"
-    if "data.pkl" in names:
-        return ".pt"
-    if "model.weights.h5" in names:
-        return ".keras"
-    return "array" if names and all(name.endswith(".npy") for name in names) else "archive"

@@ -165,13 +165,6 @@ class DML_BUFFER_TENSOR_DESC:
             strides = tuple(prod(self.Sizes[axis + 1 :]) for axis in range(len(self.Sizes)))
         return tuple(stride * self.element_type.dtype.itemsize for stride in strides)
 
-    @property
-    def is_packed(self) -> bool:
-        """Whether the elements are contiguous, in C order."""
-        packed = DML_BUFFER_TENSOR_DESC(DataType=self.DataType, Sizes=self.Sizes).byte_strides
-        pairs = zip(self.Sizes, self.byte_strides, packed, strict=True)
-        return all(size == 1 or stride == other for size, stride, other in pairs)
-
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
     """Return whether two elements of a tensor share memory."""
