@@ -55,10 +55,9 @@ class Machine:
 
 def compilers() -> list[str]:
     """Return GCC and Clang in the oldest version that CMakeLists.txt allows and in the newest, if PATH has them."""
-    oldest = dict(re.findall(r'"(?:GNU|Clang) (GCC|Clang) (\d+)"', (ROOT / "CMakeLists.txt").read_text()))
     chosen = []
-    for name, command in (("GCC", "g++"), ("Clang", "clang++")):
-        versions = [v for v in range(int(oldest[name]), 40) if shutil.which(f"{command}-{v}")]
+    for command, oldest in re.findall(r'"\w+ \w+ (\S+) (\d+)"', (ROOT / "CMakeLists.txt").read_text()):
+        versions = [version for version in range(int(oldest), 40) if shutil.which(f"{command}-{version}")]
         chosen += [f"{command}-{version}" for version in sorted({*versions[:1], *versions[-1:]})]
     return chosen
 
@@ -76,7 +75,7 @@ def machines() -> Iterator[Machine]:
 def lower_ends(requirements: list[str]) -> list[str]:
     """Return requirements such as numpy>=2.0 as the oldest version that they allow, numpy==2.0.*."""
     ends = [re.match(r"([\w\[\],-]+)>=(\d+(?:\.\d+)*)", requirement) for requirement in requirements]
-    return [f"{end[1]}=={end[2]}.*" for end in ends if end]
+    return [f"{end[1]}=={end[2] if '.' in end[2] else f'{end[2]}.0'}.*" for end in ends if end]
 
 
 def attempt(machine: Machine, sdist: Path) -> dict[str, object]:

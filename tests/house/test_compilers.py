@@ -145,3 +145,27 @@ def test_every_instruction_set(compiler: str) -> None:
 @BOTH
 def test_every_instruction_set_sanitized(compiler: str) -> None:
     check_sanitized(compiler)
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "said"),
+    [("GNU", "10.2", "needs GCC 11 or later"), ("Clang", "13.0", "needs Clang 14 or later")],
+)
+def test_a_compiler_that_is_too_old_is_refused_before_it_compiles(
+    identity: str, version: str, said: str, tmp_path: Path
+) -> None:
+    known = {"ID_RUN": "1", "ID": identity, "VERSION": version, "FORCED": "1"}
+    options = [f"-DCMAKE_CXX_COMPILER_{name}={value}" for name, value in known.items()]
+    command = [
+        tool("cmake"),
+        "-G",
+        "Ninja",
+        f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+        "-S",
+        ROOT,
+        "-B",
+        tmp_path,
+    ]
+    configured = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert configured.returncode != 0
+    assert said in configured.stderr
