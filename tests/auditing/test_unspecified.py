@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from halfulp.auditing.node import Operand, Use, touched
+from halfulp.specs.unspecified import integral
 
 
 def use(operator: str, x: Any, y: Any = None, **attributes: Any) -> Use:
@@ -121,3 +122,8 @@ def test_where_it_is_touched() -> None:
         "every NaN",
         "every result",
     ]
+
+
+def test_integral_exponents() -> None:
+    assert integral(np.array([1, 2], np.int8)).all()
+    assert integral(np.array([2.0, 0.5, np.inf, np.nan])).tolist() == [True, False, False, False]

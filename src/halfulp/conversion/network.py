@@ -278,7 +278,7 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
 
     Returns:
         The result: a line for each output, and a difference if it is more than a hundredth of the output's
-        greatest magnitude away, from the original and from the unconverted network in OpenVINO.
+        greatest magnitude away.
     """
     model = before.model
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
@@ -309,14 +309,10 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     version = openvino().__version__.partition("-")[0]
     differences: list[str] = []
     reasons = vacuous(expected)
-    unconverted = cache(partial(_unconverted, before, network.file, inputs))
     for name, right in expected.items():
         away, ours = distance(right, answer.get(name))
         line = f"output {name!r} in openvino {version}: {ours} with halfulp's operators"
         line += "" if own is None else f", {distance(right, own.get(name))[1]} with its own"
-        if away > _TOLERANCE:
-            away, there = distance(unconverted().get(name), answer.get(name))
-            line += f"; from the unconverted network there: {there}" if away <= _TOLERANCE else ""
         if (
             away > _TOLERANCE
             and (node := drawing(model.graph.nodes))
@@ -330,15 +326,6 @@ def compare_network(before: Subject, network: Network, feed: Feed) -> Verificati
     return Verification(
         1, elements, tuple(differences), "openvino", told, failure, tuple(notes), vacuous=reasons
     )
-
-
-def _unconverted(before: Subject, file: str, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the unconverted network's outputs in OpenVINO with halfulp's operators; empty if it fails."""
-    assert before.proto is not None
-    try:
-        return _runner(as_read(before.proto, file, before.folder), exact=True)(inputs)
-    except (ModelError, UnsupportedError):
-        return {}
 
 
 def _runner(
