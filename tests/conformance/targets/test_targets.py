@@ -280,17 +280,6 @@ def test_a_command_that_writes_rubbish() -> None:
     assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
 
 
-def test_the_program_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs/check.md").read_text()
-    (tmp_path / "tool.py").write_text(page.partition("```python\n")[2].partition("```")[0])
-    x = np.array([-2, 3], ml_dtypes.bfloat16)
-    small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
-    spec = find_command(f"{sys.executable} {tmp_path}/tool.py {{model}} {{inputs}} {{outputs}}")
-    with Process(spec, time_limit=LONG) as process:
-        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
-        assert process.run(small)[0].tolist() == [4, 3]  # type: ignore[union-attr]
-
-
 def test_halfulp_run_is_such_a_command() -> None:
     spec = find_command(f"{sys.executable} -m halfulp run {{model}} -i {{inputs}} -o {{outputs}}")
     with Process(spec, time_limit=LONG) as process:
