@@ -268,3 +268,27 @@ def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large: bool) -> 
         assert found.notes[1].startswith("a fused norm rounds in other places than the nodes that it was")
     else:
         assert WITHIN in str(found)
+
+
+def test_onnx_runtime_sums_a_pool_in_another_order() -> None:
+    """Its kernel for opset 19 and later; a change of the data beside it is a difference all the same."""
+    pytest.importorskip("onnxruntime")
+    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[1, 3, 9, 9] x) => (float[1, 3, 7, 7] y) <float e = {2.0}> {
+            p = Pow (x, e)  y = AveragePool <kernel_shape = [3, 3]> (p) }""")
+    found = hu.convert(source, opset=20, verify=True).verification
+    assert found is not None
+    assert found.same, found
+
+
+@pytest.mark.parametrize(("x", "failure"), [([[-1, 2]], False), ([[-1, -2]], True), ([[0, 0]], True)])
+def test_numbers_that_are_nan_verify_nothing(x: Any, failure: bool) -> None:
+    """Some elements are a difference, and all of them leave nothing to compare."""
+    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 2] x) => (float16[N, 2] z)
+        <float16 two = {16384}> {
+            s = Pow (x, two)  m = ReduceMean <axes = [-1]> (s)  r = Sqrt (m)  d = Div (x, r)  z = Log (d) }""")
+    found = hu.convert(source, float32="norms", verify=True, inputs={"x": np.float16(x)}).verification
+    assert found is not None
+    assert not found.same
+    assert bool(found.failure) == failure
+    assert failure or found.differences[0].startswith("output 'z': 1 of 2 elements are infinite or NaN")

@@ -81,7 +81,7 @@ def test_a_verb(network: Any, verb: str, tmp_path: Path, monkeypatch: pytest.Mon
         assert "not verified" not in result.output
 
 
-@pytest.mark.filterwarnings("ignore:the norms or GELUs")
+@pytest.mark.filterwarnings("ignore:the norms around")
 @pytest.mark.parametrize("network", NETWORKS)
 def test_in_onnx_runtime(network: Any) -> None:
     """Our kernels change an output by no more than other roundings of a few nodes do."""
