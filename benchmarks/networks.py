@@ -3,7 +3,7 @@
 The sessions take turns, one run each, so that other load on the machine affects all of them. A time is the
 median of all turns, and a ratio is the median of the turns' ratios. "no fusions" is plain ONNX Runtime
 without the optimizers that replace a subgraph with a Pow in it by another operator, which computes no power.
-halfulp keeps every Pow, except in the last column: there keep_fusions lets those optimizers run first.
+halfulp keeps every Pow, except in the last column: there keep_fusions keeps LayerNorm.
 
 With --creation the sessions are not run but created, from a file: plain, by hort.session, and by naming the provider.
 

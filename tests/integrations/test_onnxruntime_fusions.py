@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,13 @@ from onnx import numpy_helper, parser
 
 import halfulp as hu
 from halfulp.errors import HalfulpWarning
-from halfulp.models.onnx.walk import every_node
 
 ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
 
 # A LayerNorm, a power of it, a constant power, a PReLU.
 MODEL = parser.parse_model(
-    """<ir_version: 8, opset_import: ["": 13]>
+    """<ir_version: 8, opset_import: ["": 17]>
     g (float[N, 8] x, float[8] slope) => (float[N, 8] normal, float[N, 8] z, float[8] c)
     <float two = {2.0}, float eps = {0.00001}, float third = {0.333},
      float[8] scale = {1, 2, 3, 4, 5, 6, 7, 8}, float[8] bias = {9, 8, 7, 6, 5, 4, 3, 2}> {
@@ -56,8 +56,6 @@ def check(outputs: list[np.ndarray]) -> None:
 
 def test_what_is_fused_and_what_is_ours() -> None:
     before = MODEL.SerializeToString(deterministic=True)
-    kept = plugin.patch(MODEL, keep_fusions=True)
-    assert kinds(kept) == ["LayerNormalization", "PRelu_float32", "Pow_float32", "Pow_float32"]
     assert "LayerNormalization" not in kinds(plugin.patch(MODEL))
     assert MODEL.SerializeToString(deterministic=True) == before
     check(plugin.session(MODEL, keep_fusions=True).run(None, FEEDS))
@@ -69,21 +67,16 @@ def test_what_is_fused_and_what_is_ours() -> None:
     check(list(hu.run(MODEL, FEEDS, engine="onnxruntime").values()))  # without a warning
 
 
-def test_options_come_back_as_they_were() -> None:
+@pytest.mark.parametrize("keep_fusions", [False, True])
+def test_a_norm_is_one_operator_where_fusions_are_kept(keep_fusions: bool, tmp_path: Path) -> None:
+    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24):
+        pytest.skip("this onnxruntime takes no execution provider")
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    check(plugin.session(MODEL, options, keep_fusions=True).run(None, FEEDS))
-    assert options.graph_optimization_level == ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    assert not options.optimized_model_filepath
-
-
-def test_what_it_refuses_has_no_fusions() -> None:
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 15]>
-        g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }"""
-    )
-    with pytest.raises(hu.UnsupportedError, match=r"<ModelProto>: onnxruntime can't fuse it: .*Pow"):
-        plugin.session(model, keep_fusions=True)
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HalfulpWarning)
+        check(plugin.session(MODEL, options, keep_fusions=keep_fusions).run(None, FEEDS))
+    assert ("LayerNormalization" in kinds(onnx.load(tmp_path / "fused.onnx"))) == keep_fusions
 
 
 HALVES = parser.parse_model(
@@ -115,11 +108,6 @@ HALVES = parser.parse_model(
 def test_halves_are_computed_of_their_own_operands() -> None:
     rng = np.random.default_rng(5)
     feeds = {name: rng.standard_normal((50, 8)).astype(np.float16) for name in "xy"} | {"b": np.array(True)}
-    kept = plugin.patch(HALVES, keep_fusions=True)
-    ours = [
-        node.op_type for node in every_node(kept.graph) if "Pow" in node.op_type or "PRelu" in node.op_type
-    ]
-    assert sorted(ours) == ["PRelu_float16", *["Pow_float16"] * 5]
     for session in (plugin.session(HALVES, keep_fusions=True), plugin.session(HALVES)):
         _, d, p, q, r, f, a, _ = session.run(None, feeds)
         two = np.float16(2)
@@ -139,5 +127,5 @@ def test_external_data(tmp_path: Path) -> None:
     if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 21):
         pytest.skip("can't read the external data of a patched model")
     check(plugin.session(path, keep_fusions=True).run(None, FEEDS))
-    onnx.save(plugin.patch(path, keep_fusions=True), tmp_path / "patched.onnx")
+    onnx.save(plugin.patch(path), tmp_path / "patched.onnx")
     check(plugin.session(tmp_path / "patched.onnx").run(None, FEEDS))

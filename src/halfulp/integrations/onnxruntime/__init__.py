@@ -21,7 +21,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpWarning, UnsupportedError
-from halfulp.integrations.onnxruntime.rewrite import fused, patched
+from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.linking import get_library
 from halfulp.models.files import opened
 from halfulp.models.graph import listed
@@ -64,14 +64,14 @@ def session(
     """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on halfulp's kernels.
 
     ONNX Runtime 1.24 and later runs the model as it is, by the execution provider. It runs a patched copy if another
-    provider than the CPU's is named, with ``keep_fusions``, and if it refuses the model as it is.
+    provider than the CPU's is named, and if it refuses the model as it is.
 
     Args:
         model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is not changed.
         sess_options: an ``onnxruntime.SessionOptions``. It gets the execution provider or the custom operators.
         providers: as for ``InferenceSession``. The nodes run on the CPU, or on CUDA if that provider is named.
-        keep_fusions: let ONNX Runtime first replace subgraphs with operators of its own, such as LayerNorm and GELU.
-            ONNX Runtime then computes the powers in them.
+        keep_fusions: let ONNX Runtime make LayerNorm of its nodes, from opset 17 on, in the model as it is. It then
+            computes the powers in them.
         **kwargs: other arguments of ``InferenceSession``.
 
     Warns:
@@ -79,7 +79,7 @@ def session(
 
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
-        UnsupportedError: onnxruntime is not installed, or too old; or, with ``keep_fusions``, it refuses the model.
+        UnsupportedError: onnxruntime is not installed, or too old.
 
     Example:
         >>> import numpy as np, pytest; _ = pytest.importorskip("onnxruntime")
@@ -107,20 +107,24 @@ def open_session(
     options = ort.SessionOptions() if sess_options is None else sess_options
     made = None
     # If this fails, patched() below names the clause that a node breaks, if that is the reason.
-    if not keep_fusions and _takes_provider(ort, options, providers):
+    if _takes_provider(ort, options, providers):
         with contextlib.suppress(Exception):
             if sess_options is None:
                 options.log_severity_level = 3  # no warning that other nodes stay with the CPU's provider
-            made, proto = _session_by_provider(ort, options, model, kwargs, warns=warns)
+            fusions: set[str] = set() if keep_fusions else {_FUSION}
+            made, proto = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
     if made is None:
         proto, file, folder = parse(model)
         check_calls(proto, file)
-        data = _patched(options, proto, file, folder, keep_fusions).SerializeToString()
+        register(options)
+        if folder is not None:
+            find_external_data(options, proto, file, folder)
+        data = patched(proto, file).SerializeToString()
         made = ort.InferenceSession(data, options, providers=providers, **kwargs)
     if warns and not keep_fusions and proto is not None and (powers := _in_norms(proto)):
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
-            " as fast. keep_fusions=True keeps the fused operators, which do not compute powers exactly",
+            " as fast. keep_fusions=True lets it make LayerNorm, from opset 17 on, which does not compute powers exactly",
             HalfulpWarning,
             stacklevel=3,
         )
@@ -128,7 +132,7 @@ def open_session(
 
 
 def _session_by_provider(
-    ort: Any, options: Any, model: Source, given: dict[str, Any], *, warns: bool
+    ort: Any, options: Any, model: Source, given: dict[str, Any], fusions: set[str], *, warns: bool
 ) -> tuple[Any, ModelProto | None]:
     """Return a session that runs a model as it is; if it ``warns``, also the model if its powers may be fused.
 
@@ -150,7 +154,7 @@ def _session_by_provider(
             check_calls(ModelProto.FromString(data[:]), "")
         proto = ModelProto.FromString(data[:]) if may_be_fused and warns else None
     provider(options)
-    disabled = {_FUSION, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
+    disabled = {*fusions, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
     return ort.InferenceSession(model, options, **asked), proto
 
@@ -268,12 +272,11 @@ def register(session_options: Any) -> None:
     session_options.add_session_config_entry(_REGISTERED, "1")
 
 
-def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
+def patch(model: Source) -> ModelProto:
     """Return a copy of a model in which every Pow and PRelu node is a custom operator.
 
     Args:
         model: a path, the bytes of a file, or an ``onnx.ModelProto``. Its external data is not copied.
-        keep_fusions: as for :func:`session`. It needs onnxruntime.
 
     Returns:
         A model for sessions with the custom operators: by :func:`register`, or in any other language of ONNX Runtime
@@ -281,7 +284,6 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
 
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
-        UnsupportedError: as for :func:`session`, with ``keep_fusions``.
 
     Example:
         >>> from onnx import parser
@@ -291,20 +293,8 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
         >>> node.domain, node.op_type
         ('halfulp', 'Pow_float16')
     """
-    proto, file, folder = parse(model)
-    if keep_fusions:
-        return _patched(installed().SessionOptions(), proto, file, folder, True)
+    proto, file, _ = parse(model)
     return patched(proto, file)
-
-
-def _patched(
-    options: Any, proto: ModelProto, file: str, folder: Path | None, keep_fusions: bool
-) -> ModelProto:
-    """Return a patched copy, for a session with these options, which get what it needs."""
-    register(options)
-    if folder is not None:
-        find_external_data(options, proto, file, folder)
-    return patched(fused(proto, file, installed(), options) if keep_fusions else proto, file)
 
 
 def library() -> str:

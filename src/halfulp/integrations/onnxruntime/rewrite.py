@@ -7,17 +7,14 @@ ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
-from halfulp.errors import REPAIR, HalfulpError, ModelError, SpecError, UnsupportedError, printable, within
+from halfulp.errors import REPAIR, HalfulpError, ModelError, SpecError, printable, within
 from halfulp.models.graph import Value
-from halfulp.models.onnx import parse
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
 from halfulp.models.onnx.inline import RESOLVED, resolved
@@ -128,100 +125,3 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
     for name, value in row.check_attributes(attributes).items():
         if isinstance(value, int):
             yield helper.make_attribute(name, value)
-
-
-# --- ONNX Runtime's own fusions, made before the remaining Pow and PRelu nodes become custom operators --
-
-_HALVES = ("Pow_float16", "Pow_bfloat16", "PRelu_float16", "PRelu_bfloat16")
-_MARK = "halfulp half "
-_INSERTED = "InsertedPrecisionFreeCast_"
-
-
-def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
-    """Return a copy of a model in which ONNX Runtime has replaced subgraphs by operators of its own.
-
-    ONNX Runtime computes float16 in float32 and drops the casts between two nodes. So a power of halves that is in no
-    fusion must become a custom operator before the casts are inserted. A first run finds these powers. ``options`` have
-    the custom operators, and are restored.
-
-    Raises:
-        ModelError: as for ``patched``.
-        UnsupportedError: ONNX Runtime refuses the model without custom operators, or the result exceeds 2 GiB.
-    """
-    plain, ours = resolved(model, file), patched(model, file)
-    nodes = enumerate(every_node(ours.graph))
-    halves = {index: n.op_type for index, n in nodes if n.domain == DOMAIN and n.op_type in _HALVES}
-    if not halves:
-        return _fused(model, file, ort, options)
-    # No fusion contains a PRelu, and ONNX Runtime would replace one of halves with its function's body.
-    fixed = {index for index, operator in halves.items() if operator.startswith("PRelu")}
-    while True:
-        result = _fused(_with_halves(plain, ours, fixed, halves), file, ort, options)
-        left = {
-            int(node.name.removeprefix(_MARK))
-            for node in every_node(result.graph)
-            if node.name.startswith(_MARK) and not node.domain and node.op_type == "Pow"
-        }
-        if not left:
-            return result
-        fixed |= left
-
-
-def _with_halves(
-    plain: ModelProto, ours: ModelProto, fixed: Container[int], halves: Container[int]
-) -> ModelProto:
-    """Return ``ours`` with custom operators only at the fixed indices among all nodes, and the others as in ``plain``.
-
-    Those of halves are marked.
-    """
-    result = deepcopy(ours)
-    pairs = zip(every_node(result.graph), every_node(plain.graph), strict=True)
-    for index, (node, before) in enumerate(pairs):
-        if node.domain == DOMAIN and index not in fixed:
-            del node.attribute[:]
-            node.attribute.extend(before.attribute)
-            node.domain, node.op_type = "", find(before.op_type).name
-            if index in halves:
-                node.name = f"{_MARK}{index}"
-    return result
-
-
-def _fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
-    """Return a model after ONNX Runtime's optimization."""
-    levels = ort.GraphOptimizationLevel
-    with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
-        path = Path(folder) / "fused.onnx"
-        # Higher levels change the layout of tensors for this processor.
-        level = min(options.graph_optimization_level, levels.ORT_ENABLE_EXTENDED, key=int)
-        wanted = {"optimized_model_filepath": str(path), "graph_optimization_level": level}
-        wanted["enable_profiling"] = False
-        before = {name: getattr(options, name) for name in wanted}
-        try:
-            for name, value in wanted.items():
-                setattr(options, name, value)
-            # Powers of constants must become custom operators and so must not be folded.
-            more = {"providers": ["CPUExecutionProvider"], "disabled_optimizers": ["ConstantFolding"]}
-            ort.InferenceSession(model.SerializeToString(), options, **more)
-        except Exception as error:  # onnxruntime's error classes are not public
-            text = str(error).strip() or type(error).__name__
-            reason = printable(text.splitlines()[0].rpartition(" : ")[2])
-            raise UnsupportedError(f"{file}: onnxruntime can't fuse it: {reason}") from None
-        finally:
-            for name, value in before.items():
-                setattr(options, name, value)
-        result = parse(path, file=file)[0]
-    _make_unique(result.graph, frozenset())
-    return result
-
-
-def _make_unique(graph: GraphProto, outer: frozenset[str]) -> None:
-    """Rename the casts that ONNX Runtime has inserted in a subgraph if a graph around it has one of the same name."""
-    made = {name for node in graph.node for name in node.output}
-    names = {name: f"{name}/{graph.name}" for name in made & outer if name.startswith(_INSERTED)}
-    for node in every_node(graph) if names else ():
-        for field in (node.input, node.output):
-            field[:] = [names.get(name, name) for name in field]
-    known = outer | made | frozenset(names.values())
-    for node in graph.node:
-        for _, inner in subgraphs(node):
-            _make_unique(inner, known)
