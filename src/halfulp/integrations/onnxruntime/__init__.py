@@ -124,7 +124,7 @@ def open_session(
     if warns and not keep_fusions and proto is not None and (powers := _in_norms(proto)):
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
-            " as fast. keep_fusions=True lets it make LayerNorm, from opset 17 on, which does not compute powers exactly",
+            " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
             HalfulpWarning,
             stacklevel=3,
         )
