@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import halfulp
 from halfulp.errors import UnsupportedError
 
 _NAMES = {"win32": ("halfulp.dll", "libhalfulp.dll"), "darwin": ("libhalfulp.dylib",)}
@@ -56,7 +55,7 @@ ANSWERS: dict[str, Callable[[], str]] = {
 
 
 def _found(*names: str) -> Path:
-    for folder in halfulp.__path__:  # an editable installation has two: sources and compiled files
+    for folder in sys.modules["halfulp"].__path__:  # an editable installation has two: sources and compiled files
         for name in names:
             if (path := Path(folder, name)).exists():
                 return path

@@ -16,7 +16,7 @@ import numpy as np
 from numpy import asarray, generic, ndarray  # looking them up in the module would take 10 % of a small call
 from numpy.typing import NDArray
 
-from halfulp import _core
+import halfulp._core as _core
 from halfulp._integers import as_float64, check_powers, corrections
 from halfulp._interop import (
     Array,

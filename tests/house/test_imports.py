@@ -55,7 +55,7 @@ MAY_IMPORT = {
         "running",
         "linking",
     },
-    "__main__": {"cli"},
+    "__main__": {"cli", "installed"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))
 

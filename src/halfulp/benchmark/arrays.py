@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp import operators
+import halfulp.operators as operators
 from halfulp._interop import Array
 from halfulp.benchmark.comparison import exactness, spread
 from halfulp.benchmark.timing import InterleavedRuns, summary

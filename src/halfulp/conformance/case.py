@@ -120,7 +120,7 @@ def oracle(case: Case, index: tuple[int, ...] | None = None) -> Array:
 
     It shares nothing with ``expected`` but the broadcasting of operands.
     """
-    from halfulp import reference  # lazily, since the cases alone don't need gmpy2
+    import halfulp.reference as reference  # lazily, since the cases alone don't need gmpy2
 
     x, y = (operand[... if index is None else index] for operand in operands_of(case))
     if case.row.kernel == "prelu":

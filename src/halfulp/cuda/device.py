@@ -45,7 +45,7 @@ class Memory(NamedTuple):
 @cache
 def core() -> Any:
     """Return ``halfulp._cuda`` with its kernels; raises HalfulpError if this installation has none."""
-    from halfulp import _cuda
+    import halfulp._cuda as _cuda
 
     if KERNELS is None:
         raise HalfulpError("this installation has no kernels for CUDA: it was built without HALFULP_CUDA=1")

@@ -11,7 +11,7 @@ from typing import Any
 
 import dask.array as da
 
-import halfulp as hu
+import halfulp.operators as hu
 from halfulp._interop import as_array, is_number
 from halfulp.operators import POW, PRELU, Operator
 from halfulp.specs.tensor import TensorType, tensor_type

@@ -17,7 +17,7 @@ import numpy as np
 from jax.interpreters import mlir
 from numpy.typing import NDArray
 
-import halfulp as hu
+import halfulp.operators as hu
 from halfulp._interop import Number, as_array, exponent_array
 from halfulp.cuda import device
 from halfulp.errors import HalfulpError

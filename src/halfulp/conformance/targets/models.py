@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from halfulp import backend
+import halfulp.backend as backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported

@@ -20,7 +20,7 @@ from torch._ops import HigherOrderOperator
 from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
-import halfulp as hu
+import halfulp.operators as hu
 from halfulp._interop import Number, tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.kernels import disable, enable, exact

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import halfulp as hu
+import halfulp.operators as hu
 from halfulp._interop import Number
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.operators import (

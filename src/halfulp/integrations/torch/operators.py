@@ -20,7 +20,7 @@ from torch._decomp import register_decomposition
 from torch.autograd import forward_ad
 from torch.nested._internal.nested_tensor import NestedTensor
 
-import halfulp as hu
+import halfulp.operators as hu
 from halfulp._interop import Number, exponent_array, tensor_refusal, torch_type_refusal
 from halfulp.errors import HalfulpError
 from halfulp.operators import number_array
