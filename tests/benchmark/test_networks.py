@@ -97,7 +97,7 @@ def test_an_output_with_two_names_counts_once(rows: dict[str, InRuntime]) -> Non
 
 def test_a_difference_everywhere_is_told_in_words() -> None:
     own, ours = (Contender(NodeTimes(0, 0, 0), (), {"y": np.full(4, x, "f")}, times=[1.0]) for x in (1, 2))
-    (told, *_) = sentences([InRuntime("openvino", "1", own, ours, in_turns=True)])
+    (told, *_) = sentences([InRuntime("openvino", "1", own, ours)])
     assert told.endswith("; outputs at most 8,388,608 ulp apart, in all of 4 elements")
 
 
@@ -159,17 +159,11 @@ def test_no_count_is_greater_than_the_nodes_of_the_network(rows: dict[str, InRun
             assert len(ran(found).exactness) == 2  # those that no branch holds
 
 
-@pytest.mark.parametrize(
-    ("text", "large"),
-    [(MIXED, False), (MIXED, True), (OTHERS, False), (BRANCH, False)],
-    ids=["alone", "large", "functions", "branches"],
-)
+@pytest.mark.parametrize("text", [MIXED, OTHERS, BRANCH], ids=["alone", "functions", "branches"])
 def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
-    text: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One session for each set of kernels, and never more than two at a time; of a large network one."""
-    if large:
-        monkeypatch.setattr("halfulp.benchmark.in_runtimes._LARGE", 0)
+    """One session for each set of kernels, and never more than two at a time."""
     ort: Any = pytest.importorskip("onnxruntime")
     pytest.importorskip("openvino")
     networks_in_openvino: Any = importlib.import_module("halfulp.benchmark.in_openvino")
@@ -208,12 +202,10 @@ def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
         assert not alive
         compare(found, ["onnxruntime", "openvino"], seconds=0, progress=told.append)
     assert opened[first:] == ["onnxruntime"] * 2 + ["openvino"] * 2
-    assert most == (1 if large else 2)
+    assert most == 2
     assert not alive
     ours = " with halfulp"
     steps = [": reading", ": preparing", f"{ours}: preparing", ": measuring"]
-    if large:
-        steps = [": reading", ": preparing", ": measuring", f"{ours}: preparing", f"{ours}: measuring"]
     assert told == [f"{runtime}{step}" for runtime in ("onnxruntime", "openvino") for step in steps]
 
 

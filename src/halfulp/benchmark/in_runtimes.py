@@ -32,8 +32,6 @@ Progress = Callable[[str], None]
 
 RUNTIMES = ("onnxruntime", "openvino")
 _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
-# Bytes of weights. Two sessions of such a network would take more than three times its memory.
-_LARGE = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,12 @@ class InRuntime:
         runtime, version: its name and version.
         own, ours: the result with the runtime's own Pow and PRelu, and with halfulp's; the reason why it does
             not run.
-        in_turns: whether the two took turns; otherwise the first session was released before the second began.
     """
 
     runtime: str
     version: str
     own: Contender | str
     ours: Contender | str
-    in_turns: bool
 
     @property
     def _pair(self) -> tuple[Contender, Contender] | None:
@@ -65,7 +61,7 @@ class InRuntime:
         if self._pair is None:
             return None
         own, ours = self._pair
-        return ratio(ours.times, own.times) if self.in_turns else ours.summary.median / own.summary.median
+        return ratio(ours.times, own.times)
 
     @property
     def difference(self) -> Exactness | None:
@@ -98,42 +94,29 @@ def compare(
 
 def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progress) -> InRuntime:
     """Run a network in a runtime, then release both sessions."""
-    in_turns = sum(array.nbytes for array in network.model.graph.constants.values()) < _LARGE
-    found: dict[str, Contender | str] = {}
+    results: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
-    labels = (runtime, f"{runtime} with halfulp")
-
-    def measure(seconds: float, label: str) -> None:
-        """Take the times of the sessions that are open, and release them."""
-        if not calls:
-            return
-        progress(f"{label}: measuring")
-        for name, times in InterleavedRuns(calls).take(seconds).items():
-            contender = found[name]
-            assert isinstance(contender, Contender)
-            contender.times.extend(times)
-        calls.clear()
-        release()
-
+    version, labels = version_of(runtime) or "", (runtime, f"{runtime} with halfulp")
+    progress(f"{runtime}: reading")
     try:
-        progress(f"{runtime}: reading")
         prepare = _preparer(runtime, network)
     except HalfulpError as error:
-        found = dict.fromkeys(labels, error.message)
-    else:
-        for exact, label in enumerate(labels):
-            progress(f"{label}: preparing")
-            try:
-                found[label], calls[label] = prepare(bool(exact))
-            except HalfulpError as error:
-                found[label] = error.message
-            release()
-            if not in_turns:
-                measure(seconds / 2, label)
-        del prepare
-    measure(seconds, runtime)
-    own, ours_too = (found[label] for label in labels)
-    return InRuntime(runtime, version_of(runtime) or "", own, ours_too, in_turns)
+        return InRuntime(runtime, version, error.message, error.message)
+    for exact, label in enumerate(labels):
+        progress(f"{label}: preparing")
+        try:
+            results[label], calls[label] = prepare(bool(exact))
+        except HalfulpError as error:
+            results[label] = error.message
+        release()
+    del prepare
+    if calls:
+        progress(f"{runtime}: measuring")
+        for label, times in InterleavedRuns(calls).take(seconds).items():
+            contender = results[label]
+            assert isinstance(contender, Contender)
+            contender.times.extend(times)
+    return InRuntime(runtime, version, *results.values())
 
 
 def runtimes_of(path: Path) -> tuple[str, ...]:

@@ -215,7 +215,7 @@ class Contender:
             alone, on their operands in the network.
         found: the outputs by name.
         left: a sentence for each node that halfulp's operators should have replaced, but did not.
-        times: the seconds of each run. The two sessions of a runtime take turns, unless the network is large.
+        times: the seconds of each run. The two sessions of a runtime take turns.
     """
 
     nodes: NodeTimes

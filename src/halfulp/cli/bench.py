@@ -145,9 +145,8 @@ def _network(
     say(to, *([told] if told else []))
     to.print(report(rows, nodes))
     say(to, *sentences(rows))
-    turns = " in turns" if all(row.in_turns for row in rows) else ""
     to.print(
-        f"\nThe median of runs{turns}, on {count_of(threads, 'thread')}, and half the distance of the"
+        f"\nThe median of runs in turns, on {count_of(threads, 'thread')}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"
         " the share of their results that are not correctly\nrounded, given their operands, and how many values off"
         " the farthest is.",
