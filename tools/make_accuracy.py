@@ -22,7 +22,7 @@ from halfulp.installed import has_module
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/accuracy.md"
-NEEDS = ("numpy", "ml_dtypes", "onnx", "defusedxml", "typer", "rich", "gmpy2", "jinja2")
+NEEDS = ("numpy", "ml_dtypes", "onnx", "typer", "rich", "gmpy2", "jinja2")
 LEFT_OUT = ("onnx-converter", "openvino-native", "cupy")
 
 TEXT = """# How exact runtimes' powers are

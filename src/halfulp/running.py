@@ -19,7 +19,7 @@ from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_op
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
-from halfulp.models import load
+from halfulp.integrations import ir
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
@@ -67,7 +67,7 @@ def run(
 
     Args:
         model: a path (.xml is OpenVINO's, anything else ONNX), the bytes of a file, an ``onnx.ModelProto``, or a
-            model that :func:`halfulp.models.load` returned.
+            model that was read before.
         inputs: arrays by name, or ``"random"`` to make up all inputs, of sizes on which the model runs. If an
             input has an initializer of its name, it may be left out. For OpenVINO, a name is that of a tensor
             or a Parameter.
@@ -120,7 +120,7 @@ def opened(source: Source | Model, engine: str = "auto") -> Subject:
     if isinstance(source, Model):
         return Subject(source)
     if format_of(source) != "onnx":
-        return Subject(load(source))
+        return Subject(ir.load(source))
     proto, file, folder = parse(source)
     subject = Subject(build(proto, file, folder, keep_unknown=engine != "halfulp"), proto, folder)
     if has_ours(subject):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from tests.integrations.ir_models import SMALL, WEIGHTS
 from tests.models.onnx_models import single
-from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 

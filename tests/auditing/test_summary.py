@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from tests.integrations.ir_models import SMALL, WEIGHTS
 from tests.models.onnx_models import parsed, single
-from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target

@@ -18,7 +18,7 @@ from onnx import parser
 import halfulp as hu
 from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
 from halfulp.benchmark.network import Contender, Network, NodeTimes, light, network_of, watched
-from halfulp.models import load
+from halfulp.models.onnx import load
 from halfulp.models.onnx.tensors import release
 from halfulp.models.run.fitting import Fit
 

@@ -15,7 +15,6 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
-from xml.etree import ElementTree
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
@@ -91,31 +90,6 @@ def _scalar(field: FieldDescriptor, messages: list[Message], rng: random.Random)
             return rng.choice(NUMBERS) & 0xFFFFFFFFFFFFFFFF
         case _:
             return rng.choice(NUMBERS)
-
-
-def openvino(data: bytes, rng: random.Random) -> bytes:
-    xml, _, weights = data.partition(b"\0")
-    if rng.random() < 0.1:
-        return xml + b"\0" + weights[: rng.randint(0, len(weights))] + rng.randbytes(rng.choice((0, 1, 4)))
-    root = ElementTree.fromstring(xml)
-    elements = list(root.iter())
-    element = rng.choice(elements)
-    match rng.randrange(6):
-        case 0:
-            element.insert(rng.randint(0, len(element)), copy.deepcopy(rng.choice(elements)))
-        case 1 if len(element):
-            element.remove(rng.choice(list(element)))
-        case 2:
-            element.tag = rng.choice(elements).tag
-        case 3 if element.text:
-            element.text = rng.choice((*TEXTS, *map(str, NUMBERS)))
-        case 4:
-            element.attrib.pop(rng.choice([*element.attrib, ""]), None)
-        case _:
-            names = [*element.attrib] * 4 + [name for other in elements for name in other.attrib]
-            values = [value for other in elements for value in other.attrib.values()]
-            element.set(rng.choice(names), rng.choice((*values, *TEXTS, *map(str, NUMBERS))))
-    return ElementTree.tostring(root, "utf-8") + b"\0" + weights
 
 
 def json_text(data: bytes, rng: random.Random) -> bytes:
@@ -212,7 +186,6 @@ def answer(data: bytes, rng: random.Random) -> bytes:
 
 MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "onnx": lambda data, rng: proto(onnx.ModelProto(), data, rng),
-    "openvino": openvino,
     "npy": npy,
     "npz": npz,
     "pb": lambda data, rng: proto(onnx.TensorProto(), data, rng),

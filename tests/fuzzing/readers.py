@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
-import io
 import shutil
 import socket
 import tempfile
@@ -21,10 +20,9 @@ import numpy as np
 import halfulp as hu
 from halfulp.conformance import document
 from halfulp.conformance.process import MALFORMED, receive, unpacked
-from halfulp.models import onnx, openvino
+from halfulp.models import onnx
 from halfulp.models.files import open_npy, read_npz
 from halfulp.models.onnx.tensors import read_pb
-from halfulp.models.openvino import write
 from halfulp.operators import powers_of
 
 _MOST = 1 << 16  # bytes of an array that is computed with
@@ -58,17 +56,6 @@ def _onnx(data: bytes) -> None:
     hu.audit(proto, targets=[])
     if not graph.inputs and all(node.operator.startswith(("onnx.Pow", "onnx.PRelu")) for node in graph.nodes):
         hu.run(proto)
-
-
-def _openvino(data: bytes) -> None:
-    xml, _, weights = data.partition(b"\0")  # which no XML in UTF-8 holds
-    _file(weights, "net.bin")
-    path = _file(xml, "net.xml")
-    model = openvino.load(path)
-    hu.audit(path, targets=[])
-    if not model.inputs:
-        hu.run(model)
-    write(model.graph, io.BytesIO())
 
 
 def _npy(data: bytes) -> None:
@@ -121,7 +108,6 @@ def _file(data: bytes, name: str) -> Path:
 
 READERS: dict[str, Callable[[bytes], None]] = {
     "onnx": _onnx,
-    "openvino": _openvino,
     "npy": _npy,
     "npz": _npz,
     "pb": _pb,

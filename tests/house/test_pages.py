@@ -22,8 +22,6 @@ from typer.testing import CliRunner
 from halfulp.cli import app
 from halfulp.cli.demo import NETWORKS
 from halfulp.installed import has_module
-from halfulp.models import openvino
-from halfulp.models.graph import Graph, Node, Value
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -128,9 +126,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N"])
     graph = helper.make_graph([helper.make_node("Pow", ["x", "x"], ["y"])], "model", [x], [y])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), folder / "model.onnx")
-    node = Node("square", "openvino", "", "Multiply", "1", 1, ("x", "x"), ("y",), {"auto_broadcast": "numpy"})
-    square = Graph("model", (Value("x", "float32", (None,)),), (Value("y"),), {}, (node,), {})
-    openvino.save(square, folder / "model.xml")
+    if has_module("openvino"):
+        from openvino import Model, opset1, save_model
+
+        parameter = opset1.parameter([-1], np.float32, name="x")
+        save_model(Model([opset1.multiply(parameter, parameter)], [parameter]), folder / "model.xml")
     np.save(folder / "x.npy", np.linspace(0, 3, 7, dtype=np.float32))
     np.save(folder / "y.npy", np.linspace(3, 0, 7, dtype=np.float32))
     return folder

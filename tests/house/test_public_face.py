@@ -50,7 +50,7 @@ def test_public_modules_say_what_is_public() -> None:
     page = (Path(__file__).parents[2] / "docs" / "support.md").read_text()
     table = page.partition("**The public surface**")[2].partition("**Versions**")[0]
     names = re.findall(r"^\| `(halfulp\.[\w.]+)` \|", table, re.MULTILINE)
-    assert len(names) > 10
+    assert len(names) >= 10
     for name in names:
         try:
             module = import_module(name)

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.models import load
-from halfulp.models.onnx import parse
+from halfulp.models.onnx import load, parse
 
 
 def zipped(*names: str) -> bytes:

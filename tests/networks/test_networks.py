@@ -19,7 +19,7 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.judge import at_least, grades_of
 from halfulp.conformance.targets import BUILT_IN
 from halfulp.installed import has_module
-from halfulp.models import load
+from halfulp.models.onnx import load
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.run.fitting import fit

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement
 
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.auditing.node import Operand, Site, Use, breach_of, breaches
-from halfulp.errors import ModelError, printable
+from halfulp.auditing.node import Operand, Site, Use, breaches
+from halfulp.errors import ModelError
+from halfulp.integrations import ir
 from halfulp.models.graph import Array, Graph, Node, Value
 from halfulp.models.onnx import fault_of_ours
 from halfulp.models.onnx.checks import label
@@ -29,15 +29,10 @@ from halfulp.models.onnx.walk import (
     root,
     subgraphs,
 )
-from halfulp.models.openvino import LARGEST_FILE
-from halfulp.models.openvino.reader import Weights, elements
-from halfulp.models.openvino.reader import build as build_ir
-from halfulp.models.run.api import evaluate_openvino
-from halfulp.models.source import read_source
+from halfulp.models.run.openvino import evaluate
 from halfulp.specs import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
-_DEEPEST = 16  # bodies within bodies of an IR
 
 
 def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
@@ -146,53 +141,34 @@ def _folded(
 
 
 def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
-    """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
+    """Return the Power and PReLU layers of an IR file; a body's follow those of the graph around it.
 
-    The weights of a path are the .bin beside it. If the front end refuses the file because such a layer
-    breaks a clause, only that layer is returned. The second result has the layers that halfulp
-    has put in the place of others, which an audit does not look into.
+    The second result has the layers that halfulp has put in the place of others, which an audit does not look into.
     """
-    data, _, path = read_source(source, LARGEST_FILE, file)
-    weights = Weights(None if path is None else path.with_suffix(".bin"))
-    net = elements(data, file)
-    layers = ((layer.get("name", ""), layer.get("type", "")) for layer in net.iter("layer"))
-    ours = ((name, type) for name, type in layers if type in ("HalfulpPower", "HalfulpPReLU"))
-    return list(_layers(net, weights, file)), tuple(f"'{printable(name)}' ({type})" for name, type in ours)
-
-
-def _layers(net: Element, weights: Weights, file: str, where: str = "", depth: int = 0) -> Iterator[Use]:
-    try:
-        graph = build_ir(net, weights, file, is_body=depth > 0).graph
-    except ModelError as error:
-        if error.clause is None or error.node is None:
-            raise
-        yield _refused(where + error.node, error, error.clause, "opset1")
-        return
-    folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
-    ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
-    makers = {name: node for node in graph.nodes for name in node.outputs}
-    for node in graph.nodes:
-        if node.standard == "openvino" and not node.domain and node.type in ("Power", "PReLU"):
-            names = (*node.inputs, node.outputs[0])
-            *inputs, output = [_operand(name, graph, makers) for name in names]
-            operator = in_force("openvino", node.type, "1").id
-            given = where + node.label, operator, f"opset{node.opset}", tuple(inputs), output, node.attributes
-            yield Use(*given, folded=folded, is_alone=not where and ends >= {*names})
-    for layer in net.iterfind("layers/layer"):
-        for body in layer:
-            if body.tag not in ("body", "then_body", "else_body"):
-                continue
-            owner = f"'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))})"
-            name = f"{where}{owner}.{body.tag}."
-            if depth == _DEEPEST:
-                expected = f"at most {_DEEPEST}"
-                raise ModelError("its bodies nest too deep", file=file, node=name, expected=expected)
-            yield from _layers(_as_net(body), weights, file, name, depth + 1)
-
-
-def _refused(node: str, error: ModelError, clause: str, asked: str) -> Use:
-    """Return a node at which a front end stopped."""
-    return Use(node, clause.rpartition(".")[0], asked, (), Operand(""), {}, breach_of(error, clause))
+    network, _ = ir.read(source, file)
+    uses: list[Use] = []
+    replaced: list[str] = []
+    for where, body in ir.graphs(network):
+        graph = ir.graph_of(body, where)
+        folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
+        ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
+        makers = {name: node for node in graph.nodes for name in node.outputs}
+        for node in graph.nodes:
+            if node.operator in ir.ROWS:
+                names = (*node.inputs, node.outputs[0])
+                *inputs, output = [_operand(name, graph, makers) for name in names]
+                given = (
+                    node.label,
+                    node.operator,
+                    f"opset{node.opset}",
+                    tuple(inputs),
+                    output,
+                    node.attributes,
+                )
+                uses.append(Use(*given, folded=folded, is_alone=not where and ends >= {*names}))
+            elif node.type in ("HalfulpPower", "HalfulpPReLU"):
+                replaced.append(node.label)
+    return uses, tuple(replaced)
 
 
 def _operand(name: str, graph: Graph, makers: dict[str, Node]) -> Operand:
@@ -210,13 +186,5 @@ def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | No
     for convert in reversed(converts):
         if array is None or array.size > _MOST_CONSTANT:
             return None
-        array = evaluate_openvino(convert, [array])
+        array = evaluate(convert, [array])
     return array
-
-
-def _as_net(body: Element) -> Element:
-    net = Element("net", name=body.tag, version="11")
-    net.extend(child for child in body if child.tag in ("layers", "edges"))
-    if net.find("layers") is None:
-        SubElement(net, "layers")
-    return net

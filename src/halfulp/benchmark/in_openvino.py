@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from io import BytesIO
 from typing import Any
+
+import openvino as ov
+from openvino import opset1, opset13
 
 from halfulp.benchmark.network import (
     PROFILED_RUNS,
@@ -16,14 +18,14 @@ from halfulp.benchmark.network import (
     nodes_of,
 )
 from halfulp.benchmark.timing import Call
-from halfulp.errors import ModelError, UnsupportedError
+from halfulp.errors import UnsupportedError
 from halfulp.integrations.openvino import put_into
-from halfulp.integrations.openvino.engine import Compiled, sentence
-from halfulp.integrations.openvino.operators import ROWS, WIDE, core, is_ours
+from halfulp.integrations.openvino.engine import Compiled, blaming
+from halfulp.integrations.openvino.operators import ROWS, WIDE, core, is_ours, tensor_of
 from halfulp.models.graph import Array
 from halfulp.models.onnx.tensors import release
-from halfulp.models.openvino import write
 from halfulp.models.source import format_of
+from halfulp.types import TYPES
 
 _KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})
 _WIDE = frozenset(ROWS[name].name for name in WIDE)
@@ -31,11 +33,8 @@ _WIDE = frozenset(ROWS[name].name for name in WIDE)
 
 def preparer(network: Network) -> Prepare:
     """Return a function that compiles a network, which is read once, unchanged or with halfulp's operators."""
-    try:
+    with blaming(network.path.name):
         model = core().read_model(network.path)
-    except RuntimeError as error:  # OpenVINO has no class for this error
-        told = f"openvino's reader refuses it: {sentence(error)}"
-        raise ModelError(told, file=network.path.name) from None
     if any(map(is_ours, model.get_ordered_ops())):
         told = "has halfulp's operators already, so that nothing is compared: measure the file before replace(model)"
         raise UnsupportedError(f"{network.path.name}: {told}")
@@ -97,5 +96,19 @@ def _alone(samples: Samples, network: Network, *, exact: bool) -> dict[str, Any]
 def _model(samples: Samples) -> Any:
     if any(node.standard == "onnx" for node in samples.nodes.values()):
         return core().read_model(samples.proto().SerializeToString())
-    weights = BytesIO()
-    return core().read_model(write(samples.graph(), weights), weights.getvalue())
+    ends = {}
+    for name, array in samples.values.items():
+        if name in samples.constants:
+            ends[name] = opset13.constant(tensor_of(array))
+        else:
+            ends[name] = opset1.parameter(
+                list(array.shape), getattr(ov.Type, str(TYPES[array.dtype.name].openvino))
+            )
+            ends[name].output(0).set_names({name})
+    results = []
+    for name, node in samples.nodes.items():
+        make = {"Power": opset1.power, "PReLU": opset1.prelu}[node.type]
+        result = make(*(ends[each] for each in node.inputs), **node.attributes)
+        result.output(0).set_names({name})
+        results.append(result)
+    return ov.Model(results, [ends[name] for name in samples.fed])

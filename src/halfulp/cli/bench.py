@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from typer import Argument, Option
 from halfulp.cli.inputs import File, Inputs, Names, fed, file_option, files_of, parted
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
 from halfulp.errors import HalfulpError, count_of
+from halfulp.models.source import format_of
 from halfulp.operators import thread_count
 
 _SECONDS = 0.5  # for each row of arrays
@@ -100,13 +102,15 @@ def _network(
     """
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.network import light, network_of, nodes_of, watched
-    from halfulp.models import load
+    from halfulp.integrations import ir
+    from halfulp.models import onnx
     from halfulp.models.onnx.tensors import release
     from halfulp.models.run.fitting import fit
     from halfulp.running import refuse_breaches
 
     check_writable(output, read=[path, *files_of(inputs)])
-    model = load(path, keep_unknown=True)
+    read = partial(onnx.load, keep_unknown=True) if format_of(path) == "onnx" else ir.load
+    model = read(path)
     runtimes = runtimes_of(path)
     if not runtimes:
         raise HalfulpError(
@@ -125,7 +129,7 @@ def _network(
     with light(path) as copy, working() as shown:
         progress = shown or (lambda line: None)
         progress("running it once for the operands of its Pow and PRelu")
-        model = load(copy, keep_unknown=True)
+        model = read(copy)
         model = replace(model, file=str(path))  # as errors are to name it
         run = watched(copy, model)
         if files:

@@ -138,9 +138,10 @@ def _rounded(array: Array, declared: Value, told: set[str]) -> Array:
 
 def declared_inputs(path: Path) -> Model:
     """Return a model for :func:`fed`. Of an ONNX file only the inputs are read: its nodes may be broken."""
-    from halfulp.models import load, onnx
+    from halfulp.integrations import ir
+    from halfulp.models import onnx
 
-    return onnx.declared_inputs(path) if format_of(path) == "onnx" else load(path)
+    return onnx.declared_inputs(path) if format_of(path) == "onnx" else ir.load(path)
 
 
 def samples(model: Model, arguments: list[str]) -> list[dict[str, Array]]:

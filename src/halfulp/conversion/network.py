@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from halfulp.conversion.verify import (
 )
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.integrations.ir import openvino
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, listed
 from halfulp.models.onnx.infer import ValueInfo, infer_types
@@ -77,17 +77,6 @@ class Network:
             for suffix in (".bin", ".xml"):
                 target = files.enter_context(replacing(path.with_suffix(suffix)))
                 shutil.copyfile(made.with_suffix(suffix), target)
-
-
-def openvino() -> Any:
-    """Return the package; raises UnsupportedError where it is not installed."""
-    try:
-        return import_module("openvino")
-    except ImportError as error:
-        raise UnsupportedError(
-            f"OpenVINO converts models to its IR, and can't be imported: {error}",
-            expected="pip install 'halfulp[openvino]'",
-        ) from None
 
 
 def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Network, list[Change]]:
@@ -170,9 +159,9 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 
 def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
-    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
-
     core = openvino().Core()
+    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO, which is installed
+
     locations = set(external_data(proto))
     try:
         if not locations:

@@ -23,13 +23,11 @@ from onnx import ModelProto, ValueInfoProto, helper
 
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
-from halfulp.installed import has_module
 from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.tensors import mapped
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.openvino.operators import foreign
-from halfulp.models.openvino.reader import Origin as IrFile
+from halfulp.models.run import openvino
 from halfulp.models.run.api import run
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.helpers import CONTROL, HELPERS
@@ -148,13 +146,8 @@ def walk(model: Model) -> Run:
 
 
 def runs_in_openvino(model: Model) -> bool:
-    """Return whether a model is an IR file with layers that halfulp lacks, and OpenVINO is installed."""
-    return (
-        isinstance(model.graph.source, IrFile)
-        and bool(foreign(model.graph.nodes))
-        and Path(model.file).is_file()
-        and has_module("openvino")
-    )
+    """Return whether a model is an IR file with layers that halfulp lacks."""
+    return isinstance(model.graph.source, openvino.Origin) and bool(openvino.foreign(model.graph.nodes))
 
 
 def has_ours(subject: Subject) -> bool:

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import Dim, Shape, format_shape
 
-__all__ = ["Graph", "Model", "Node", "Value"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 MOST_DIMS = 64

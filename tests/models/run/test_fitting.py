@@ -15,8 +15,8 @@ from onnx import parser
 
 import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
-from halfulp.models import load
 from halfulp.models.graph import Array, Model
+from halfulp.models.onnx import load
 from halfulp.models.run import fitting
 from halfulp.models.run.api import run
 from halfulp.models.run.fitting import SIZES, _by_product, fit

@@ -11,12 +11,12 @@ import numpy as np
 import openvino as ov
 
 from halfulp._interop import Array
-from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.errors import ModelError, printable
 from halfulp.integrations.openvino import replace
 from halfulp.integrations.openvino.operators import array_of, core, is_ours, tensor_of
-from halfulp.models.graph import Model, Node
-from halfulp.models.openvino.reader import Origin
+from halfulp.models.graph import Model
 from halfulp.models.run.inputs import bind
+from halfulp.models.run.openvino import Origin
 from halfulp.models.run.report import NodeRun, RunReport
 
 
@@ -30,13 +30,13 @@ class Compiled:
         self._file = file
         settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
         settings |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
-        with _blaming(file):
+        with blaming(file):
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
 
     def bind(self, inputs: Mapping[str, Any]) -> None:
         """Set the inputs by any of their tensors' names."""
-        with _blaming(self._file):
+        with blaming(self._file):
             for end in self._compiled.inputs:
                 array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
                 tensor = ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array)
@@ -44,7 +44,7 @@ class Compiled:
 
     def infer(self) -> None:
         """Run the model."""
-        with _blaming(self._file):
+        with blaming(self._file):
             self._request.infer()
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
@@ -73,14 +73,14 @@ class Compiled:
         return array_of(tensor).copy()
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: object) -> str:
     """Return OpenVINO's message, without the places in its own source."""
     text = re.sub(r"(?m)^\s*(Exception from|Check '.*' failed at) \S+:\d*:?\s*$", "", str(error))
     return printable(" ".join(text.split()), most=1000)
 
 
 @contextmanager
-def _blaming(file: str) -> Iterator[None]:
+def blaming(file: str) -> Iterator[None]:
     """Turn an error of OpenVINO into a ModelError."""
     try:
         yield
@@ -89,29 +89,32 @@ def _blaming(file: str) -> Iterator[None]:
 
 
 class Runner:
-    """Runs an IR file, read before: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
+    """Runs the graph of an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
     Any values of the model's graph may be its outputs. Nodes may stay OpenVINO's own; ``replace`` warns of them.
 
     Raises:
-        ModelError: OpenVINO refuses the file, or a node breaks a clause of its operator's version.
-        UnsupportedError: two layers have the same name.
+        ModelError: OpenVINO does not compile the model, or a node breaks a clause of its operator's version.
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        with _blaming(model.file):
-            network = core().read_model(model.file)
-        self._layers = {node.get_friendly_name(): node for node in network.get_ordered_ops()}
-        if len(self._layers) < len(network.get_ordered_ops()):
-            raise UnsupportedError(f"{model.file}: OpenVINO can't run it here: two layers have the same name")
-        makers = {name: (node, i) for node in model.graph.nodes for i, name in enumerate(node.outputs)}
-        for value in model.graph.inputs:
-            self._end(value.name, makers).get_tensor().add_names({_INPUT + value.name})
+        graph, origin = model.graph, model.graph.source
+        assert isinstance(origin, Origin)
+        network = origin.model.clone()  # replace changes it
+        layers = zip(origin.model.get_ordered_ops(), network.get_ordered_ops(), strict=True)
+        copies = {own.get_name(): copy for own, copy in layers}
+
+        def copy_of(name: str) -> Any:
+            own = origin.ends[name]
+            return copies[own.get_node().get_name()].output(own.get_index())
+
+        for value in graph.inputs:
+            copy_of(value.name).get_tensor().add_names({_INPUT + value.name})
         results = [_place(result.input_value(0)) for result in network.get_results()]
         self._outputs: dict[str, int] = {}
-        for value in model.graph.outputs:
-            end = self._end(value.name, makers)
+        for value in graph.outputs:
+            end = copy_of(value.name)
             if _place(end) not in results:
                 network.add_outputs([end])
                 results.append(_place(end))
@@ -129,7 +132,7 @@ class Runner:
 
     def report(self) -> RunReport:
         """Return the layers that OpenVINO has executed in the last run."""
-        nodes = {node.source.name: node for node in self._model.graph.nodes}
+        nodes = {node.source.get_friendly_name(): node for node in self._model.graph.nodes}
         rows = []
         for name, kind, seconds in self._compiled.layers():
             row = NodeRun(f"'{printable(name)}' ({kind})", kind, "openvino", seconds=seconds, calls=1)
@@ -142,13 +145,6 @@ class Runner:
                 row.engine = "halfulp"
             rows.append(row)
         return RunReport(rows)
-
-    def _end(self, name: str, makers: Mapping[str, tuple[Node, int]]) -> Any:
-        """Return OpenVINO's output that makes a value of the graph."""
-        origin = self._model.graph.source
-        assert isinstance(origin, Origin)
-        _, port = makers.get(name, (None, 0))
-        return self._layers[origin.values[name].name].output(port)
 
 
 _INPUT = "halfulp input "  # the prefix of the names by which a Runner finds inputs

@@ -17,7 +17,6 @@ from openvino.utils import replace_node
 
 from halfulp._interop import Array
 from halfulp.errors import UnsupportedError
-from halfulp.models.openvino.operators import packed, unpacked
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
 from halfulp.specs.tensor import TensorType
@@ -192,6 +191,21 @@ def _values(tensor: Any, row: ElementType) -> Array:
 def _storage(values: Array, row: ElementType) -> Array:
     """Return values in OpenVINO's storage: as unsigned integers, those of four bits two to a byte."""
     return packed(values) if _is_packed(row) else values.view(f"u{row.dtype.itemsize}")
+
+
+def packed(values: Array) -> Array:
+    """Return elements of four bits as bytes: two to a byte, the first in the low half."""
+    flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
+    nibbles = np.append(flat, np.zeros(flat.size % 2, np.uint8))
+    return np.asarray(nibbles[::2] | nibbles[1::2] << 4)
+
+
+def unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
+    """Return ``count`` elements of four bits that :func:`packed` has packed."""
+    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
+    if dtype.name == "int4":  # ml_dtypes does not define the other half of its byte
+        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
+    return nibbles.view(dtype)
 
 
 def _is_packed(row: ElementType) -> bool:

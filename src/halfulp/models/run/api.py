@@ -8,7 +8,6 @@ ReferenceEvaluator evaluates every other node.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
@@ -17,21 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, within
-from halfulp.models import load
-from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
+from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, within
+from halfulp.models.graph import Graph, Model, Node, Value, listed
 from halfulp.models.memory import guard_memory
+from halfulp.models.onnx import load
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.openvino.operators import OPERATORS, foreign, infer
-from halfulp.models.openvino.reader import Origin, allows
-from halfulp.models.run.cast import cast
+from halfulp.models.run import openvino
 from halfulp.models.run.helpers import CONTROL, HELPERS, Fallback, NotOurs, check_types
-from halfulp.models.run.inputs import bind, check, dtype_named
+from halfulp.models.run.inputs import bind, check
+from halfulp.models.run.openvino import LAYERS, Origin, foreign
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
 from halfulp.specs import ids
-from halfulp.specs.tensor import Shape, tensor_type
+from halfulp.specs.tensor import Shape
 
 Watch = Callable[[Node, list[Any], list[Any]], None]
 """Receives a node, its operands and its results."""
@@ -79,7 +77,7 @@ def run_with_report(
     """Return a model's outputs by name, and the engine and the time of each node.
 
     Args:
-        model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of :func:`halfulp.models.load`.
+        model: a path, the bytes of a file, an ``onnx.ModelProto``, or a model that was read before.
         inputs: arrays by name. An input with an initializer of its name may be left out.
         watch: a callback that receives each evaluation of a node.
 
@@ -92,8 +90,10 @@ def run_with_report(
     _refuse_foreign(loaded)
     walk = _Walk(loaded, watch)
     values = bind(loaded, inputs)
-    _check_ranges(loaded, values)
     graph = loaded.graph
+    if isinstance(graph.source, Origin):
+        with within(loaded.file):
+            graph.source.check_ranges(values)
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
     kept = [value for value in values.values() if isinstance(value, np.ndarray)]
     named = {}
@@ -163,7 +163,7 @@ class _Walk:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
         if node.standard == "openvino":
-            return "halfulp", [evaluate_openvino(node, inputs)]
+            return "halfulp", [openvino.evaluate(node, inputs)]
         if node.domain == "":
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
@@ -202,53 +202,10 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
     return tuple(dim for dim in shape or () if isinstance(dim, int))
 
 
-# --- OpenVINO's operators -----------------------------------------------------------------------------
-
-
 def _refuse_foreign(model: Model) -> None:
     """Raise UnsupportedError if an OpenVINO model has layers that halfulp lacks. The error names them."""
-    unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
-    if unsupported:
-        message = "has layers that halfulp lacks; openvino, if installed, runs a file with such layers"
-        known = ", ".join(OPERATORS)
-        raise UnsupportedError(f"{model.file}: {message}", expected=known, got=listed(unsupported))
-
-
-def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
-    """Raise ModelError where a dim is outside the range that a file declares for it."""
-    if not isinstance(model.graph.source, Origin):
-        return
-    for name, value in values.items():
-        text = model.graph.source.values[name].data.get("shape")
-        if text is not None and not allows(text, value.shape):
-            message = f"input {name!r} has a dim that is out of range"
-            raise ModelError(message, file=model.file, expected=f"[{text}]", got=list(value.shape))
-
-
-def evaluate_openvino(node: Node, inputs: list[Array]) -> Array:
-    """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
-    # The operands are known, so that every shape is known.
-    kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
-    static = _sizes(shape)
-    if math.prod(static) > max(value.size for value in inputs):
-        guard_memory(static, dtype_named(kind).itemsize, "its output")
-    if node.type in ("Power", "PReLU"):
-        return np.asarray(op(node.operator)(*inputs, **node.attributes))
-    if node.type in ("Reshape", "Unsqueeze"):
-        return reshaped(inputs[0], static)
-    with np.errstate(all="ignore"):
-        if node.type != "Convert":
-            return np.asarray(_NUMPY[node.type](*inputs))
-        (x,) = inputs
-        if x.dtype.name == "float8_e8m0fnu":
-            x = x.astype(np.float32)  # float32 holds all its values, powers of two
-        # As in OpenVINO, a value that is too large for a float8 does not become its largest number.
-        return np.asarray(cast(x, dtype_named(kind), saturate=False))
-
-
-_NUMPY: Mapping[str, Callable[..., Any]] = {
-    "Multiply": np.multiply,
-    "Add": np.add,
-    "Less": np.less,
-    "Select": np.where,
-}
+    if unsupported := foreign(model.graph.nodes):
+        message = "has layers that halfulp lacks; the engine 'auto' runs them in openvino"
+        raise UnsupportedError(
+            f"{model.file}: {message}", expected=", ".join(LAYERS), got=listed(unsupported)
+        )

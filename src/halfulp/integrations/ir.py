@@ -1,0 +1,299 @@
+"""OpenVINO's IR, an .xml file and the .bin beside it, as a graph: OpenVINO reads the file and checks it.
+
+Some broken files end the process inside OpenVINO. Each file is read in a process of its own first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import starmap
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
+from halfulp.models.files import opened
+from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, lengthened
+from halfulp.models.run.openvino import LAYERS, Origin
+from halfulp.models.source import Source, read_source
+from halfulp.specs import find
+from halfulp.specs.tensor import Shape, TensorType
+from halfulp.types import TYPES
+
+ROWS = ("openvino.Power-1", "openvino.PReLU-1")
+"""The layers that are computed by their rows."""
+
+_LARGEST_FILE = 1 << 28  # the largest models have .xml files of tens of megabytes
+_SECONDS = 120.0  # the maximum time to read a file, on a busy machine
+_MEMORY = 4 << 30  # the bytes that reading a file may allocate
+_MOST_UNPACKED = (
+    1 << 12
+)  # elements; a larger constant of 4 bits stays OpenVINO's, since constants may overlap
+_DEEPEST = 16  # bodies within bodies
+
+_TYPES = {row.openvino: row.name for row in TYPES.values() if row.openvino} | {"boolean": "bool"}
+_ATTRIBUTES = ("auto_broadcast", "destination_type", "special_zero")
+
+# Prints OpenVINO's error.
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from halfulp.integrations.openvino.operators import core
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[2]),) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+except (ImportError, OSError, ValueError):  # this system has no such limit
+    pass
+try:
+    core().read_model(sys.argv[3])
+except Exception as error:
+    sys.stdout.buffer.write(str(error).encode(errors="replace"))
+"""
+
+
+def openvino() -> Any:
+    """Return the package; raises UnsupportedError if it is not installed."""
+    try:
+        return import_module("openvino")
+    except ImportError as error:
+        raise UnsupportedError(
+            f"the openvino package reads and writes .xml, and can't be imported: {error}",
+            expected="pip install 'halfulp[openvino]'",
+        ) from None
+
+
+def load(source: Source) -> Model:
+    """Read an IR file as a graph. Its ``source`` is the :class:`Origin`.
+
+    An input or output of the model has its tensor's name, and its other names as aliases. Any other value has its
+    layer's name.
+
+    Raises:
+        ModelError: as :func:`read`, or a Power or PReLU breaks a clause.
+        UnsupportedError: OpenVINO is not installed.
+    """
+    network, file = read(source)
+    graph = graph_of(network)
+    for node in graph.nodes:
+        operands = [graph.declared[name] for name in node.inputs]
+        if node.operator in ROWS and all(operand.type is not None for operand in operands):
+            types = [TensorType(str(operand.type), operand.shape) for operand in operands]
+            with within(file, node.label, kind="layer"):
+                find(node.operator).infer(*types, **node.attributes)
+    return Model(file, graph)
+
+
+def read(source: Source, file: str | None = None) -> tuple[Any, str]:
+    """Return the ``openvino.Model`` of an IR file, and its name in messages.
+
+    Args:
+        source: a path, or the bytes of an .xml file without weights.
+        file: that name; by default the path, or ``<bytes>``.
+
+    Raises:
+        ModelError: OpenVINO refuses the file, crashes on it, or takes too much time or memory for it.
+        UnsupportedError: OpenVINO is not installed.
+    """
+    openvino()
+    from halfulp.integrations.openvino.engine import blaming  # it imports OpenVINO
+    from halfulp.integrations.openvino.operators import core
+
+    data, name, path = read_source(source, _LARGEST_FILE, file)
+    if b"<net" not in data:
+        raise ModelError("not an OpenVINO IR", file=name, expected="<net>")
+    with TemporaryDirectory(prefix="halfulp-") as folder:
+        if path is None:
+            path = Path(folder) / "model.xml"
+            path.write_bytes(data)
+        elif path.with_suffix(".bin").exists():
+            with opened(path.with_suffix(".bin")):  # a pipe would block OpenVINO
+                pass
+        _try_to_read(path, name)
+        with blaming(name):
+            network = core().read_model(path)
+    with within(name):
+        for where, body in graphs(network):
+            _check_sizes(body, name, where)
+    if not network.get_results():
+        raise ModelError("has no layer of the type Result, and so no output", file=name)
+    return network, name
+
+
+def _try_to_read(path: Path, file: str) -> None:
+    """Read a file in a process of its own; raises ModelError if that crashes, or takes too much time or memory."""
+    from halfulp.integrations.openvino.engine import blaming  # it imports OpenVINO
+
+    command = [sys.executable, "-c", _CODE, json.dumps(sys.path), str(_MEMORY), str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise ModelError(f"openvino takes more than {_SECONDS:.0f} s to read it", file=file) from None
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise ModelError(f"openvino crashes when it reads the file ({name})", file=file)
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise ModelError(f"openvino can't read the file: {printable(last, most=300)}", file=file)
+    if done.stdout:
+        with blaming(file):
+            raise RuntimeError(done.stdout.decode(errors="replace"))
+
+
+# --- an openvino.Model as a graph -----------------------------------------------------------------
+
+
+def graphs(network: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield an ``openvino.Model`` and the bodies of its layers, each with the names of the layers around it."""
+    yield where, network
+    for layer in network.get_ordered_ops():
+        for tag, body in _bodies(layer):
+            if depth == _DEEPEST:
+                raise HalfulpError("its bodies nest too deep", expected=f"at most {_DEEPEST}")
+            yield from graphs(body, f"{where}{_label(layer)}.{tag}.", depth + 1)
+
+
+def _bodies(layer: Any) -> list[tuple[str, Any]]:
+    match layer.get_type_name():
+        case "If":
+            return [("then_body", layer.get_function(0)), ("else_body", layer.get_function(1))]
+        case "Loop" | "TensorIterator":
+            return [("body", layer.get_function())]
+    return []
+
+
+def graph_of(network: Any, where: str = "") -> Graph:
+    """Return the graph of an ``openvino.Model`` or a body; ``where`` has the layers around it, for labels."""
+    layers = [layer for layer in network.get_ordered_ops() if layer.get_type_name() != "Result"]
+    inputs = [(layer, layer.output(0)) for layer in network.get_parameters()]
+    results = [(layer, layer.input_value(0)) for layer in network.get_results()]
+    ends = _named_ends(layers, [*inputs, *results])
+    names = {_place(end): name for name, end in ends.items()}
+    declared = {name: Value(name, _TYPES.get(_type(end)), _shape(end)) for name, end in ends.items()}
+    constants: dict[str, Array] = {}
+    nodes: list[Node] = []
+    for layer in layers:
+        outputs = tuple(names[_place(end)] for end in layer.outputs())
+        if layer.get_type_name() == "Constant" and (array := _array(layer)) is not None:
+            constants[outputs[0]] = array
+        elif layer.get_type_name() != "Parameter":
+            operands = tuple(names[_place(end)] for end in layer.input_values())
+            nodes.append(_node(layer, operands, outputs, where))
+
+    def value(layer: Any, end: Any) -> Value:
+        name = names[_place(end)]
+        aliases = (*_tensor_names(end), layer.get_friendly_name(), end.get_node().get_friendly_name())
+        others = tuple(dict.fromkeys(alias for alias in aliases if alias != name))
+        return Value(name, declared[name].type, declared[name].shape, aliases=others)
+
+    return Graph(
+        network.get_friendly_name(),
+        tuple(starmap(value, inputs)),
+        tuple(starmap(value, results)),
+        constants,
+        tuple(nodes),
+        declared,
+        source=Origin(network, ends),
+    )
+
+
+def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """Return the outputs of all layers by name: the tensor's name at an input or output of the model."""
+    wished = [(end, (*_tensor_names(end), layer.get_friendly_name())) for layer, end in faces]
+    for layer in layers:
+        name = layer.get_friendly_name()
+        wished += [
+            (end, (f"{name}.{end.get_index()}" if end.get_index() else name,)) for end in layer.outputs()
+        ]
+    ends: dict[str, Any] = {}
+    known: set[tuple[str, int]] = set()
+    for end, names in wished:
+        if _place(end) not in known:
+            known.add(_place(end))
+            ends[next((name for name in names if name not in ends), lengthened(names[0], ends, "'"))] = end
+    return ends
+
+
+def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where: str) -> Node:
+    kind, version = layer.get_type_name().replace("PRelu", "PReLU"), layer.get_type_info().version_id
+    numbered = version.startswith("opset") and version[5:].isdigit()
+    return Node(
+        label=where + _label(layer),
+        standard="openvino",
+        domain="" if numbered else version or "unknown",
+        type=kind,
+        version=version[5:] if numbered else "0",
+        opset=int(version[5:]) if numbered else 0,
+        inputs=operands,
+        outputs=outputs,
+        attributes=_attributes(layer) if numbered and kind in LAYERS else {},
+        source=layer,
+    )
+
+
+def _attributes(layer: Any) -> dict[str, Any]:
+    known = {name: value for name, value in layer.get_attributes().items() if name in _ATTRIBUTES}
+    if "destination_type" in known:
+        known["destination_type"] = _TYPES.get(known["destination_type"])
+    return known
+
+
+def _check_sizes(network: Any, file: str, where: str) -> None:
+    """Refuse constants whose number of bytes overflows 64 bits, which OpenVINO does not notice."""
+    for layer in network.get_ordered_ops():
+        if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
+            shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
+            if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():
+                message = "its shape contradicts its size"
+                got = f"{layer.get_byte_size()} bytes for {describe(_type(layer.output(0)), shape)}"
+                raise ModelError(message, file=file, node=where + _label(layer), got=got)
+
+
+def _array(layer: Any) -> Array | None:
+    """Return the values of a Constant, which are not copied; None for types that halfulp lacks."""
+    from halfulp.integrations.openvino.operators import ROWS, array_of
+
+    kind = _type(layer.output(0))
+    if kind == "boolean":
+        return np.asarray(layer.data, bool)
+    is_packed = kind in ROWS and ROWS[kind].bits < 8
+    if kind not in ROWS or (is_packed and math.prod(layer.get_output_shape(0)) > _MOST_UNPACKED):
+        return None
+    array = array_of(layer)
+    array.flags.writeable = False
+    return array
+
+
+def _place(end: Any) -> tuple[str, int]:
+    return end.get_node().get_name(), end.get_index()
+
+
+def _tensor_names(end: Any) -> list[str]:
+    return sorted(name for name in end.get_names() if name)
+
+
+def _label(layer: Any) -> str:
+    kind = layer.get_type_name().replace("PRelu", "PReLU")
+    return f"'{printable(layer.get_friendly_name())}' ({printable(kind)})"
+
+
+def _type(end: Any) -> str:
+    kind: str = end.get_element_type().get_type_name()
+    return kind
+
+
+def _shape(end: Any) -> Shape:
+    shape = end.get_partial_shape()
+    return (
+        None
+        if shape.rank.is_dynamic
+        else tuple(None if dim.is_dynamic else dim.get_length() for dim in shape)
+    )

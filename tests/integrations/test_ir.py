@@ -1,0 +1,340 @@
+"""OpenVINO's IR: read by OpenVINO, with Power, PReLU and plumbing by halfulp; broken and hostile files."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.integrations.ir_models import SMALL, WEIGHTS, saved, written
+from tests.models.bounded import little_memory
+from tests.oracle.grids import pow_grid, prelu_grid
+
+import halfulp as hu
+from halfulp.integrations import ir
+from halfulp.models.run.openvino import foreign
+
+ov: Any = pytest.importorskip("openvino")
+op: Any = pytest.importorskip("openvino.opset1")
+operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
+
+X = np.array([[3, -2, 4], [0, 1, 9]], np.float32)
+Y = np.array([[3, 4, 2], [0, 1, 3]], np.float32)
+DIMS = "<dim>-1</dim><dim>3</dim>"
+
+
+def same(a: np.ndarray, b: np.ndarray) -> None:
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    assert a.tobytes() == b.tobytes()
+
+
+# --- reading and running -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read files without a process of their own, which takes a second."""
+    monkeypatch.setattr(ir, "_try_to_read", lambda path, file: None)
+
+
+TRUSTED = pytest.mark.usefixtures("trusted")
+
+
+def test_names(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    for name in ("x", "input", "data"):  # two tensor names, and the Parameter's
+        outputs = hu.run(path, {name: X})
+        assert list(outputs) == ["y"]
+        for other in ("y", "result", "power"):
+            same(outputs[other], Y)
+        with pytest.raises(KeyError):
+            outputs["exponent"]
+    model = ir.load(path)
+    with pytest.raises(hu.ModelError, match="input 'input' is given twice"):
+        hu.run(model, {"x": X, "data": X})
+    with pytest.raises(hu.ModelError, match="no input 'z'\n  expected: 'input'"):
+        hu.run(model, {"z": X})
+    for bad in (X.astype(np.float64), X[:, :2], X[0]):
+        with pytest.raises(hu.ModelError, match="input 'input' contradicts"):
+            hu.run(model, {"x": bad})
+
+
+@TRUSTED
+def test_both_spellings_of_prelu(tmp_path: Path) -> None:
+    for spelled in ("PReLU", "Prelu"):
+        text = SMALL.replace('type="Power"', f'type="{spelled}"')
+        model = ir.load(written(tmp_path, text.replace('<data auto_broadcast="numpy" />', "")))
+        assert model.graph.nodes[0].operator == "openvino.PReLU-1"
+        same(hu.run(model, {"x": -X[:1]})["y"], np.array([[-3, 2, -2]], np.float32))
+
+
+@TRUSTED
+def test_broadcasting_that_the_file_rules_out(tmp_path: Path) -> None:
+    text = SMALL.replace('auto_broadcast="numpy"', 'auto_broadcast="none"')
+    with pytest.raises(
+        hu.ModelError, match=r"net\.xml: fails in openvino: .*Argument shapes are inconsistent"
+    ):
+        ir.load(written(tmp_path, text))
+    fitting = text.replace('shape="?,3"', 'shape="3"').replace("<dim>-1</dim>", "")
+    same(hu.run(written(tmp_path, fitting), {"x": X[0]})["y"], Y[0])
+    with pytest.raises(hu.ModelError, match=r"'power' \(Power\), openvino.Power-1.C6"):
+        ir.load(written(tmp_path, SMALL.replace('"numpy"', '"pdpd"')))
+
+
+@TRUSTED
+def test_a_dynamic_rank_and_ranges(tmp_path: Path) -> None:
+    text = SMALL.replace(DIMS, "")
+    model = ir.load(written(tmp_path, text.replace('shape="?,3"', 'shape="..."')))
+    assert model.graph.inputs[0].shape is None
+    same(hu.run(model, {"x": X[None]})["y"], Y[None])
+    model = ir.load(written(tmp_path, SMALL.replace('shape="?,3"', 'shape="1..10,3"')))
+    same(hu.run(model, {"x": X})["y"], Y)
+    for rows in (0, 11):
+        message = r"input 'input' has a dim that is out of range\n  expected: \[1\.\.10,3\]"
+        with pytest.raises(hu.ModelError, match=message):
+            hu.run(model, {"x": np.ones((rows, 3), np.float32)})
+
+
+@TRUSTED
+def test_results_of_one_value_and_of_an_input(tmp_path: Path) -> None:
+    x = op.parameter([2, 3], np.float32, name="x")
+    outputs = hu.run(saved(tmp_path, [op.result(x, name="a"), op.result(x, name="b")], [x]), {"x": X})
+    for name in ("x", "a", "b"):
+        same(outputs[name], X)
+    assert not np.shares_memory(outputs["x"], X)
+
+
+@TRUSTED
+def test_layers_beside_the_powers(tmp_path: Path) -> None:
+    """halfulp evaluates each of its layers as OpenVINO does."""
+    x = op.parameter([-1, 3], np.float32, name="x")
+    x.output(0).set_names({"x", "x, too"})
+    power = op.power(x, op.constant(np.array([1, 2, 3], np.float32)), name="pow")
+    half = op.convert(op.prelu(power, op.constant(np.array([0.5, 2, 4], np.float32))), "f16")
+    product = op.multiply(half, op.constant(np.array(2, np.float16)))
+    total = op.add(product, op.constant(np.array([2], np.float16)))
+    shaped = op.reshape(total, op.constant(np.array([0, -1, 1], np.int64)), True)
+    wide = op.unsqueeze(shaped, op.constant(np.array([0, -1], np.int64)))
+    less = op.less(wide, op.constant(np.array(0, np.float16)))
+    chosen = op.select(less, wide, op.constant(np.array(1, np.float16)))
+    chosen.output(0).set_names({"chosen"})
+    path = saved(tmp_path, [op.result(chosen, name="first"), op.result(less, name="second")], [x])
+    values = np.array([[-3, 2, -2], [4, -1, 0]], np.float32)
+    model = ir.load(path)
+    assert foreign(model.graph.nodes) == []
+    compiled = ov.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    expected = [np.array(value) for value in compiled([values]).values()]
+    for name, first, second in (("x", "chosen", "second"), ("x, too", "first", "second")):
+        outputs = hu.run(model, {name: values})
+        same(outputs[first], expected[0])
+        same(outputs[second], expected[1])
+
+
+@TRUSTED
+def test_a_broadcast_that_no_memory_holds(tmp_path: Path) -> None:
+    text = SMALL.replace('shape="?,3"', 'shape="?,1,1,1,1"').replace(DIMS, "")
+    model = ir.load(written(tmp_path, text))
+    x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1 << 45, 1, 1, 1, 1), (0, 0, 0, 0, 0))
+    with pytest.raises(hu.ModelError, match=r"'power' \(Power\): its output would not fit"):
+        hu.run(model, {"x": x})
+
+
+def typed(name: str, kind: str, *shape: int) -> Any:
+    return op.parameter(list(shape), getattr(ov.Type, kind), name=name)
+
+
+@TRUSTED
+@pytest.mark.parametrize("kind", list(operators.ROWS))
+def test_every_type(kind: str, tmp_path: Path) -> None:
+    """The bits of hu.pow and hu.prelu, and a constant."""
+    row = operators.ROWS[kind]
+    grid = pow_grid(row.name, row.name, np.random.default_rng(6))
+    x, y = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
+    held = np.array([1, 2, 1]).astype(row.dtype)
+    a, b = typed("x", kind, -1), typed("y", kind, -1)
+    results = [
+        op.power(a, b, name="power"),
+        op.convert(ov.opset13.constant(operators.tensor_of(held)), "f32"),
+    ]
+    feeds, parameters = {"x": x, "y": y}, [a, b]
+    if row.kind == "float":
+        grid = prelu_grid(row.name, np.random.default_rng(7))
+        base, slope = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
+        parameters += [typed("base", kind, 1, base.size), typed("slope", kind, base.size)]
+        feeds |= {"base": base[None], "slope": slope}
+        results.append(op.prelu(*parameters[2:]))
+    power, converted, *rest = hu.run(saved(tmp_path, results, parameters), feeds).values()
+    same(power, hu.pow(x, y))
+    same(converted, held.astype(np.float32))
+    for output in rest:
+        same(output, hu.prelu(base[None], slope))
+
+
+def test_without_openvino_a_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
+    with pytest.raises(hu.UnsupportedError, match=r"pip install 'halfulp\[openvino\]'"):
+        hu.run(written(tmp_path), {"x": X})
+
+
+# --- broken and hostile files ---------------------------------------------------------------------
+
+
+def refused(folder: Path, text: str | bytes, words: str, weights: bytes = WEIGHTS) -> None:
+    """Assert that a file is refused in few bytes of memory, in one line that names it."""
+    path = written(folder, text, weights)
+    with little_memory(), pytest.raises(hu.HalfulpError) as caught:
+        hu.run(path, {"x": X})
+    line = str(caught.value).splitlines()[0]
+    assert str(path) in line
+    assert words in str(caught.value)
+    assert line.isprintable()
+
+
+def edited(*changes: tuple[str, str]) -> str:
+    """Return the small file with texts replaced, which must be there."""
+    text = SMALL
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+ENTITIES = '<!DOCTYPE net [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+UNKNOWN_RANK = (('shape="?,3"', 'shape="..."'), (DIMS, ""), (DIMS, ""))
+HELD = 'shape="3" offset="4" size="12"'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "an empty file"),
+        ("<html/>", "a web page"),
+        ("<model/>", "not an OpenVINO IR"),
+        ("<net", "fails in openvino"),
+        ('<net version="11"/>', "has no layer of the type Result"),
+        (edited(("<net", "<net>" * 3000 + "<net")), "fails in openvino"),
+        # the process ends by a signal
+        (
+            edited(('"Power" version="opset1"', '"ReadValue" version="opset6"')),
+            "openvino crashes when it reads the file (SIGSEGV)",
+        ),
+        # numbers of bytes beyond 64 bits
+        (edited(*UNKNOWN_RANK, (HELD, f'shape="{2**62 + 3}" offset="4" size="12"')), "its shape contradicts"),
+        (
+            edited(*UNKNOWN_RANK, (HELD, f'shape="0,{2**62},4" offset="4" size="0"')),
+            "'exponent' (Constant): its shape contradicts its size",
+        ),
+        (edited(('offset="4"', f'offset="{2**63 - 1}"')), "fails in openvino"),
+        # ports and edges
+        (edited(('from-layer="0" from-port="0"', 'from-layer="2" from-port="2"')), "fails in openvino"),
+        # an operator, a type, an attribute, a clause
+        (edited(('type="Power"', 'type="Powerr"')), "fails in openvino"),
+        (edited(('auto_broadcast="numpy"', 'auto_broadcast="wide"')), "fails in openvino"),
+    ],
+)
+def test_what_a_file_can_not_be(text: str | bytes, words: str, tmp_path: Path) -> None:
+    refused(tmp_path, text, words)
+
+
+def test_entities_are_not_expanded(tmp_path: Path) -> None:
+    declaration = '<?xml version="1.0"?>'
+    same(hu.run(written(tmp_path, edited((declaration, declaration + ENTITIES))), {"x": X})["y"], Y)
+
+
+def test_weights_that_are_missing_or_no_file(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    weights = path.with_suffix(".bin")
+    weights.unlink()
+    with pytest.raises(hu.ModelError, match=r"net\.xml: fails in openvino: .*bin file"):
+        ir.load(path)
+    weights.mkdir()
+    with pytest.raises(hu.HalfulpError, match="not a plain file"):
+        ir.load(path)
+    weights.rmdir()
+    os.mkfifo(weights)  # to open it would wait for a writer
+    with pytest.raises(hu.HalfulpError, match="not a plain file"):
+        ir.load(path)
+    with pytest.raises(hu.ModelError, match=r"<bytes>: fails in openvino: .*bin file"):
+        ir.load(SMALL.encode())
+    for other, words in ((tmp_path / "none.xml", "No such file"), ("/dev/zero", "not a plain file")):
+        with pytest.raises(hu.ModelError, match=words):
+            ir.load(Path(other))
+
+
+def test_a_file_that_takes_too_long_or_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ir, "_SECONDS", 0.01)
+        with pytest.raises(hu.ModelError, match=r"net\.xml: openvino takes more than 0 s to read it"):
+            ir.load(path)
+    monkeypatch.setattr(ir, "_MEMORY", 1 << 20)
+    with pytest.raises(hu.ModelError, match=r"net\.xml: fails in openvino"):
+        ir.load(written(tmp_path, SMALL.replace("<rt_info />", "<a/>" * 200_000)))
+
+
+def test_packed_constants_that_overlap_are_not_unpacked(tmp_path: Path) -> None:
+    layer = (
+        '<layer id="{0}" name="c{0}" type="Const" version="opset1"><data element_type="i4" shape="262144" '
+        'offset="{0}" size="131072"/><output><port id="0" precision="I4"><dim>262144</dim></port></output></layer>'
+    )
+    result = '<layer id="{}" name="r{}" type="Result" version="opset1"><input><port id="0"/></input></layer>'
+    edge = '<edge from-layer="{}" from-port="0" to-layer="{}" to-port="0"/>'
+    layers = [*map(layer.format, range(100)), *(result.format(100 + i, i) for i in range(100))]
+    edges = [edge.format(i, 100 + i) for i in range(100)]
+    text = (
+        f'<net name="n" version="11"><layers>{"".join(layers)}</layers><edges>{"".join(edges)}</edges></net>'
+    )
+    path = written(tmp_path, text, bytes(1 << 18))
+    with little_memory():
+        ir.load(path)
+
+
+PARTS = [
+    "0",
+    "2",
+    "-1",
+    "?",
+    "",
+    "1..4",
+    "...",
+    "f16",
+    "i64",
+    "pdpd",
+    "none",
+    "9" * 19,
+    "Add",
+    "PReLU",
+    "Result",
+]
+PARTS += [
+    "Const",
+    "Parameter",
+    "Reshape",
+    "Select",
+    "opset9",
+    "x",
+    "FP16",
+    "ReadValue",
+    "If",
+    "opset6",
+    "4,4",
+]
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(2000, marks=pytest.mark.exhaustive)])
+def test_mutated_attributes_give_our_errors_or_a_model(rounds: int, tmp_path: Path) -> None:
+    rng = random.Random(4)
+    for _ in range(rounds):
+        parts = SMALL.split('"')  # the odd ones are the attributes' values
+        for _ in range(rng.randint(1, 3)):
+            parts[(2 * rng.randrange(200) + 1) % (len(parts) - 1)] = rng.choice(PARTS)
+        try:
+            model = ir.load(written(tmp_path, '"'.join(parts)))
+            hu.run(model, {value.name: np.ones((2, 3), np.float32) for value in model.inputs})
+        except hu.HalfulpError as error:
+            assert str(error).splitlines()[0].isprintable()  # noqa: PT017
