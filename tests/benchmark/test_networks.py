@@ -18,6 +18,7 @@ from onnx import parser
 import halfulp as hu
 from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
 from halfulp.benchmark.network import Contender, Network, NodeTimes, light, network_of, watched
+from halfulp.integrations import ir
 from halfulp.models.onnx import load
 from halfulp.models.onnx.tensors import release
 from halfulp.models.run.fitting import Fit
@@ -57,7 +58,7 @@ def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def network(path: Path, inputs: dict[str, Any] | None = None) -> Iterator[Network]:
     """Yield a network as the verb prepares it."""
     with light(path) as copy:
-        model: Any = load(copy, keep_unknown=True)
+        model: Any = ir.load(copy) if path.suffix == ".xml" else load(copy, keep_unknown=True)
         values = Fit({"N": 5000}).inputs(model) if inputs is None else inputs
         yield network_of(copy, model, watched(copy, model), values, threads=1)
 
@@ -219,7 +220,7 @@ def test_a_network_in_openvinos_own_format(tmp_path: Path) -> None:
     written = path.read_text()
     path.write_text(re.sub(r' names="[pq]"', "", written))
     assert path.read_text() != written
-    with network(path, Fit().inputs(load(path))) as found:
+    with network(path, Fit().inputs(ir.load(path))) as found:
         (row,) = compare(found, ["openvino"], seconds=0)
     for contender in (ran(row.own), ran(row.ours)):
         assert len(contender.exactness) == 2

@@ -212,7 +212,7 @@ HELD = 'shape="3" offset="4" size="12"'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "an empty file"),
+        ("", "not an OpenVINO IR"),
         ("<html/>", "a web page"),
         ("<model/>", "not an OpenVINO IR"),
         ("<net", "fails in openvino"),

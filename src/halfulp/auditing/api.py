@@ -260,7 +260,7 @@ class _Judge:
         return partial(
             NodeReport,
             breaks=broken,
-            open=touched(use) if use.refused is None else (),
+            open=touched(use),
             targets=tuple(self._said(use, target, broken) for target in self.targets),
             only_if=None if broken else open_slope(use),
             notices=() if broken else tuple(notices(use, self._file, has_data=self._has_data)),

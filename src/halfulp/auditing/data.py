@@ -348,7 +348,7 @@ def _networks(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tup
 def _is_valid(use: Use) -> bool:
     """Return whether a node runs by itself: it is in a graph, and has both operands and an output."""
     in_graph = use.site is not None and isinstance(use.site.owner, GraphProto)
-    return in_graph and use.refused is None and len(use.inputs) == 2 and bool(use.output.name)
+    return in_graph and len(use.inputs) == 2 and bool(use.output.name)
 
 
 def in_main(proto: ModelProto, file: str, folder: Path | None) -> Use:

@@ -17,7 +17,7 @@ from halfulp.auditing.ranges import limits
 from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
-from halfulp.errors import HalfulpError, in_shell, printable
+from halfulp.errors import in_shell, printable
 from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
@@ -142,7 +142,6 @@ class Use:
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    refused: Breach | None = None  # the broken clause at which the front end stopped, if it did
     site: Site | None = None  # its place in an ONNX model
     folded: Collection[str] = ()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -210,7 +209,7 @@ class Use:
         output = self.output.type, self.output.shape
         attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
         place = self.is_folded, self.is_alone
-        return self.operator, self.asked, operands, output, attributes, self.refused, place
+        return self.operator, self.asked, operands, output, attributes, place
 
     @property
     def constants(self) -> Hashable:
@@ -232,21 +231,14 @@ def touched(use: Use) -> tuple[Open, ...]:
     return tuple(Open(question, where) for question, where in found if where is not None)
 
 
-def breach_of(error: HalfulpError, clause: str) -> Breach:
-    """Return an error as a breach of a clause, in one line."""
-    shown = ", ".join(f"{name}: {value}" for name, value in error.shown.items())
-    text = f"{error.message}; {shown}" if shown else error.message
-    return Breach(clause, printable(text, most=None))
-
-
 def breaches(use: Use) -> tuple[Breach, ...]:
     """Return all clauses that a node breaks for every choice of its unknown types and dims."""
-    if use.refused is not None:
-        return (use.refused,)
     found: dict[str, Breach] = {}
     *operands, output = [Value(each.name, each.type, each.shape) for each in (*use.inputs, use.output)]
     for error in clauses_broken(use.row, operands, output, use.attributes):
-        found.setdefault(error.clause, breach_of(error, error.clause))
+        shown = ", ".join(f"{name}: {value}" for name, value in error.shown.items())
+        text = f"{error.message}; {shown}" if shown else error.message
+        found.setdefault(error.clause, Breach(error.clause, printable(text, most=None)))
     return tuple(found.values())
 
 

@@ -102,7 +102,7 @@ class _Reader:
                 known |= {each: self._operand(each, value_info) for each in names if each not in known}
                 *inputs, output = [known[each] for each in names]
                 operator = in_force("onnx", node.op_type, opset).id
-                given = name, operator, str(opset), tuple(inputs), output, attributes_of(node), None
+                given = name, operator, str(opset), tuple(inputs), output, attributes_of(node)
                 is_alone = not where and all(
                     each.constant is not None or each.name in ends for each in inputs
                 )
