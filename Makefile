@@ -31,7 +31,7 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; t = tomllib.load(open("pyp
 CORE := $(wildcard $(foreach d,core core/* core/*/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
 TEST_SOURCES := $(wildcard $(foreach d,core phases cuda,tests/$(d)/*.cpp tests/$(d)/*.h) tests/avx512_model/*) \
   $(wildcard benchmarks/instructions/*.cpp proofs/programs/* proofs/programs/*/*)
-GENERATED := core/numerics/constants.h bindings/onnxruntime/rules.h
+GENERATED := core/numerics/constants.h core/numerics/constants_float32.h bindings/onnxruntime/rules.h
 FORMATTED := $(filter-out $(GENERATED),$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES))) \
   src/halfulp/integrations/openvino/extension.cpp
 

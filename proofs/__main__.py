@@ -18,6 +18,7 @@ PARTS = [
     "fast_by_table",
     "singles",
     "fast_float64",
+    "fast_float32",
     "fast_sixteenths",
     "double_double",
     "triple_double",

@@ -15,18 +15,21 @@ LN2 = (
 )
 
 
-def proved_bound(errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial) -> Fraction:
+def proved_bound(
+    errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial, rounding: str = "ne"
+) -> Fraction:
     """Return a bound, proved by Gappa, of the distance of a result from a polynomial in the inputs.
 
-    (If a sum may just reach the next binade, Gappa finds up to 1.5 times the derived bound.)
+    (If a sum may just reach the next binade, Gappa finds up to 1.5 times the derived bound. That is for rounding to
+    nearest, and doubled for others.)
     """
     derived = errors.bound(result - ideal)
     if not derived:
         return derived
     for slack in (Fraction(65, 64), Fraction(3, 2)):
-        bound = rounded_up(derived * slack, 12)
+        bound = rounded_up(derived * slack * (1 if rounding == "ne" else 2), 12)
         try:
-            gappa.check(gappa.script(errors, result, expression, ideal, bound))
+            gappa.check(gappa.script(errors, result, expression, ideal, bound, rounding))
         except Unproved as error:
             failure = error
         else:

@@ -19,11 +19,13 @@ from proofs.interval import Monomial, Polynomial, rounded_up
 from proofs.step import Unproved, run_program
 from proofs.trace import Constant, Node, Operand
 
+# {0}: the rounding mode, to nearest unless a phase is to be right in each of ROUNDINGS.
 HEADER = f"""\
-@double = float<ieee_64, ne>;
-@single = float<ieee_32, ne>;
-@residual = fixed<{LEAST_SUBNORMAL}, ne>;
+@double = float<ieee_64, {{0}}>;
+@single = float<ieee_32, {{0}}>;
+@residual = fixed<{LEAST_SUBNORMAL}, {{0}}>;
 """
+ROUNDINGS = ("ne", "dn", "up", "zr")
 SECONDS = 60
 by_coq = False  # whether Coq checks each proof, too
 BY_LEMMA = ("the residual of a product", "the residual of a sum", "the residual of a sum of numbers in order")
@@ -44,10 +46,10 @@ def check(script: str) -> str:
     return told
 
 
-def proved_relative(errors: RoundingErrors, result: int) -> Fraction:
+def proved_relative(errors: RoundingErrors, result: int, rounding: str = "ne") -> Fraction:
     """Return a bound, found and proved by Gappa, of a number's error relative to its value without any rounding."""
     writer = _Writer(errors, [result], all_ideal=True)
-    lines = [HEADER, *writer.definitions()]
+    lines = [HEADER.format(rounding), *writer.definitions()]
     lines.append(f"{{ {writer.hypotheses()} -> n{result} -/ N{result} in ? }}")
     told = check("\n".join(lines) + "\n")
     found = re.search(r"in \[(-?\d+)b?(-?\d+)?(?: \{.*?\})?, (-?\d+)b?(-?\d+)?[\] ]", told)
@@ -58,12 +60,17 @@ def proved_relative(errors: RoundingErrors, result: int) -> Fraction:
 
 
 def script(
-    errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial, claim: Fraction
+    errors: RoundingErrors,
+    result: Polynomial,
+    expression: str,
+    ideal: Polynomial,
+    claim: Fraction,
+    rounding: str = "ne",
 ) -> str:
     """Return a script that claims: `expression`, whose value is `result`, is within `claim` of a polynomial."""
     writer = _Writer(errors, [int(number) for number in re.findall(r"\bn(\d+)", expression)])
     difference = errors.reduced(result - ideal)
-    lines = [HEADER, *writer.definitions(), ""]
+    lines = [HEADER.format(rounding), *writer.definitions(), ""]
     goals = [f"|{expression} - ({writer.text(ideal)})| <= {number(claim)}", *writer.exact_goals()]
     lines.append(f"{{ {writer.hypotheses()} ->")
     lines.append("  " + " /\\ ".join(goals) + " }")

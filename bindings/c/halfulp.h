@@ -109,7 +109,7 @@ HALFULP_API halfulp_status halfulp_pow(const halfulp_array* x, const halfulp_arr
 HALFULP_API halfulp_status halfulp_prelu(const halfulp_array* x, const halfulp_array* slope, const halfulp_array* out,
                                          const halfulp_options* options);
 
-/* x to the power of y, of one element. */
+/* x to the power of y, of one element. They may raise the exception inexact, and no other. */
 HALFULP_API float halfulp_powf(float x, float y);
 HALFULP_API double halfulp_powd(double x, double y);
 

@@ -4,11 +4,20 @@
 #endif
 #include "halfulp.h"
 
-#define HALFULP_ISA one_element
-#include "fp_environment.h"
-#include "numerics/pow.h"
+#include <cstdlib>
+#include <cstring>
 
-namespace halfulp::HALFULP_ISA {
+#define HALFULP_ISA one_element
+#include "numerics/pow.h"
+#include "one_element.h"
+
+#ifndef HALFULP_SINGLE_ISA
+double halfulp_fused_powd(double x, double y);
+#endif
+
+namespace halfulp {
+
+namespace one_element {
 
 namespace {
 
@@ -25,9 +34,37 @@ Real power_of_one(Real x, Real y) {
     return __builtin_bit_cast(Real, power_of_encodings<type>(x_bits, y_bits));
 }
 
+double powd_of_baseline(double x, double y) { return power_of_doubles(x, y); }
+
+// The best for this processor from the library's initialization on.
+double (*powd)(double, double) = powd_of_baseline;
+
+#ifndef HALFULP_SINGLE_ISA
+[[gnu::constructor]] void choose() {
+    const char* wanted = std::getenv("HALFULP_ISA");
+    if (wanted != nullptr && std::strcmp(wanted, "scalar") == 0) return;
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) powd = halfulp_fused_powd;
+}
+#endif
+
 }  // namespace
 
-}  // namespace halfulp::HALFULP_ISA
+}  // namespace one_element
 
-float halfulp_powf(float x, float y) { return halfulp::one_element::power_of_one<halfulp::Element::float32>(x, y); }
-double halfulp_powd(double x, double y) { return halfulp::one_element::power_of_one<halfulp::Element::float64>(x, y); }
+[[gnu::noinline, gnu::cold]] float settled_power(float x, float y) {
+    return one_element::power_of_one<Element::float32>(x, y);
+}
+[[gnu::noinline, gnu::cold]] double settled_power(double x, double y) {
+    return one_element::power_of_one<Element::float64>(x, y);
+}
+
+}  // namespace halfulp
+
+float halfulp_powf(float x, float y) {
+    float power;
+    if (halfulp::one_element::quick_power(x, y, power)) [[likely]]
+        return power;
+    return halfulp::settled_power(x, y);
+}
+double halfulp_powd(double x, double y) { return halfulp::one_element::powd(x, y); }

@@ -1,6 +1,7 @@
 // Prints the operations of the phases of a power, function by function, and their error bounds.
 #include "traced.h"
 
+#include "numerics/pow_fast_float32.h"
 #include "numerics/pow_fast_float64.h"
 #include "numerics/pow_fast_sixteenths.h"
 #include "numerics/pow_td.h"
@@ -70,6 +71,27 @@ static void fast_phase_of_float64() {
     const Rounding ends = float64_ends(float64_power(s, of_t, power, input("correction", 0x1.1p-54)));
     output("least", ends.least);
     output("greatest", ends.greatest);
+}
+
+static void fast_phase_of_float32() {
+    state("float32_error", float32_error);
+    begin("float32_whole_power");
+    for (int i = 0; i < 256; ++i)
+        state(("float32_power." + std::to_string(i)).c_str(), float32_whole_power(round_magic + i));
+    for (int i = 0; i < 128; ++i) {
+        const auto& entry = constants::float32_log_entries[i];
+        const std::string number = "." + std::to_string(i);
+        state(("float32_r" + number).c_str(), entry.r);
+        state(("float32_log2" + number).c_str(), entry.log2);
+        begin("begin_float32_log" + number);
+        output("f", begin_float32_log(__builtin_bit_cast(std::uint32_t, 1 + static_cast<float>(i) / 128), entry).f);
+    }
+    begin("float32_log2");
+    const traced::Double f = input("f", 0x1.3p-10);
+    output("log2", float32_log2({f, input("whole", 3)}));
+    begin("float32_power");
+    const traced::Double t = input("t", 3.3);
+    output("power", float32_power(t, float32_place(t), input("whole", 1.3)));
 }
 
 static void fast_phase_by_sixteenths() {
@@ -209,6 +231,7 @@ static void rounding_tests() {
 int main() {
     fast_phase();
     fast_phase_of_float64();
+    fast_phase_of_float32();
     fast_phase_by_sixteenths();
     double_double_phase();
     triple_double_phase();

@@ -7,6 +7,8 @@
 //            and below 1, from 1 - 1/1024
 //   sixteenths  sixteenths_point of normal doubles: m in [1 + (32 i - 11)/512, 1 + (32 i + 21)/512) or, for i = 0 and
 //            below 1, from 1 - 11/1024
+//   one      begin_float32_log of normal floats: m in [1 + (2 i - 1)/256, 1 + (2 i + 1)/256) or, for i = 0 and below 1,
+//            from 1 - 1/512; for every float from 1/2 to 2, and at the ends of the parts of each binade
 //   tables   table_point, also of subnormal doubles: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i
 //            = 0 and below 1, from 1 - 1/128
 #include <cmath>
@@ -14,6 +16,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "numerics/pow_fast_float32.h"
 #include "numerics/pow_fast_float64.h"
 #include "numerics/pow_fast_sixteenths.h"
 
@@ -59,6 +62,17 @@ static void check_sixteenths(double x) {
         fail(x);
 }
 
+static void check_one(uint32_t bits) {
+    const double x = __builtin_bit_cast(float, bits);
+    int e = static_cast<int>(bits >> 23) - 127;
+    double m = std::ldexp(x, -e);
+    if (m >= 2 - 1.0 / 256) m /= 2, ++e;
+    const uint32_t index = m < 1 ? 0 : static_cast<uint32_t>((m - 1) * 128 + 0.5);
+    const auto& entry = constants::float32_log_entries[index];
+    const Float32Logarithm begun = begin_float32_log(bits, entry);
+    if (float32_log_index(bits) != index || begun.f != m * entry.r - 1 || begun.whole != e * 256 + entry.log2) fail(x);
+}
+
 // Calls f(x) for the doubles next to the ends of the parts of each binade, and next to sqrt 2 times its start.
 template <typename F>
 static long for_each_end(int least_exponent, F f) {
@@ -81,6 +95,12 @@ static long for_each_end(int least_exponent, F f) {
 int main(int, char** arguments) {
     if (arguments[1][0] == 't') {
         std::printf("%ld doubles\n", for_each_end(-1074, check_table));
+        return 0;
+    }
+    if (arguments[1][0] == 'o') {
+        for (uint32_t bits = 0x3f000000; bits <= 0x40000000; ++bits) check_one(bits);
+        for (uint32_t bits = 0x00800000; bits < 0x7f800000; bits += bits % 0x4000 == 1 ? 0x3ffe : 1) check_one(bits);
+        std::printf("every float from 1/2 to 2, and ends of parts\n");
         return 0;
     }
     if (arguments[1][0] == 's') {

@@ -104,6 +104,20 @@ FAULTS = {
     "an entry of float64's table": Fault(
         CONSTANTS, "0x1.c63d2ec150000p-6", "0x1.c63d2ec148000p-6", "fast_float64", "the table of logarithms"
     ),
+    "a narrower interval for one float": Fault(
+        NUMERICS / "pow_fast_float32.h",
+        "float32_error = 0x1p-37",
+        "float32_error = 0x1p-39",
+        "fast_float32",
+        "float32_error, fused",
+    ),
+    "a float taken for one of the part below": Fault(
+        NUMERICS / "pow_fast_float32.h",
+        "binade = (x - least_of_float32_parts)",
+        "binade = (x + 1 - least_of_float32_parts)",
+        "fast_float32",
+        "x = m 2^e",
+    ),
     "an entry of the table of sixteenths": Fault(
         CONSTANTS,
         "0x1.08598b59e4000p-5",

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from halfulp.cli import app
 from halfulp.cli.demo import NETWORKS
 from halfulp.integrations.onnxruntime import rewrite
-from tools import make_pictures, make_rules
+from tools import make_constants, make_pictures, make_rules
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +26,7 @@ def test_constants_of_the_kernels() -> None:
         [sys.executable, ROOT / "tools" / "make_constants.py"], capture_output=True, text=True, check=True
     ).stdout
     assert made == (ROOT / "core" / "numerics" / "constants.h").read_text(encoding="ascii") + "\n"
+    assert make_constants.generate_float32() == make_constants.OF_FLOAT32.read_text(encoding="ascii")
 
 
 def test_rules_of_onnx_runtimes_kernels() -> None:

@@ -1,0 +1,77 @@
+// The power of one float and of one double, the ordinary case first: a fast phase between one test in front and one at
+// the end. Everything else is for the caller, which has a function that is not inlined.
+#pragma once
+
+#include "fp_environment.h"
+#include "numerics/pow_fast_float32.h"
+#include "numerics/pow_fast_float64.h"
+#include "numerics/pow_special.h"
+
+namespace halfulp {
+
+// By all phases, in any floating-point environment.
+float settled_power(float x, float y);
+double settled_power(double x, double y);
+
+namespace HALFULP_ISA {
+
+// Whether the bits are those of a positive normal number.
+HALFULP_INLINE bool is_positive_normal(uint32_t x) { return x - 0x00800000 < 0x7f800000 - 0x00800000; }
+HALFULP_INLINE bool is_positive_normal(uint64_t x) {
+    constexpr uint64_t least = uint64_t{1} << 52, infinity = uint64_t{0x7ff} << 52;
+    return x - least < infinity - least;
+}
+
+// Each function returns whether it has computed x^y, rounded to nearest. It raises no exception but inexact: numbers so
+// great or so small that an operation overflows or underflows are left undecided.
+
+// In every rounding mode, and if subnormals are flushed.
+HALFULP_INLINE bool quick_power(float x, float y, float& power) {
+    const uint32_t x_bits = word_of(x), magnitude = word_of(y) & 0x7fffffff;
+    if (!(is_positive_normal(x_bits) & is_positive_normal(magnitude))) [[unlikely]]
+        return false;
+    const auto& entry = constants::float32_log_entries[float32_log_index(x_bits)];
+    const double t = static_cast<double>(y) * float32_log2(begin_float32_log(x_bits, entry));
+    const double place = float32_place(t);
+    if (!is_float32_place(place)) [[unlikely]]
+        return false;
+    uint32_t rounded;
+    if (!round_float32_power(float32_power(t, place, float32_whole_power(place)), rounded)) [[unlikely]]
+        return false;
+    power = __builtin_bit_cast(float, rounded);
+    return true;
+}
+
+// In the default floating-point environment.
+HALFULP_INLINE bool quick_power(double x, double y, double& power) {
+    // The lower parts of products, and the square of s, are normal numbers from here on.
+    const uint64_t least_y = bits_of(0x1p-400), most_y = bits_of(0x1p900);
+    const uint64_t magnitude = bits_of(y) & ~double_sign;
+    if (!(is_positive_normal(bits_of(x)) & (magnitude - least_y < most_y - least_y))) [[unlikely]]
+        return false;
+    const auto& entry = constants::float64_log_entries[float64_log_index(x)];
+    const DoubleDouble t = times<false>(float64_log(begin_float64_log(x, entry)), y, 0.0);
+    // Where products are rounded, those of a lesser power with s may be subnormal.
+#ifdef HALFULP_FUSED
+    constexpr double greatest_t = greatest_float64_t;
+#else
+    constexpr double greatest_t = 600;
+#endif
+    if (!(fabs(t.high) <= greatest_t)) [[unlikely]]
+        return false;
+    const double place = float64_exp_place(t.high);
+    const Rounding ends = float64_ends(float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]));
+    power = ends.least;
+    return ends.least == ends.greatest;
+}
+
+HALFULP_INLINE double power_of_doubles(double x, double y) {
+    double power;
+    if (FpEnvironment::is_default() && quick_power(x, y, power)) [[likely]]
+        return power;
+    return settled_power(x, y);
+}
+
+}  // namespace HALFULP_ISA
+
+}  // namespace halfulp
