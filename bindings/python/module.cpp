@@ -6,6 +6,7 @@
 
 #include <structmember.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -180,6 +181,119 @@ nb::object plain_array(PyObject* object) {
     return nb::steal(number);
 }
 
+// A number, or a scalar of NumPy's, as an operand of halfulp_powd or halfulp_powf.
+struct NumberOperand {
+    enum Kind { other, integer, real, float32, float64 } kind = other;  // integer and real have no type of their own
+    double value = 0;
+    float of_float32 = 0;  // the value of that kind: to convert a subnormal float may flush it
+};
+
+NumberOperand number_operand(PyObject* object) {
+    if (PyFloat_CheckExact(object)) return {NumberOperand::real, PyFloat_AsDouble(object)};
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == &PyDoubleArrType_Type) return {NumberOperand::float64, PyFloat_AsDouble(object)};  // it is a float, too
+    if (type == &PyFloatArrType_Type) {
+        NumberOperand operand{NumberOperand::float32};
+        PyArray_ScalarAsCtype(object, &operand.of_float32);
+        return operand;
+    }
+    if (!PyLong_CheckExact(object)) return {};
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    constexpr long long most = 1LL << 53;
+    if (overflow != 0 || value < -most || value > most) return {};
+    return {NumberOperand::integer, static_cast<double>(value)};
+}
+
+// Whether a number is a normal float, which it is in every floating-point environment; `value` is that.
+bool is_float32(const NumberOperand& number, float& value) {
+    const double size = std::fabs(number.value);
+    value = number.of_float32;
+    if (number.kind == NumberOperand::float32) return true;
+    if (!(size >= 0x1p-126 && size < 0x1p128)) return false;
+    value = static_cast<float>(number.value);
+    return static_cast<double>(value) == number.value;
+}
+
+PyObject* new_scalar(int type_number, void* value) {
+    PyArray_Descr* type = PyArray_DescrFromType(type_number);
+    PyObject* scalar = PyArray_Scalar(value, type, nullptr);
+    Py_DECREF(reinterpret_cast<PyObject*>(type));
+    return scalar;
+}
+
+// The power of two integers that are not negative, in the type that NumPy gives them; nothing if it overflows.
+PyObject* power_of_integers(npy_int64 x, npy_int64 y) {
+    npy_int64 power = 1;
+    for (bool more = y != 0; more;) {
+        if ((y & 1) != 0 && __builtin_mul_overflow(power, x, &power)) return nullptr;
+        y >>= 1;
+        more = y != 0;
+        if (more && __builtin_mul_overflow(x, x, &x)) return nullptr;
+    }
+    return new_scalar(NPY_INT64, &power);
+}
+
+// The power of two numbers or scalars. Returns nothing if it is to be left to the general way, or if an error is set.
+PyObject* power_of_numbers(const NumberOperand& x, const NumberOperand& y) {
+    using Operand = NumberOperand;
+    if (x.kind == Operand::other || y.kind == Operand::other) return nullptr;
+    if (x.kind == Operand::integer && y.kind == Operand::integer && y.value >= 0)
+        return power_of_integers(static_cast<npy_int64>(x.value), static_cast<npy_int64>(y.value));
+    if (x.kind != Operand::float32 && y.kind != Operand::float32) {
+        double power = halfulp_powd(x.value, y.value);
+        return new_scalar(NPY_DOUBLE, &power);
+    }
+    float base, exponent;
+    const bool has_float64 = x.kind == Operand::float64 || y.kind == Operand::float64;
+    if (has_float64 || !is_float32(x, base) || !is_float32(y, exponent)) return nullptr;
+    float power = halfulp_powf(base, exponent);
+    return new_scalar(NPY_FLOAT, &power);
+}
+
+template <typename Real>
+void fill_powers(Real (*power)(Real, Real), PyArrayObject* x, const void* y, PyArrayObject* out, npy_intp y_step) {
+    const auto *base = static_cast<const Real*>(PyArray_DATA(x)), *exponent = static_cast<const Real*>(y);
+    auto* powers = static_cast<Real*>(PyArray_DATA(out));
+    const npy_intp size = PyArray_SIZE(x);
+    for (npy_intp i = 0; i < size; ++i) powers[i] = power(base[i], exponent[i * y_step]);
+}
+
+// The powers of a few floats or doubles in the plainest of arrays, one after the other: by vectors the call would take
+// longer. Returns nothing as above.
+PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
+    constexpr npy_intp most = 16;
+    const int type = PyArray_TYPE(x), dims = PyArray_NDIM(x);
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || !PyArray_ISCARRAY_RO(x)) return nullptr;
+    const npy_intp size = PyArray_SIZE(x);
+    if (size < 1 || size > most) return nullptr;
+    double number;
+    float short_number;
+    const void* exponents = &number;
+    if (PyArrayObject* y = as_array(y_object)) {
+        if (PyArray_TYPE(y) != type || !PyArray_ISCARRAY_RO(y) || PyArray_NDIM(y) != dims) return nullptr;
+        for (int i = 0; i < dims; ++i)
+            if (PyArray_DIM(x, i) != PyArray_DIM(y, i)) return nullptr;
+        exponents = PyArray_DATA(y);
+    } else {
+        const NumberOperand y_number = number_operand(y_object);
+        number = y_number.value;
+        const bool is_single = y_number.kind == NumberOperand::float32;
+        if (y_number.kind == NumberOperand::other || (type == NPY_DOUBLE && is_single)) return nullptr;
+        if (type == NPY_FLOAT) {
+            if (!is_float32(y_number, short_number)) return nullptr;
+            exponents = &short_number;
+        }
+    }
+    PyObject* out = PyArray_SimpleNew(dims, PyArray_DIMS(x), type);
+    if (out == nullptr) return nullptr;
+    const npy_intp y_step = as_array(y_object) != nullptr;
+    auto* powers = reinterpret_cast<PyArrayObject*>(out);
+    if (type == NPY_FLOAT) fill_powers(halfulp_powf, x, exponents, powers, y_step);
+    else fill_powers(halfulp_powd, x, exponents, powers, y_step);
+    return PyArray_Return(powers);  // a scalar, if there are no axes
+}
+
 // Returns no object if the operands are to be left to the function in Python, or if an error is set.
 nb::object quick_result(const Function& function, PyObject* const* args, Py_ssize_t count, PyObject* names) {
     PyObject* out = Py_None;
@@ -209,12 +323,21 @@ nb::object quick_result(const Function& function, PyObject* const* args, Py_ssiz
         return nb::object();
     nb::object result = apply(function.operator_number, x, y, out, nb::none(), false);
     if (!result.is_valid() || result.is_none()) return nb::object();
-    if (are_scalars) return nb::steal(PyArray_Return(reinterpret_cast<PyArrayObject*>(result.release().ptr())));
+    // As NumPy's ufuncs do: what has no axes is a scalar.
+    if (out == Py_None && function.general != Py_None)
+        return nb::steal(PyArray_Return(reinterpret_cast<PyArrayObject*>(result.release().ptr())));
     return result;
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, size_t flagged_count, PyObject* names) {
     const auto& function = *reinterpret_cast<Function*>(self);
+    if (function.operator_number == pow_operator && function.general != Py_None && names == nullptr &&
+        PyVectorcall_NARGS(flagged_count) == 2) {
+        PyObject* power = PyArray_CheckExact(args[0])
+                              ? power_of_small(reinterpret_cast<PyArrayObject*>(args[0]), args[1])
+                              : power_of_numbers(number_operand(args[0]), number_operand(args[1]));
+        if (power != nullptr || PyErr_Occurred() != nullptr) return power;
+    }
     try {
         nb::object result = quick_result(function, args, PyVectorcall_NARGS(flagged_count), names);
         if (result.is_valid()) return result.release().ptr();

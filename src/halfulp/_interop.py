@@ -217,7 +217,7 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
     """Return the result in the class that NumPy's ufuncs return for such operands.
 
     This is the operands' ndarray subclass of the highest priority, another library's array if it can hold the result's
-    type, or a scalar if both operands are scalars.
+    type, or a scalar if the result has no axes.
     """
     operands = (x, y)
     subclassed = [a for a in operands if isinstance(a, np.ndarray) and type(a) is not np.ndarray]
@@ -232,9 +232,7 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
     for operand in operands:
         if is_foreign(operand):
             return to_foreign(operand, result)
-    if all(isinstance(a, int | float | np.generic) for a in operands):
-        return result[()]
-    return result
+    return result[()] if result.ndim == 0 else result
 
 
 def to_foreign(like: Any, result: Array) -> Any:

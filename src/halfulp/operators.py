@@ -372,14 +372,14 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
 
     Args:
         x: the base, an array-like of any type of the type table. A Python number gets y's type; a float
-            beside integers is a float64.
+            beside integers is a float64. A power of two Python integers that int64 cannot hold is refused.
         y: the exponent, of any type of the table. It is broadcast with x by NumPy's rule. A Python number
             counts exactly: an integer of any size is that integer, a float is that double.
         out: an array of the result's type and shape for the result. It may share memory with x or y.
         integers: whether powers that x's integer type cannot hold wrap, as ONNX specifies, or are refused.
 
     Returns:
-        An array of x's type and the broadcast shape; a scalar if both are scalars. Floating types: the
+        An array of x's type and the broadcast shape; a scalar if it has no axes. Floating types: the
         exact value rounded once, to nearest, ties to even. Integer types: the exact integer modulo 2^n for
         an integer y >= 0; otherwise the exact value truncated and saturated.
 
@@ -400,10 +400,12 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
         if integers != "raise":
             raise HalfulpError("integers must be 'wrap' or 'raise'", got=repr(integers)[:80])
         return checked_pow(x, y, out=out)
+    if type(x) is int and type(y) is int and out is None:  # they have no type that would wrap
+        return checked_pow(x, y)
     if type(y) is ndarray and is_number(x):
         result = _core.apply(_core.POW, number_array(x, base_dtype(x, y.dtype)), y, out, None)
         if result is not None:
-            return result
+            return result[()] if out is None and y.ndim == 0 else result
     return _call(POW, POW_UFUNC, x, y, out)
 
 
@@ -513,7 +515,7 @@ def prelu(x: ArrayLike, slope: ArrayLike, /, *, out: ArrayLike = None) -> ArrayL
     if is_number(slope) and (type(x) is ndarray or is_scalar):
         result = _core.apply(_core.PRELU, asarray(x), number_array(slope, x.dtype), out, None)
         if result is not None:
-            return result[()] if is_scalar else result
+            return result[()] if out is None and x.ndim == 0 else result
     return _call(PRELU, PRELU_UFUNC, x, slope, out)
 
 

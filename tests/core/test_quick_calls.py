@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.core.operands import assert_same
+from tests.core.test_fp_environment import MODES, control_bits
 
 import halfulp as hu
 from halfulp.types import TYPES
@@ -52,6 +54,63 @@ def test_numbers_and_scalars_count_as_arrays_do(exponent: Any) -> None:
         scalars = [hu.pow(base, exponent) for base in x]
         assert {type(scalar) for scalar in scalars} == {np.float32}
         assert_same(np.array(scalars), powers)
+
+
+REALS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.5,
+    -3.0,
+    1e-320,
+    1e-44,
+    0.1,
+    3.4e38,
+    1e39,
+    1e300,
+    np.inf,
+    -np.inf,
+    np.nan,
+    2,
+    -3,
+    2**60,
+]
+
+
+@pytest.mark.parametrize("kinds", list(product((float, np.float32, np.float64), repeat=2)))
+def test_two_numbers_give_what_arrays_give(kinds: tuple[Any, Any]) -> None:
+    """Also in floating-point environments of every kind."""
+    for a, b in product(REALS, repeat=2):
+        with np.errstate(over="ignore"):
+            x, y = kinds[0](a), kinds[1](b)
+            # A base without a type has the exponent's.
+            base = np.array([x], np.float32 if kinds == (float, np.float32) else None)
+        expected = hu.pow(np.resize(base, 17), np.array([y]))[:1]
+        for bits in MODES.values():
+            with control_bits(bits):
+                got = hu.pow(x, y)
+            assert type(got) is expected.dtype.type
+            assert_same(np.array([got]), expected, f"{x!r} {y!r}")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("size", range(1, 19))
+def test_small_arrays_give_what_great_ones_give(dtype: Any, size: int) -> None:
+    rng = np.random.default_rng(size)
+    x = np.exp(rng.uniform(-5, 5, 600)).astype(dtype)
+    x[::7] *= -1
+    y = rng.uniform(-9, 9, x.size).astype(dtype)
+    y[::14] = np.rint(y[::14])
+    expected = hu.pow(x, y)
+    for start in range(0, 540, size):
+        part = slice(start, start + size)
+        assert_same(hu.pow(x[part], y[part]), expected[part])
+        assert_same(hu.pow(x[part][None], y[part][None]), expected[part][None])
+    of_number = hu.pow(x, dtype(2.5))
+    assert_same(hu.pow(x[:size], dtype(2.5)), of_number[:size])
+    assert_same(hu.pow(x[:size], 2.5), of_number[:size])
+    assert_same(hu.pow(x[: 2 * size : 2], 2.5), of_number[: 2 * size : 2])
 
 
 @pytest.mark.parametrize("id_", [id_ for id_ in hu.ops() if hu.op(id_)._quick is not None])

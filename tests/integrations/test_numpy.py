@@ -34,11 +34,37 @@ def test_scalars_give_a_scalar(x: Any, y: Any, expected: Any) -> None:
     assert result == expected
 
 
-def test_arrays_give_an_array_whatever_their_rank() -> None:
-    assert isinstance(hu.pow(np.array(2.0), 3), np.ndarray)
-    assert isinstance(hu.pow(np.array(2.0), np.array(3.0)), np.ndarray)
-    assert isinstance(hu.prelu(np.array(-2.0), 3), np.ndarray)
-    assert isinstance(hu.pow(np.float32([2]), np.float32(3)), np.ndarray)
+@pytest.mark.parametrize(
+    "x", [2.5, np.float32(2.5), np.float16(2.5), np.array(2.5), np.array([2.5]), [2.5], np.array([])]
+)
+@pytest.mark.parametrize(
+    "y", [2.0, np.float32(2), np.array(2.0), np.array([2.0]), np.array([[2.0]], np.float32)]
+)
+def test_results_have_the_kinds_of_numpys_power(x: Any, y: Any) -> None:
+    """What has no axes is a scalar."""
+    powers, of_numpy = hu.pow(x, y), np.power(x, y)
+    assert isinstance(powers, np.ndarray) == isinstance(of_numpy, np.ndarray)
+    assert powers.shape == of_numpy.shape
+    assert isinstance(hu.prelu(np.array(-2.0), 3), np.float64)
+    out = np.array(0.0)
+    assert hu.pow(np.array(2.0), 3, out=out) is out
+
+
+@pytest.mark.parametrize(("x", "y"), [(2, 63), (2, 100), (-3, 41), (10**18, 2)])
+def test_a_power_of_two_integers_that_int64_cannot_hold(x: int, y: int) -> None:
+    """Two numbers have no type that would wrap."""
+    with pytest.raises(hu.HalfulpError, match=rf"^int64 overflows: {x} to the power {y}; hu.float_power"):
+        hu.pow(x, y)
+    assert hu.pow(np.int64(x), y).dtype == np.int64
+
+
+def test_powers_of_two_integers() -> None:
+    for x in (-3, -2, -1, 0, 1, 2, 7, 10, 2**31, -(2**31), 2**53, 2**62):
+        for y in range(70):
+            if -(2**63) <= x**y < 2**63:
+                power = hu.pow(x, y)
+                assert type(power) is np.int64
+                assert power == x**y
 
 
 @pytest.mark.parametrize("x", [[1, 2, 3], (1, 2, 3), range(1, 4), memoryview(b"\x01\x02\x03")])
