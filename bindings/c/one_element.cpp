@@ -11,7 +11,7 @@
 #include "numerics/pow.h"
 #include "one_element.h"
 
-#ifndef HALFULP_SINGLE_ISA
+#if defined(HALFULP_WITH_avx2) || defined(HALFULP_WITH_avx512)
 double halfulp_fused_powd(double x, double y);
 #endif
 
@@ -39,7 +39,7 @@ double powd_of_baseline(double x, double y) { return power_of_doubles(x, y); }
 // The best for this processor from the library's initialization on.
 double (*powd)(double, double) = powd_of_baseline;
 
-#ifndef HALFULP_SINGLE_ISA
+#if defined(HALFULP_WITH_avx2) || defined(HALFULP_WITH_avx512)
 [[gnu::constructor]] void choose() {
     const char* wanted = std::getenv("HALFULP_ISA");
     if (wanted != nullptr && std::strcmp(wanted, "scalar") == 0) return;
