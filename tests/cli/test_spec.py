@@ -12,7 +12,7 @@ from halfulp.specs import find
 
 def invoked(*arguments: str, status: int = 0) -> str:
     """Run the verb and return what it printed: stdout, or stderr where it fails."""
-    result = CliRunner().invoke(app, ["spec", *arguments])
+    result = CliRunner().invoke(app, ["spec", *arguments], env={"COLUMNS": "100"})
     assert result.exit_code == status, result.output
     return result.stderr if status else result.stdout
 

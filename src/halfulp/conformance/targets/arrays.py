@@ -10,6 +10,7 @@ import ctypes
 import shlex
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -216,31 +217,22 @@ class Pipe(Target):
     def __init__(self, threads: int, argument: str) -> None:
         """Start it; its argument is the command."""
         words = shlex.split(argument)
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process: Any = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def run(self, case: Case) -> list[Array]:
         operands = np.broadcast_arrays(*case.inputs)
         x, y = (operand.astype(operand.dtype.newbyteorder("<")) for operand in operands)
         name = "prelu" if _is_prelu(case) else "pow"
         line = " ".join((name, *case.types, *map(str, (x.size, x.nbytes, y.nbytes))))
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
+        with suppress(BrokenPipeError):  # then there is no answer
             self._process.stdin.write(f"{line}\n".encode() + x.tobytes() + y.tobytes())
             self._process.stdin.flush()
-        except BrokenPipeError:
-            raise self._dead() from None
         answer = self._process.stdout.readline(_LONGEST_LINE).decode(errors="replace").split(maxsplit=1)
-        if not answer:
-            raise self._dead()
-        if answer[0] == "no":
+        if answer[:1] == ["no"]:
             raise NotOfferedError("".join(answer[1:]))
-        if answer != ["ok"]:
+        if answer not in (["ok"], []):
             raise CrashedError(f"its answer is neither ok nor no: {' '.join(answer)}")
         data = self._process.stdout.read(x.nbytes)
-        if len(data) < x.nbytes:
-            raise self._dead()
+        if not answer or len(data) < x.nbytes:
+            raise CrashedError(ending(self._process.wait()))
         return [np.frombuffer(data, x.dtype).reshape(x.shape)]
-
-    def _dead(self) -> CrashedError:
-        return CrashedError(ending(self._process.wait()))

@@ -281,13 +281,7 @@ class Command(ModelTarget):
             words = self._words
             for name, path in files.items():
                 words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
-            done = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                check=False,
-            )
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
             _check_status(done.returncode, done.stderr)
             if not files["outputs.npz"].exists():
                 raise RuntimeError("exited with status 0, and wrote no outputs")
