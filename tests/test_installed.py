@@ -37,7 +37,8 @@ def test_functions_on_models_name_the_extra_with_onnx(python: Callable[..., str]
 
 
 def test_the_command_line_names_the_extra_that_it_needs(python: Callable[..., str]) -> None:
-    program = "sys.stderr = sys.stdout\nfrom halfulp.__main__ import main\ntry: main()\nexcept SystemExit as end: print(end)"
+    program = "sys.stderr = sys.stdout\nfrom halfulp.__main__ import main\n"
+    program += "try: main()\nexcept SystemExit as end: print(end)"
     printed = python(WITHOUT.format(package="typer") + program)
     assert printed == "halfulp: the package typer is not installed: pip install 'halfulp[models]'\n2\n"
 
@@ -64,4 +65,5 @@ def test_a_wrong_instruction_set_ends_no_other_module_run_by_python(tmp_path: Pa
         text=True,
     )
     first, last = run.stdout.splitlines()
-    assert first.startswith("without halfulp: HALFULP_ISA=sse9") and last == "runs"
+    assert first.startswith("without halfulp: HALFULP_ISA=sse9")
+    assert last == "runs"
