@@ -94,7 +94,8 @@ def export(
                 else:
                     rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
             if format == "onnx":
-                (folder / "run.py").write_bytes((files(__package__) / "run_exported.py").read_bytes())
+                program = (files(__package__) / "run_exported.py").read_text("utf-8")
+                (folder / "run.py").write_text(program, "utf-8")
             elif format == "csv":
                 head = "operator,x type,y type,x,y,expected,case\n"
                 (folder / "cases.csv").write_text(head + "".join(chain.from_iterable(rows.values())), "utf-8")
