@@ -36,7 +36,13 @@ from halfulp.types import FLOATS
 _LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # devices sum in float16 before they divide
-_INSIDE = (*_SUMS, "LRN", "LpNormalization", *LENGTHS)  # have greater numbers inside than their results
+_INSIDE = (
+    *_SUMS,
+    "InstanceNormalization",
+    "LRN",
+    "LpNormalization",
+    *LENGTHS,
+)  # have greater numbers inside than their results
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -260,7 +266,7 @@ def measured(
             if use.label in data:
                 return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
             held = (fits.get(each.name) or is_wide(each.type) for each in use.inputs)
-            is_beyond = use.operator in _SUMS or not fits.get(use.output.name, True)
+            is_beyond = use.operator in _INSIDE or not fits.get(use.output.name, True)
             is_first = is_beyond and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
