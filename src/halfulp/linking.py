@@ -55,7 +55,9 @@ ANSWERS: dict[str, Callable[[], str]] = {
 
 
 def _found(*names: str) -> Path:
-    for folder in sys.modules["halfulp"].__path__:  # an editable installation has two: sources and compiled files
+    for folder in sys.modules[
+        "halfulp"
+    ].__path__:  # an editable installation has two: sources and compiled files
         for name in names:
             if (path := Path(folder, name)).exists():
                 return path

@@ -112,16 +112,6 @@ def test_files_are_those_of_the_operators_in_python(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_a_conversion_of_floats_stays_in_python() -> None:
-    """The library has no such operator, which stands beside a power of another type."""
-    x = o.parameter([3], np.float32)
-    model = plugin.replace(ov.Model([o.power(o.convert(x, "f64"), np.float64(3))], [x]), every_node=True)
-    assert {"HalfulpConvert", "HalfulpPower"} <= {node.get_type_name() for node in model.get_ops()}
-    values = np.float32([np.inf, 3e38, -1e-45])
-    got = ov.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([values])[0]
-    assert np.array_equal(got, hu.pow(values.astype(np.float64), 3.0))
-
-
 def test_files_that_the_library_reads(tmp_path: Path) -> None:
     """It knows no integers; the operators that were registered first read a file."""
     for kind in (np.float32, np.int32):

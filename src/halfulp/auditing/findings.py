@@ -123,7 +123,7 @@ class ModelReport:
             if said.verdict == "within":
                 text = f"up to {said.max_ulp or 0:g} ulp"
                 yield Finding(
-                    self.file, node.label, "within", said.target, None, text, about_target(self, said)
+                    self.file, node.label, "within", said.target, None, text, about_target(self, node, said)
                 )
 
     @cached_property
@@ -147,7 +147,7 @@ def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     for said in node.targets:
         if not said.is_finding:
             continue
-        to_do = about_target(model, said)
+        to_do = about_target(model, node, said)
         if to_do in _EXACT.values() and seen is not None and seen.overflows(seen.type):
             first = f"first convert the model as the finding about {seen.type} says"
             to_do = f"{first}: an exact power overflows too"
@@ -170,6 +170,7 @@ _EXACT = {
     "numpy": "hu.pow and hu.prelu are exact on NumPy's arrays",
 }
 _ELSE = "halfulp run computes it exactly"
+_NARROWED = ("float64", "int64", "uint64")  # by OpenVINO's CPU plugin, whatever the operators
 
 
 def about_clause(model: ModelReport, node: NodeReport) -> str:
@@ -220,7 +221,7 @@ def _in_float32(model: ModelReport, type: str) -> str:
     return ",".join(dict.fromkeys(name for each in found for name in each.region))
 
 
-def about_target(model: ModelReport, said: Statement) -> str:
+def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
     """Return the remedy for a finding about a node in a target.
 
     If the target does not take the node unchanged, or its only error is to broadcast differently, a
@@ -239,6 +240,8 @@ def about_target(model: ModelReport, said: Statement) -> str:
             option = 'float32="all"' if model.file.startswith("<") else "--float32 all"
             steps += f"; or {option} in its place, where it takes no other node in bfloat16 either"
         return f"{to_do}: {steps}"
+    if said.target == "openvino" and any(each.type in _NARROWED for each in node.inputs):
+        return _ELSE
     return _EXACT.get(said.target, _ELSE)
 
 

@@ -78,7 +78,7 @@ def _names(model: Any, network: Network) -> set[str]:
             if outputs.isdisjoint(output.get_names()):
                 continue
             maker = output.get_node()
-            while maker.get_type_name() in ("Convert", "HalfulpConvert"):  # around operands of two types
+            while maker.get_type_name() == "Convert":  # around operands of two types
                 maker = maker.input_value(0).get_node()
             if maker.get_type_name() in _KINDS:
                 names.add(maker.get_friendly_name())

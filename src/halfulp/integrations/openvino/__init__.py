@@ -1,7 +1,6 @@
 """OpenVINO with exact Power and PReLU: halfulp's operators replace these nodes of a model, for the CPU plugin.
 
-``replace`` keeps nodes that the plugin computes exactly. The plugin would compute f64 in f32, and i64 and u64 in i32;
-``operators.py`` prevents that for tensors of these types, or names the nodes that stay OpenVINO's own.
+``replace`` keeps nodes that the plugin computes exactly, and those of f64, i64 and u64, computed in f32 and i32.
 
 The plugin holds f16, and on some processors bf16, in f32, which loses only the payload of a NaN. A mark prevents that
 for inputs of the model that only halfulp's operators read.
@@ -24,27 +23,24 @@ from halfulp.integrations.openvino import native
 from halfulp.integrations.openvino.native import build
 from halfulp.integrations.openvino.operators import (
     OPERATORS,
-    HalfulpConvert,
+    ROWS,
+    WIDE,
     HalfulpPower,
     HalfulpPReLU,
-    WideTensors,
     array_of,
     bodies,
     core,
     dims,
     is_ours,
-    keep,
     label,
     mark,
     type_of,
-    unknown_type,
 )
 from halfulp.operators import op
 
 __all__ = ["OPERATORS", "build", "replace"]
 
-_OURS = {"Power": HalfulpPower, "PRelu": HalfulpPReLU, "Convert": HalfulpConvert}
-_ATTRIBUTES = ("auto_broadcast", "destination_type")
+_OURS = {"Power": HalfulpPower, "PRelu": HalfulpPReLU}
 
 
 def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
@@ -52,8 +48,7 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
 
     Args:
         model: read from any format, or built. Each Power-1 and PReLU-1 that the CPU plugin does not compute exactly
-            becomes halfulp's, also in the bodies of If, Loop and TensorIterator. So does a Convert from or to f64,
-            i64 or u64 beside them.
+            becomes halfulp's, also in the bodies of If, Loop and TensorIterator.
         every_node: also replace the nodes that the plugin computes exactly in f32.
 
     Returns:
@@ -61,18 +56,18 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
         the declared values, as on other devices.
 
     Warns:
-        UserWarning: nodes stay OpenVINO's own, each with the reason: this version of OpenVINO can't keep f64, i64 or
-            u64, or an operator narrows tensors of these types.
+        UserWarning: nodes stay OpenVINO's own, each with the reason: the CPU plugin computes f64 in f32, and i64 and
+            u64 in i32. Powers of sizes, which i32 holds, are not named.
 
     Raises:
         ModelError: a node breaks a clause of its operator's version.
 
     Example:
         >>> from openvino import opset13
-        >>> x = opset13.parameter([2], np.int64)
-        >>> model = replace(ov.Model([opset13.power(x, np.int64(3))], [x]))
-        >>> ov.Core().compile_model(model, "CPU")([np.array([-3, 2097151])])[0]
-        array([                -27, 9223358842721533951])
+        >>> x = opset13.parameter([2], np.float32)
+        >>> model = replace(ov.Model([opset13.power(x, np.float32(2.5))], [x]))
+        >>> ov.Core().compile_model(model, "CPU")([np.array([4, 0.3], np.float32)])[0]
+        array([32.        ,  0.04929503], dtype=float32)
     """
     if not isinstance(model, ov.Model):
         message = "replace takes an openvino.Model; openvino.Core().read_model(FILE) returns that of a file"
@@ -85,7 +80,7 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
 
 def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
     """Replace nodes as :func:`replace` does, and return a sentence for each node that stays OpenVINO's own."""
-    left = _replace(model, every_node, is_body=False)
+    left = _replace(model, every_node)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
         if type_of(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
@@ -93,30 +88,29 @@ def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
     return left
 
 
-def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
+def _replace(model: ov.Model, every_node: bool) -> list[str]:
     """Replace the nodes of a model and of its bodies, and return a sentence for each that stays OpenVINO's own."""
     left: list[str] = []
-    # The plugin folds all other nodes, with other code.
-    computed = frozenset() if every_node else _varying(model)
-    wanted: dict[str, Any] = {}
+    varying = _varying(model)
     for node in model.get_ordered_ops():
         for body in bodies(node):
-            left += _replace(body, every_node, is_body=True)
-        if node.get_type_name() not in ("Power", "PRelu") or node.get_type_info().version_id != "opset1":
+            left += _replace(body, every_node)
+        if node.get_type_name() not in _OURS or node.get_type_info().version_id != "opset1":
             continue
-        if node.get_name() in computed and _is_exact(node):
+        varies = node.get_name() in varying
+        # The plugin folds all other nodes, with other code.
+        if varies and not every_node and _is_exact(node):
             continue
-        unknown = unknown_type(node)
+        types = [type_of(end) for end in (*node.inputs(), *node.outputs())]
+        unknown = next((kind for kind in types if kind not in ROWS), "")
+        wide = next((kind for kind in types if kind in WIDE), "")
         if unknown:
             left.append(f"{label(node)} stays OpenVINO's own: halfulp has no type {unknown}")
-        else:
-            wanted[node.get_name()] = node
-    wide = WideTensors(model, wanted)
-    for node in list(wanted.values()):
-        left += wide.enter(node, is_body=is_body)
-    # Nothing is changed before this point: nodes that must stay OpenVINO's own are known now.
-    made = {name: _substitute(node) for name, node in wide.substituted()}
-    keep(model, {made[name].get_name() if name in made else name for name in wide.kept})
+        elif not wide:
+            _substitute(node)
+        elif varies or wide == "f64":
+            narrow = "f32" if wide == "f64" else "i32"
+            left.append(f"{label(node)} stays OpenVINO's own: the CPU plugin computes {wide} in {narrow}")
     return left
 
 
@@ -135,10 +129,10 @@ def _stays_ours(output: Any, members: Set[str]) -> bool:
     return True
 
 
-def _substitute(node: Any) -> Any:
-    """Replace a node with an operator of halfulp, and return it."""
+def _substitute(node: Any) -> None:
+    """Replace a node with an operator of halfulp."""
     known = node.get_attributes()
-    attributes = {name: str(known[name]) for name in _ATTRIBUTES if name in known}
+    attributes = {"auto_broadcast": str(known["auto_broadcast"])} if "auto_broadcast" in known else {}
     operands = ",".join(map(type_of, node.inputs()))
     with within(None, label(node)):
         ours = _OURS[node.get_type_name()](node.input_values(), operands=operands, **attributes)
@@ -146,7 +140,6 @@ def _substitute(node: Any) -> Any:
     ours = ours if in_cpp is None else in_cpp
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
-    return ours
 
 
 # Nodes that the plugin computes exactly, and without a call into Python, stay the plugin's own.

@@ -11,8 +11,8 @@ import numpy as np
 import openvino as ov
 
 from halfulp._interop import Array
-from halfulp.errors import ModelError, printable
-from halfulp.integrations.openvino import replace
+from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.operators import array_of, core, is_ours, tensor_of
 from halfulp.models.graph import Model
 from halfulp.models.run.inputs import bind
@@ -91,10 +91,11 @@ def blaming(file: str) -> Iterator[None]:
 class Runner:
     """Runs the graph of an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
-    Any values of the model's graph may be its outputs. Nodes may stay OpenVINO's own; ``replace`` warns of them.
+    Any values of the model's graph may be its outputs.
 
     Raises:
         ModelError: OpenVINO does not compile the model, or a node breaks a clause of its operator's version.
+        UnsupportedError: a Power or PReLU would stay OpenVINO's own, in a narrower type.
     """
 
     def __init__(self, model: Model) -> None:
@@ -119,7 +120,10 @@ class Runner:
                 network.add_outputs([end])
                 results.append(_place(end))
             self._outputs[value.name] = results.index(_place(end))
-        replace(network, every_node=True)
+        if left := put_into(network, every_node=True):
+            raise UnsupportedError(
+                f"{model.file}: not exact in openvino, which has to run other layers: {left[0]}"
+            )
         self._ours = {node.get_friendly_name() for node in network.get_ordered_ops() if is_ours(node)}
         self._compiled = Compiled(network, model.file, profile=True)
 

@@ -32,7 +32,6 @@ class Operator : public ov::op::Op {
 public:
     bool visit_attributes(ov::AttributeVisitor& visitor) override {
         visitor.on_attribute("operands", attributes.operands);
-        visitor.on_attribute("carried", attributes.carried);
         return true;
     }
 
@@ -60,9 +59,9 @@ public:
     }
 
 protected:
-    // Those of operators.py. This implementation carries nothing.
+    // Those of operators.py.
     struct Attributes {
-        std::string operands, carried, auto_broadcast = "numpy";
+        std::string operands, auto_broadcast = "numpy";
     } attributes;
 
     template <typename T>

@@ -83,7 +83,7 @@ def node(kind: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any
     """Return an operator in C++; None if it is another one, or of another type, or the operators are not built."""
     is_there = kind in _KINDS and _TYPES.issuperset(attributes["operands"].split(","))
     factory = _factory() if is_there else None
-    return None if factory is None else factory.create(kind, list(inputs), {**attributes, "carried": ""})
+    return None if factory is None else factory.create(kind, list(inputs), dict(attributes))
 
 
 @cache
