@@ -185,7 +185,14 @@ CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
     ],
 )
 def test_what_to_do(said: Statement, words: str) -> None:
-    assert words in about_target(ModelReport("my net.onnx", "onnx"), said)
+    (node,) = hu.audit(SLOPES, ()).models[0].nodes
+    assert words in about_target(ModelReport("my net.onnx", "onnx"), node, said)
+
+
+def test_what_openvino_narrows_is_left_to_halfulp() -> None:
+    (node,) = hu.audit(single("Pow", 15, {"x": ("int64", [4]), "y": ("int64", [4])}), ()).models[0].nodes
+    said = Statement("openvino", "wrong")
+    assert about_target(ModelReport("net.onnx", "onnx"), node, said) == "halfulp run computes it exactly"
 
 
 def test_what_to_do_is_right() -> None:

@@ -34,9 +34,8 @@ ROWS = ("openvino.Power-1", "openvino.PReLU-1")
 _LARGEST_FILE = 1 << 28  # the largest models have .xml files of tens of megabytes
 _SECONDS = 120.0  # the maximum time to read a file, on a busy machine
 _MEMORY = 4 << 30  # the bytes that reading a file may allocate
-_MOST_UNPACKED = (
-    1 << 12
-)  # elements; a larger constant of 4 bits stays OpenVINO's, since constants may overlap
+# Elements. Larger constants of 4 bits stay OpenVINO's, because constants may overlap in the file.
+_MOST_UNPACKED = 1 << 12
 _DEEPEST = 16  # bodies within bodies
 
 _TYPES = {row.openvino: row.name for row in TYPES.values() if row.openvino} | {"boolean": "bool"}
