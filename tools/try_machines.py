@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -78,7 +79,7 @@ def lower_ends(requirements: list[str]) -> list[str]:
     return [f"{end[1]}=={end[2] if '.' in end[2] else f'{end[2]}.0'}.*" for end in ends if end]
 
 
-def attempt(machine: Machine, sdist: Path) -> dict[str, object]:
+def attempt(machine: Machine, sdist: Path) -> dict[str, Any]:
     """Install the source distribution on a machine and run the tests; return the result as it is kept."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="halfulp-machine-") as folder:
@@ -129,7 +130,7 @@ def attempt(machine: Machine, sdist: Path) -> dict[str, object]:
     }
 
 
-def wheel() -> dict[str, object]:
+def wheel() -> dict[str, Any]:
     """Make the wheel with the oldest Python that has the stable ABI, and try it in later ones without a compiler."""
     stable = [
         version for version in sorted(interpreters()) if version not in ("3.11",) and "t" not in version
@@ -146,7 +147,7 @@ def wheel() -> dict[str, object]:
     return {"result": "failed" if done else "passed", "file": file.name, "tried": stable}
 
 
-def table(results: dict[str, dict[str, object]]) -> str:
+def table(results: dict[str, dict[str, Any]]) -> str:
     """Return the table of the results as Markdown."""
     lines = [
         "| Python | compiler | packages | result | minutes to install | date |",
@@ -160,7 +161,7 @@ def table(results: dict[str, dict[str, object]]) -> str:
         cells = [python, compiler, packages, result["result"], result.get("minutes", ""), result["date"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     if "wheel" in results and (made := results["wheel"])["result"] != "skipped":
-        first, *others = made["tried"]  # type: ignore[misc]
+        first, *others = map(str, made["tried"])
         lines.append("")
         lines.append(
             f"Python {first} made the wheel `{made['file']}`. It was tried without a compiler, there and with"

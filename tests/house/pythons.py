@@ -40,7 +40,7 @@ def interpreters() -> dict[str, Path]:
     here = Path(sys.base_prefix)
     paths = [here / "bin" / "python3"]
     names = ["python3", *(f"python3.{minor}{threads}" for minor in range(11, 20) for threads in ("", "t"))]
-    paths += [Path(path) for name in names if (path := shutil.which(name))]
+    paths += [Path(found) for name in names if (found := shutil.which(name))]
     if here.parent.name == "versions":
         paths += sorted(here.parent.glob("*/bin/python3"), reverse=True)
     by_version: dict[str, Path] = {}
@@ -75,7 +75,7 @@ def main() -> None:
         (folder / "home").mkdir(parents=True, exist_ok=True)
         if not python.exists():
             subprocess.run([interpreter, "-m", "venv", folder / "env"], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *NEEDS], env=clean(folder / "home"), check=True)
 
 
