@@ -36,6 +36,13 @@ def get_include() -> str:
     return str(_SOURCE if (_SOURCE / "halfulp.h").is_file() else _found("include/halfulp.h").parent)
 
 
+def get_libm() -> str:
+    """Return the path of the library that replaces pow and powf of the C library (docs/doors.md)."""
+    if sys.platform != "linux":
+        raise UnsupportedError("the C library's powers are replaced on Linux only; call hu.pow")
+    return str(_found("libhalfulp_m.so"))
+
+
 def _cflags() -> str:
     return f"-I{get_include()}"
 

@@ -67,7 +67,7 @@ def test_no_module_hides_a_function() -> None:
     code = (
         "import pkgutil, importlib, halfulp;"
         "[importlib.import_module(f'halfulp.{m.name}') for m in pkgutil.iter_modules(halfulp.__path__)"
-        " if m.name not in ('__main__', 'libhalfulp')];"
+        " if m.name not in ('__main__', 'libhalfulp', 'libhalfulp_m')];"
         "names = 'audit check convert float_power op ops pow prelu repair run'.split();"
         "hidden = [name for name in names if not callable(getattr(halfulp, name))];"
         "assert not hidden, hidden"

@@ -21,6 +21,7 @@ from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
 from halfulp.cli.convert import convert, repair
 from halfulp.cli.demo import demo
+from halfulp.cli.exec import exec
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell
@@ -151,6 +152,8 @@ app = typer.Typer(
 )
 for _verb in (run, repair, convert, check, accuracy, audit, spec, bench, demo):
     app.command(cls=_Verb)(_verb)
+# All that follows the program is the program's.
+app.command(cls=_Verb, context_settings={"allow_interspersed_args": False})(exec)
 
 
 def _print_version(wanted: bool) -> None:
