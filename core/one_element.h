@@ -49,20 +49,10 @@ HALFULP_INLINE bool quick_power(double x, double y, double& power) {
     const uint64_t magnitude = bits_of(y) & ~double_sign;
     if (!(is_positive_normal(bits_of(x)) & (magnitude - least_y < most_y - least_y))) [[unlikely]]
         return false;
-    const auto& entry = constants::float64_log_entries[float64_log_index(x)];
-    const DoubleDouble t = times<false>(float64_log(begin_float64_log(x, entry)), y, 0.0);
-    // Where products are rounded, those of a lesser power with s may be subnormal.
-#ifdef HALFULP_FUSED
-    constexpr double greatest_t = greatest_float64_t;
-#else
-    constexpr double greatest_t = 600;
-#endif
-    if (!(fabs(t.high) <= greatest_t)) [[unlikely]]
-        return false;
-    const double place = float64_exp_place(t.high);
-    const Rounding ends = float64_ends(float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]));
-    power = ends.least;
-    return ends.least == ends.greatest;
+    const FastFloat64 fast = fast_float64(x, y);
+    power = fast.ends.least;
+    // With a lesser power, what its product with s loses may be subnormal.
+    return fast.is_decided() & (fabs(fast.t.high) <= 600);
 }
 
 HALFULP_INLINE double power_of_doubles(double x, double y) {

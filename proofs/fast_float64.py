@@ -1,21 +1,23 @@
-"""The fast phase of float64 (core/numerics/pow_fast_float64.h), with and without fused operations: x^y is between the
-ends of its interval.
+"""The fast phase of float64 without AVX-512 (core/numerics/pow_fast_float64.h), with and without fused operations: x^y
+is between the ends of its interval.
 
-Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = y log x, |t| <= 690.
-Before they are rounded to doubles, the ends of float64_ends(float64_exp(t)) are not above and not below x^y.
+Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = float64_t(...) with
+|t.high| <= 691, `most` at least |t.low|, and |t.low| <= 2^-14 or t made a pair by fast_two_sum after that. Before they
+are rounded to doubles, float64_ends with the error float64_error_at(most) are not above and not below x^y. Vectors
+compute each lane as doubles are computed.
 
-    x = m 2^e   part j of 256 has m from 1 + (2 j - 1)/512 to 1 + (2 j + 1)/512, and part 0 from 1 - 1/1024:
-                programs/splits.cpp tests both ends of each
-    tables      - log r, ln 2 and 2^(i/128), each entry against the function
-    f           m r - 1, exact, for each part
-    log x       whole + whole_low + f - f^2/2 + f^3 P(f), whole = e ln 2 - log r: for each part next to 1; where log x
-                reaches zero, for each binade of f; elsewhere for each binade of whole
-    t           y times that
-    s           t - k ln 2/128: `steps`, a cut, is the integer k. t.high minus its product with the high part of
-                ln 2/128 is exact, for each binade of t.high: both are multiples of 2^-61, and the difference is below
-                2^-8
-    ends        power (1 + s + s^2 Q(s) + correction -+ error), for 1 <= power < 2: other powers differ by a power of
-                two, and by 2^-1075 if a product is subnormal
+    x = m 2^e   part j of 128 has m from 1 + (2 j - 1)/256 + 2^-15 to 1 + (2 j + 1)/256 + 2^-15, and part 0 from
+                1 - 1/512 + 2^-16: programs/splits.cpp tests both ends of each
+    tables      - log(r)/2, ln(2)/2 and 2^(i/256), each entry against the function
+    v           (m r - 1)/2, exact, for each part
+    log(x)/2    whole + v - v^2 + (v^3 P(v) + (whole_low + lost)). What v^3 P loses is relative to itself, and so to the
+                low part of t, but for the rest of that; what the others lose is relative to log x: where it is v, for
+                each binade of v; for each part next to 1; elsewhere for each binade of whole
+    t           2 y times that: the low part is rounded by its own size
+    s           t - n ln(2)/256: `steps`, a cut, is the integer n. The high part is exact, for each binade of t.high.
+                The low part for each binade of t.low
+    x^y         power (1 + s + s^2 Q(s)), for the same binades and eighths of 1 <= power < 2: other powers
+                differ by a power of two, and by 2^-1075 if a product is subnormal
 """
 
 from __future__ import annotations
@@ -24,22 +26,26 @@ import itertools
 from fractions import Fraction
 from pathlib import Path
 
+from proofs import gappa
 from proofs.bounds import LN2, demand, proved_bound, together
 from proofs.compiled import output, program
-from proofs.errors import Input, RoundingErrors
+from proofs.errors import Input, RoundingErrors, rounding_bound
 from proofs.fast import ULP, node
-from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, NaturalLogarithms, part
+from proofs.fast_sixteenths import ENTRY, Sixteenths
+from proofs.interval import Interval, Polynomial, floor_log2, log2_text
+from proofs.logarithm_tables import Case, sum_of
 from proofs.phase import both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
-from proofs.trace import Constant, Operand
+from proofs.trace import Constant, Function, Operand
 
-PARTS, STEPS = 256, 128
-GREATEST_T = 690
-GREATEST_S = Fraction(274, 100000)
+PARTS, STEPS = 128, 256
+GREATEST_T = 691  # a pair's high part may be greater than the sum's
+GREATEST_S = Fraction(142, 100000)
 E_TO_S = 1 + 2 * GREATEST_S  # more than e^s
-SUBNORMAL = Fraction(1, 1 << 1075) * (1 << 997)  # what a subnormal product loses, of the least power
+# Of |t.low|. Within a range, errors are those of its end.
+RANGES = [Fraction(1, 1 << i) for i in range(20, 13, -1)]
+SUBNORMAL = Fraction(1, 1 << 1075) * (1 << 998)  # what a subnormal product loses, of the least power
 
 
 def steps(core: Path) -> list[Step]:
@@ -50,228 +56,298 @@ def steps(core: Path) -> list[Step]:
         ),
         Step("the table of logarithms", lambda: log2_text(fused.logarithms())),
         Step("the table of powers", lambda: log2_text(fused.powers())),
-        *steps_of(fused, "fused"),
-        *steps_of(not_fused, "not fused"),
+        *steps_of(fused, "fused", quick=True),
+        *steps_of(not_fused, "not fused", quick=False),
     ]
 
 
-def steps_of(phase: Float64, name: str) -> list[Step]:
+def steps_of(phase: Float64, name: str, *, quick: bool) -> list[Step]:
     return [
-        Step(f"f = m r - 1 is exact, {name}", phase.range_of_f),
-        Step(f"log x, {name}", lambda: log2_text(phase.log()[0]), quick=False),
-        Step(f"t = y log x, {name}", lambda: log2_text(phase.t()[0]), quick=False),
-        Step(f"s = t - k ln 2/128, {name}", lambda: log2_text(phase.remainder()), quick=False),
-        Step(f"float64_error, {name}", phase.claims, quick=False),
+        Step(f"v = (m r - 1)/2 is exact, {name}", phase.range_of_f),
+        Step(f"what v^3 P loses, {name}", lambda: f"{log2_text(phase.of_cube())} of it"),
+        Step(f"log(x)/2 without that, {name}", lambda: log2_text(phase.log()[0]), quick),
+        Step(f"the high part of t - n ln(2)/256 is exact, {name}", phase.high_remainders),
+        Step(f"float64_error, {name}", phase.claims, quick),
     ]
 
 
-class Float64(NaturalLogarithms):
-    """The phase, compiled for an instruction set."""
+def greatest_e(whole: Interval) -> Fraction:
+    """Return a bound of |e| for whole = e ln(2)/2 - log(r)/2: the second is from 0 to ln(2)/2."""
+    return 3 * whole.magnitude + Fraction(101, 100)
 
-    parts, whole_granularity = PARTS, -42
-    far_from_one, greatest_whole = Fraction(1, 32), Fraction(1024)
-    # ln 2 less its high part, and - log r less its: below 2^-43, times 1075.
-    greatest_low = Fraction(1, 1 << 32)
 
-    def outputs(self, j: int) -> tuple[int, int, int]:
-        found = self.function(f"begin_float64_log.{j}").outputs
-        return node(found["f"]), node(found["whole"]), node(found["whole_low"])
+class Float64(Sixteenths):
+    """The phase, compiled for an instruction set. The tables are those of the fused one."""
 
-    def begin(self, j: int, m: Input) -> tuple[RoundingErrors, Polynomial, Polynomial]:
-        """Return the start of a logarithm for some of part j, e, and m."""
-        function = self.function(f"begin_float64_log.{j}")
-        biased, of_m = function.made()
-        made = [Input(Interval.of(1 << 52, (1 << 52) + 4095), 0), m]
-        e = symbol(f"made{biased}") - Polynomial.constant(Fraction((1 << 52) + 2048))
-        return RoundingErrors(function, {"x": m}, made, until=max(self.outputs(j))), e, symbol(f"made{of_m}")
+    begin_name, log_name, unit = "begin_float64_log", "float64_log", 1
+    parts = PARTS
+    far_from_one = Fraction(1, 32)
 
-    @once
+    def __init__(self, core: Path, instruction_set: str):
+        super().__init__(core)
+        self.tables: Float64 = self
+        if instruction_set != "avx2":
+            self.tables = Float64(core, "avx2")
+            super(Sixteenths, self).__init__(core, instruction_set)
+
     def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
-        errors, _, m = self.begin(j, part(j, PARTS)[0])
-        (of_m,) = m.terms
-        r = errors.value(self.outputs(j)[0]).terms.get(of_m, Fraction(0))
-        function = self.function(f"begin_float64_log.{j}")
-        parts = tuple(
-            operand.value
-            for i in self.outputs(j)[1:]
-            for operand in function.nodes[i].operands[-1:]
-            if isinstance(operand, Constant)
-        )
-        demand(len(parts) == 2, f"- log r has another form in part {j}")
-        return r, parts[0], parts[1]
+        return super().entry(j) if self.tables is self else self.tables.entry(j)
 
-    @once
     def ln2(self) -> tuple[Fraction, Fraction]:
-        errors, e, _ = self.begin(1, part(1, PARTS)[0])
-        biased = next(m for m in e.terms if m)
-        high = errors.value(self.outputs(1)[1]).terms[biased]
-        function = self.function("begin_float64_log.1")
-        low_node = function.nodes[self.outputs(1)[2]]
-        if low_node.operation == "add":
-            low_node = function.nodes[node(low_node.operands[0])]
-        (low,) = (o.value for o in low_node.operands[:2] if isinstance(o, Constant))
-        demand(max(abs(high + low - end) for end in LN2) <= Fraction(1, 1 << 96), "ln 2 is wrong")
-        return high, low
+        return super().ln2() if self.tables is self else self.tables.ln2()
 
-    @once
-    def logarithms(self) -> Fraction:
-        """Return the error of the table of - log r."""
-        entries = [self.entry(j) for j in range(PARTS)]
-        worst = max(greatest_error("-log(x)", r, high + low) for r, high, low in entries)
-        demand(worst <= Fraction(1, 1 << 96), f"an entry is {log2_text(worst)} off")
-        return worst
+    def greatest_low_of(self, whole: Interval) -> Fraction:
+        return (greatest_e(whole) * abs(self.ln2()[1]) + Fraction(1, 1 << 45)) * (1 + 2 * ULP)
 
     @once
     def powers(self) -> Fraction:
-        """Return the relative error of the table of 2^(i/128)."""
-        entries = [self.power(i) for i in range(STEPS)]
-        worst = max(
-            greatest_error("2^x", Fraction(i, STEPS), power * (1 + lost))
+        """Return the relative error of the table of 2^(i/256), with its corrections in the exponent."""
+        entries = [
+            (self.claim(f"float64_power.{i}"), self.claim(f"float64_correction.{i}")) for i in range(STEPS)
+        ]
+        demand(
+            all(1 <= power < 2 and abs(lost) <= ULP for power, lost in entries), "a correction is too large"
+        )
+        # e^lost is 1 + lost, but for its square.
+        return max(
+            greatest_error("2^x", Fraction(i, STEPS), power * (1 + lost)) + 2 * lost**2
             for i, (power, lost) in enumerate(entries)
         )
-        demand(worst <= Fraction(1, 1 << 96), f"an entry is {log2_text(worst)} off")
-        demand(all(abs(lost) <= ULP for _, lost in entries), "a correction is too large")
-        return worst
-
-    def power(self, i: int) -> tuple[Fraction, Fraction]:
-        return self.claim(f"float64_power.{i}"), self.claim(f"float64_correction.{i}")
 
     @once
     def fs(self, j: int) -> list[Input]:
-        """Return f of part j. It is exact, and so is the high part of e ln 2 - log r."""
-        found = []
-        f, whole, _ = self.outputs(j)
-        r, high, _ = self.entry(j)
-        for m in part(j, PARTS):
-            errors, _e, of_m = self.begin(j, m)
-            ideal = of_m * Polynomial.constant(r) - Polynomial.constant(1)
-            demand(errors.value(f) == ideal, f"f is not m r - 1 in part {j}")
-            # |e ln 2 - log r| <= 2^10, a multiple of 2^-42.
-            is_whole = high % Fraction(1, 1 << 42) == 0 and self.ln2()[0] % Fraction(1, 1 << 42) == 0
-            demand(is_whole, f"e ln 2 - log r is rounded in part {j}")
-            of_e = self.function(f"begin_float64_log.{j}").nodes[whole]
-            demand(of_e.operation in ("fma", "add"), "e ln 2 - log r has another form")
-            found.append(Input(errors.value(f).range(errors.symbols), -61))
+        """Return v of part j. It is exact, and so is the high part of e ln(2)/2 - log(r)/2."""
+        shift = Fraction(1, 1 << 15)
+        low, high = (1 + Fraction(2 * j + side, 256) + shift for side in (-1, 1))
+        ms = [Input(Interval(low, high - 2 * ULP), -52)]
+        if j == 0:
+            ms = [
+                Input(Interval(1 - Fraction(1, 512) + shift / 2, 1 - ULP), -53),
+                Input(Interval(Fraction(1), high - 2 * ULP), -52),
+            ]
+        function, found = self.function(f"begin_float64_log.{j}"), []
+        v = node(function.outputs["v"])
+        r, part, _ = self.entry(j)
+        for m in ms:
+            errors = RoundingErrors(function, {"m": m, "e": Input(Interval.of(-1024, 1024), 0)})
+            ideal = symbol("m") * Polynomial.constant(r) - Polynomial.constant(Fraction(1, 2))
+            demand(errors.value(v) == ideal, f"v is rounded in part {j}")
+            # A multiple of 2^-44 below 2^9, and so is the product, of which e has at most 10 bits, or one.
+            unit = Fraction(1, 1 << 44)
+            is_whole = part % unit == 0 and self.ln2()[0] % unit == 0 and self.ln2()[0] < Fraction(1, 2)
+            demand(is_whole, f"e ln(2)/2 - log(r)/2 is rounded in part {j}")
+            demand(self.is_sum_of_product(function, "whole"), f"part {j} begins in another way")
+            demand(self.is_sum_of_product(function, "whole_low"), f"part {j} begins in another way")
+            found.append(Input(errors.range(v), errors.granularity(v)))
         return found
 
-    def log_of(self, case: Case) -> tuple[Fraction, Fraction]:
-        _, (_, whole_low) = case
-        # whole_low is rounded twice, and ln 2 and the entry are what their tables lack off.
-        lost = whole_low.range.magnitude * 4 * ULP + 1076 * Fraction(1, 1 << 96) + self.logarithms()
-        return self.logarithm_of("float64_log", "log(1+x)", case, lost)
+    def is_sum_of_product(self, function: Function, name: str) -> bool:
+        """Return whether an output is a product of e plus a constant."""
+        last = function.nodes[node(function.outputs[name])]
+        product = last if last.operation == "fma" else function.nodes[node(last.operands[0])]
+        e = next(i for i, found in enumerate(function.nodes) if found.name == "e")
+        is_known = last.operation == "fma" or (last.operation, product.operation) == ("add", "mul")
+        return is_known and product.operands[0] == e and isinstance(last.operands[-1], Constant)
+
+    def series(self) -> tuple[int, int, int]:
+        """Return the nodes of v^3, P and the sum of the other low parts, of which v^3 P + the sum is the low part."""
+        function = self.function("float64_log")
+        last = function.nodes[node(function.outputs["low"])]
+        product = last if last.operation == "fma" else function.nodes[node(last.operands[0])]
+        is_known = last.operation == "fma" or (last.operation, product.operation) == ("add", "mul")
+        demand(is_known, "the low part is found in another way")
+        cube, p = map(node, product.operands[:2])
+        square = next(
+            i for i, n in enumerate(function.nodes) if n.operation == "mul" and n.operands == (0, 0)
+        )
+        demand(function.nodes[cube].operands == (square, 0) and function.nodes[0].name == "v", "not v^3")
+        return cube, p, node(last.operands[-1])
 
     @once
-    def remainder(self) -> Fraction:
-        """Return the error of s as t - k ln 2/128."""
-        ends = [Fraction(0), *(Fraction(2) ** i for i in range(-9, 10)), Fraction(GREATEST_T)]
+    def of_cube(self) -> Fraction:
+        """Return what v^3 P loses of itself: by P, by rounding the square, the cube, the product, and its sum."""
+        _, p, _ = self.series()
+        given = {"v": Input(self.all_f()), "whole": Input.constant(0), "whole_low": Input.constant(0)}
+        errors = RoundingErrors(self.function("float64_log"), given, until=p)
+        series = errors.value(p).only("v")
+        cubed = series * symbol("v") * symbol("v") * symbol("v")
+        of_series = relative_error(cubed, "v", "log(1+2*x)/2-x+x^2", self.all_f())
+        return together(gappa.proved_relative(errors, p), of_series, ULP, ULP, ULP, ULP)
+
+    def log_of(self, case: Case) -> tuple[Fraction, Fraction]:
+        """Return the error of a logarithm but for that of v^3 P, and the sum of the other low parts; relative to it."""
+        v, (whole, whole_low) = case
+        function, (_, _, others) = self.function("float64_log"), self.series()
+        errors = RoundingErrors(function, {"v": v, "whole": whole, "whole_low": whole_low}, until=others)
+        sum_ = node(function.outputs["high"])
+        ideal = (
+            sum_of(whole, "whole") + symbol("v") - symbol("v") * symbol("v") + sum_of(whole_low, "whole_low")
+        )
+        value = errors.value(sum_) + errors.value(others)
+        bound = proved_bound(errors, value, f"(n{sum_} + n{others})", ideal)
+        # The addition of v^3 P rounds also for the others; whole_low is rounded twice, and the tables lack as much.
+        bound += errors.range(others).magnitude * ULP
+        bound += whole_low.range.magnitude * 4 * ULP
+        if whole_low.range.magnitude:
+            bound += (greatest_e(whole.range) + 1) * ENTRY
+        # v^3 P is less than 2^-14 of the logarithm.
+        log = errors.range(sum_).mignitude * (1 - Fraction(1, 1 << 14))
+        demand(log > 0, "log x may be zero")
+        cube = Fraction(3, 2) * v.range.magnitude**3
+        size = errors.range(sum_).mignitude
+        if whole.range.magnitude:
+            demand(cube <= size / (1 << 14), "v^3 P is too great")
+        return bound / log, errors.range(others).magnitude / log
+
+    def t_of(self, low: Fraction) -> Fraction:
+        """Return the error of t, for |t.low| up to `low`."""
+        function = self.function("float64_t")
+        last = function.nodes[node(function.outputs["low"])]
+        count = sum(n.operation in ("fma", "mul", "add") for n in function.nodes)
+        demand(last.operation in ("fma", "add") and count <= 30, "t has another form")
+        of_log, others = self.log()
+        of_cube = self.of_cube()
+        # |2 y v^3 P|, from the low part less the others, what the product loses and y_low's share.
+        rest = GREATEST_T * (others + 4 * ULP) * (1 + Fraction(1, 1 << 12))
+        size = (low + rest) * (1 + Fraction(1, 1 << 30))
+        # The low part is rounded in up to four operations; y_low times the low part is left out.
+        rounded = 5 * ULP * size
+        return of_cube * size + rounded + GREATEST_T * of_log * (1 + Fraction(1, 1 << 12)) + SUBNORMAL
+
+    @once
+    def high_remainders(self) -> str:
+        ends = [Fraction(0), *(Fraction(2) ** i for i in range(-10, 10)), Fraction(GREATEST_T)]
         ranges = [some for low, high in itertools.pairwise(ends) for some in both_signs(low, high)]
-        return max(each(self.remainder_of, ranges))
+        return f"up to {float(max(each(self.high_remainder, ranges))):.6f}"
 
-    def remainder_of(self, t: Interval) -> Fraction:
-        function = self.function("float64_remainder")
-        high, low = self.claim("float64_step.high"), self.claim("float64_step.low")
-        exact_step = tuple(end / STEPS for end in LN2)
-        place = next(i for i, n in enumerate(function.nodes) if n.operation in ("fma", "add"))
-        magic = Fraction(3 << 51)
+    def steps_of(self, function: Function, t: Interval) -> tuple[int, Interval, Fraction]:
+        """Return the node of n, its range, and the greatest |t - n ln(2)/256|, for a range of t.high."""
+        step = tuple(end / STEPS for end in LN2)
+        of_t = next(i for i, found in enumerate(function.nodes) if found.name == "t")
         steps_node = next(i for i, n in enumerate(function.nodes) if n.operation == "sub")
-        demand(function.nodes[steps_node].operands == (place, Constant(magic)), "k is found in another way")
-        demand(function.nodes[place].operands[-1] == Constant(magic), "k is found in another way")
-        rate = next(o.value for n in function.nodes for o in n.operands if isinstance(o, Constant))
-        demand(abs(rate * exact_step[0] - 1) <= 4 * ULP, "k is not t 128/ln 2")
-        # k is within 1/2 of t rate, which is rounded once at most.
-        k = Interval.within(t.magnitude * rate * (1 + ULP) + Fraction(1, 2))
-        if t.magnitude * rate * (1 + ULP) < Fraction(1, 2):
-            k = Interval.within(0)
-        reach = (Fraction(1, 2) + k.magnitude * 8 * ULP) * exact_step[1] + k.magnitude * abs(low) * (1 + ULP)
-        t_low = t.magnitude * self.t()[1]
-        rest = Input(Interval.within(min(reach, t.magnitude) if not k.magnitude else reach), -61)
-        if not k.magnitude:  # t itself
-            inputs = {"t": Input(t), "t_low": Input(Interval.within(t_low))}
-            errors = RoundingErrors(
-                function,
-                inputs,
-                cuts={steps_node: ("steps", Input.constant(0))},
-                until=node(function.outputs["s"]),
-            )
-            ideal = symbol("t") + symbol("t_low")
-        else:
-            demand(t.mignitude >= Fraction(1, 1 << 9), "t may not be a multiple of 2^-61")
-            demand(
-                high % Fraction(1, 1 << 42) == 0 and reach < Fraction(1, 1 << 8), "t - k ln 2/128 is rounded"
-            )
-            demand(k.magnitude * high * (1 << 42) <= 1 << 53, "k times the high part of ln 2/128 is rounded")
-            product = symbol("steps") * Polynomial.constant(high)
-            value = symbol("rest") + product
-            cuts: dict[Operand, tuple[str, Input]] = {steps_node: ("steps", Input(k, 0, symbol("steps")))}
-            cuts |= {
-                i: ("product", Input(k.times(-high), -42, -product))
-                for i, found in enumerate(function.nodes)
-                if found.operation == "mul" and found.operands == (steps_node, Constant(-high))
-            }
-            inputs = {"t": Input(t, -61, value), "t_low": Input(Interval.within(t_low))}
-            errors = RoundingErrors(
-                function,
-                inputs,
-                cuts=cuts,
-                until=node(function.outputs["s"]),
-                others={"rest": rest, "steps": Input(k, 0)},
-            )
-            ideal = symbol("rest") + symbol("t_low") - symbol("steps") * Polynomial.constant(low)
-        s = node(function.outputs["s"])
-        demand(errors.range(s).magnitude <= GREATEST_S, "s is too large")
-        bound = proved_bound(errors, errors.value(s), f"n{s}", ideal)
-        return bound + k.magnitude * max(abs(high + low - end) for end in exact_step)
+        magic = Constant(Fraction(3 << 51))
+        place = node(function.nodes[steps_node].operands[0])
+        demand(function.nodes[steps_node].operands[1] == magic, "n is found in another way")
+        last = function.nodes[place]
+        product = last if last.operation == "fma" else function.nodes[node(last.operands[0])]
+        demand(last.operands[-1] == magic and product.operands[0] == of_t, "n is found in another way")
+        rate = product.operands[1]
+        demand(isinstance(rate, Constant), "n is found in another way")
+        assert isinstance(rate, Constant)
+        demand(abs(rate.value * step[0] - 1) <= 4 * ULP, "n is not t 256/ln 2")
+        # n is the integer next to t rate, which may have been rounded.
+        reach = t.magnitude * rate.value * (1 + ULP)
+        n = Interval.within(reach + Fraction(1, 2) if reach >= Fraction(1, 2) else 0)
+        rest = (Fraction(1, 2) + n.magnitude * 8 * ULP) * step[1]
+        return steps_node, n, rest if n.magnitude else t.magnitude
 
-    def end_of(self, name: str) -> tuple[Fraction, Polynomial]:
-        """Return the error of an end as power (1 + s + s^2 Q(s) + correction -+ error), relative to power; and
-        s + s^2 Q(s)."""
-        function = self.function("float64_ends")
-        end = node(function.outputs[name])
-        last = function.nodes[end]
+    def high_remainder(self, t: Interval) -> Fraction:
+        """Return the greatest high part of s, which is exact."""
+        function = self.function("float64_remainder")
+        steps_node, n, rest = self.steps_of(function, t)
+        high = self.claim("float64_step.high")
+        if not n.magnitude:
+            return rest  # n is 0, and t.high - 0 is exact
+        demand(t.mignitude > 0, "t may be zero")
+        unit = min(floor_log2(t.mignitude) - 52, -61)
+        demand(high % Fraction(1, 1 << 61) == 0, "the high part of ln(2)/256 is not a multiple of 2^-61")
+        value = symbol("rest") + symbol("steps") * Polynomial.constant(high)
+        errors = RoundingErrors(
+            function,
+            {
+                "t": Input(t, unit, value),
+                "t_low": Input(Interval.within(RANGES[0])),
+                "correction": Input(Interval.within(ULP)),
+            },
+            cuts={steps_node: ("steps", Input(n, 0, symbol("steps")))},
+            others={"rest": Input(Interval.within(rest), unit), "steps": Input(n, 0)},
+        )
+        demand(errors.value(function.outputs["high"]) == symbol("rest"), "t - n ln(2)/256 is rounded")
+        return rest
+
+    @once
+    def low_remainder(self, low: Fraction) -> tuple[Fraction, Fraction]:
+        """Return the error of the low part of s, and its maximum, for |t.low| up to `low`."""
+        function = self.function("float64_remainder")
+        steps_node, n, _ = self.steps_of(function, Interval.within(GREATEST_T))
+        step, step_low = self.claim("float64_step.high"), self.claim("float64_step.low")
+        lacking = max(abs(step + step_low - end / STEPS) for end in LN2)
         inputs = {
-            "s": Input(Interval.within(GREATEST_S)),
-            "t": Input(Interval.within(GREATEST_T)),
-            "power": Input(Interval.of(1, 2), -52),
+            "t": Input.constant(0),
+            "t_low": Input(Interval.within(low)),
             "correction": Input(Interval.within(ULP)),
         }
-        made = [Input(Interval.of(0, GREATEST_T))]
-        errors = RoundingErrors(function, inputs, made)
-        size = symbol(f"made{function.made()[0]}")
-        fixed, of_t = self.claim("float64_error"), self.claim("float64_error_of_t")
-        error = Polynomial.constant(fixed) + size * Polynomial.constant(of_t)
-        slope = next(
-            o for o in last.operands if isinstance(o, int) and function.nodes[o].operation in ("add", "mul")
+        cuts: dict[Operand, tuple[str, Input]] = {steps_node: ("steps", Input(n, 0))}
+        errors = RoundingErrors(function, inputs, cuts=cuts)
+        low_node = node(function.outputs["low"])
+        ideal = symbol("t_low") + symbol("correction") - symbol("steps") * Polynomial.constant(step_low)
+        bound = proved_bound(errors, errors.value(low_node), f"n{low_node}", ideal)
+        return bound + n.magnitude * lacking, errors.range(low_node).magnitude
+
+    def power_within(self, low: Fraction, power: Interval) -> tuple[Fraction, Polynomial]:
+        """Return the error of power (1 + s + s^2 Q(s)) relative to the power, with the roundings of the ends; and
+        1 + s + s^2 Q(s)."""
+        function = self.function("float64_power")
+        s = next(
+            n
+            for n, found in enumerate(function.nodes)
+            if found.operation == "add" and found.operands == (0, 1)
         )
-        lost = Fraction(0)
-        if function.nodes[slope].operation == "mul":  # power times the slope, rounded
-            (inner,) = (
-                o for o in function.nodes[slope].operands if function.nodes[node(o)].operation == "add"
-            )
-            lost = errors.range(node(inner)).magnitude * ULP + SUBNORMAL
-            slope = node(inner)
-        value = errors.value(slope)
-        series = value.only("s")
-        series = series - Polynomial.constant(series.terms.get((), Fraction(0)))
-        ideal = series + symbol("correction") + (error if name == "greatest" else -error)
-        return proved_bound(errors, value, f"n{slope}", ideal) + lost, series
+        _, rest_low = self.low_remainder(low)
+        greatest_rest = GREATEST_S - rest_low
+        demand(LN2[1] / (2 * STEPS) * (1 + Fraction(1, 1 << 20)) <= greatest_rest, "s is too large")
+        inputs = {
+            "rest": Input(Interval.within(greatest_rest), -113),
+            "rest_low": Input(Interval.within(rest_low)),
+            "power": Input(power, -52),
+        }
+        errors = RoundingErrors(function, inputs, cuts={s: ("s", Input(Interval.within(GREATEST_S)))})
+        value, expression, greatest_low, _ = self.pair(errors)
+        slopes = errors.value(function.outputs["low"]).terms
+        squares = Polynomial(
+            {
+                tuple(factor for factor in monomial if factor[0] != "power"): factor
+                for monomial, factor in slopes.items()
+                if {name for name, _ in monomial} == {"power", "s"}
+            }
+        )
+        whole = Polynomial.constant(1) + symbol("rest") + symbol("rest_low") + squares
+        bound = proved_bound(errors, value, expression, symbol("power") * whole)
+        # An end adds the error times the power; all of it is rounded once or, if not fused, twice.
+        error = self.claim("float64_error") + self.claim("float64_error_of_low") * low
+        bound += rounding_bound(greatest_low + 2 * error, single=False) + 2 * error * ULP
+        return bound / power.least + 16 * SUBNORMAL, squares + symbol("s") + Polynomial.constant(1)
 
     def claims(self) -> str:
-        ends, series = zip(*map(self.end_of, ("least", "greatest")), strict=True)
-        demand(series[0] == series[1], "the ends are computed in different ways")
-        of_series = relative_error(
-            series[0] + Polynomial.constant(1), "s", "exp(x)", Interval.within(GREATEST_S)
+        self.high_remainders()
+        eighths = [Interval.of(1 + Fraction(i, 8), 1 + Fraction(i + 1, 8)) for i in range(8)]
+        bounds = each(lambda case: self.power_within(*case), itertools.product(RANGES, eighths))
+        series = bounds[0][1]
+        demand(all(found == series for _, found in bounds), "the series differ")
+        demand(series.terms[(("s", 2),)] < Fraction(51, 100), "s^2 Q(s) grows faster")
+        of_series = relative_error(series, "s", "exp(x)", Interval.within(GREATEST_S))
+        # s is rounded where it is squared: s^2 Q(s) changes by less than 1.1 |s| times that.
+        of_s = Fraction(11, 10) * GREATEST_S * rounding_bound(GREATEST_S, single=False)
+        claimed, claimed_of_low = self.claim("float64_error"), self.claim("float64_error_of_low")
+        rounding_error = self.function("float64_error_at")
+        demand(
+            rounding_error.nodes[node(rounding_error.outputs["error"])].operation in ("fma", "add"), "error"
         )
-        # e^(t - k ln 2/128), of s: s is off by its remainder's error, the table by its own, and the correction lacks
-        # its product with e^s - 1.
-        fixed = max(ends) + E_TO_S * together(of_series, self.remainder() * (1 + ULP), self.powers())
-        fixed += ULP * GREATEST_S * E_TO_S
-        of_t = self.t()[0]
-        claimed, claimed_of_t = self.claim("float64_error"), self.claim("float64_error_of_t")
-        for t in (0, GREATEST_T):  # convex, and so below the line
-            found = fixed + E_TO_S * of_t * t * (1 + of_t * t)
+        slope = (self.t_of(Fraction(1)) - self.t_of(Fraction(0))) * E_TO_S
+        room, least_margin = 1 - 8 * ULP, Fraction(2)
+        for i, end in enumerate(RANGES):
+            begin = RANGES[i - 1] if i else Fraction(0)
+            of_power = max(bound for bound, _ in bounds[8 * i : 8 * i + 8])
+            lost = together(of_series, self.t_of(begin) + self.low_remainder(end)[0], self.powers())
+            error, allowed = of_power + of_s + E_TO_S * lost, (claimed + begin * claimed_of_low) * room
             demand(
-                found <= claimed + t * claimed_of_t,
-                f"the error at |t| = {t} is {log2_text(found)}, and {log2_text(claimed + t * claimed_of_t)} is claimed",
+                error <= allowed,
+                f"for |t.low| up to {log2_text(end)} it is {log2_text(error)}, and {log2_text(allowed)} is claimed",
             )
-        proved = f"{log2_text(fixed)} + |t| {log2_text(E_TO_S * of_t)}"
-        return f"{proved}, claimed {log2_text(claimed)} + |t| {log2_text(claimed_of_t)}"
+            least_margin = min(least_margin, allowed / error)
+        # Beyond, t is a pair.
+        demand(slope <= claimed_of_low * room, f"the error is {log2_text(slope)} |t.low|")
+        demand(self.claim("greatest_float64_low") <= RANGES[-1], "t.low may be greater")
+        demand(self.claim("greatest_float64_t") + 1 <= GREATEST_T, "t may be greater")
+        of_both = f"{log2_text(claimed)} + |t.low| {log2_text(claimed_of_low)}"
+        return f"claimed {of_both}; all errors together are {float(1 / least_margin):.3f} of that"

@@ -64,6 +64,7 @@ class Sixteenths(NaturalLogarithms):
     The errors of logarithms and of t do not include that of v^3 P.
     """
 
+    begin_name, log_name, unit = "begin_half_log", "half_log", 1 << 52  # e is multiplied by the unit
     parts, whole_granularity = PARTS, -44
     far_from_one, greatest_whole = Fraction(1, 16), Fraction(512)
     # ln(2)/2 less its high part, and - log(r)/2 less its: below 2^-45, times 1024.
@@ -74,7 +75,7 @@ class Sixteenths(NaturalLogarithms):
 
     @once
     def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
-        function = self.function(f"begin_half_log.{j}")
+        function = self.function(f"{self.begin_name}.{j}")
         v, *wholes = (function.nodes[node(function.outputs[name])] for name in ("v", "whole", "whole_low"))
         is_known = all(found.operation == "fma" for found in (v, *wholes))
         demand(is_known and v.operands[2] == Constant(Fraction(-1, 2)), f"part {j} begins in another way")
@@ -85,16 +86,16 @@ class Sixteenths(NaturalLogarithms):
 
     @once
     def ln2(self) -> tuple[Fraction, Fraction]:
-        function = self.function("begin_half_log.1")
+        function = self.function(f"{self.begin_name}.1")
         wholes = (function.nodes[node(function.outputs[name])] for name in ("whole", "whole_low"))
-        high, low = (o.value * (1 << 52) for w in wholes for o in w.operands[1:2] if isinstance(o, Constant))
+        high, low = (o.value * self.unit for w in wholes for o in w.operands[1:2] if isinstance(o, Constant))
         demand(max(abs(high + low - end / 2) for end in LN2) <= ENTRY, "ln(2)/2 is wrong")
         return high, low
 
     @once
     def logarithms(self) -> Fraction:
         """Return the error of the table of - log(r)/2."""
-        entries = [self.entry(j) for j in range(PARTS)]
+        entries = [self.entry(j) for j in range(self.parts)]
         worst = max(greatest_error("-log(2*x)/2", r, high + low) for r, high, low in entries)
         demand(worst <= ENTRY, f"an entry is {log2_text(worst)} off")
         return worst

@@ -122,9 +122,13 @@ class NaturalLogarithms(PartsOfABinade):
                     for some in parts_without_zero(f.range):
                         yield Input(some, f.granularity), [zero, zero]
         granularity = min(f.granularity or 0 for j in range(self.parts) for f in self.fs(j))
-        lows = Input(Interval.within(self.greatest_low))
         for whole_range in binades(self.far_from_one, self.greatest_whole):
+            lows = Input(Interval.within(self.greatest_low_of(whole_range)))
             yield Input(self.all_f(), granularity), [Input(whole_range, self.whole_granularity), lows]
+
+    def greatest_low_of(self, whole: Interval) -> Fraction:
+        """Return the maximum of the low part of e ln 2 - log r, for a range of its high part."""
+        return self.greatest_low
 
     @once
     def log(self) -> tuple[Fraction, Fraction]:

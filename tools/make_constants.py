@@ -33,8 +33,9 @@ PAIR_PARTS = 32
 EXP2_PARTS = 16
 HALF_LOG_PARTS = 16
 HALF_LOG_SHIFT = mpfr(11) / 32  # part 0 begins by so much of a part below 1
-FLOAT64_LOG_PARTS = 256
-FLOAT64_EXP_PARTS = 128
+FLOAT64_LOG_PARTS = 128
+FLOAT64_LOG_SHIFT = mpfr(2) ** -15  # parts begin by so much above the middles between multiples of 1/128
+FLOAT64_EXP_PARTS = 256
 FLOAT32_LOG_PARTS = 128
 FLOAT32_EXP_PARTS = 256
 SINGLE_PARTS = 8
@@ -399,63 +400,76 @@ def pair_tables() -> str:
     return "\n".join(lines)
 
 
-def float64_part(i: int) -> tuple[mpfr, mpfr]:
-    """Return r, a multiple of 1/512, and the maximum |f|, f = m r - 1, of part i of [1, 2), around 1 + i/256.
+def float64_part(i: int) -> tuple[mpfr, mpfr, mpfr]:
+    """Return r, a multiple of 1/256, and the ends of f, f = m r - 1, of part i of [1, 2), around 1 + i/128.
 
-    f is a multiple of 2^-61 and below 2^-8, so that it is a double. -log r is zero or at least |f|, for x = m and m/2.
+    f/2 is a multiple of 2^-61 and below 2^-8. Where log x is not log(1+f), the half of log x is at least 2^-9, and so
+    f/2 can be subtracted from it exactly. (If parts were not moved, it would be slightly less at one of their ends.)
     """
-    begin, end = (1 + mpfr(2 * i + side) / (2 * FLOAT64_LOG_PARTS) for side in (-1, 1))
+    begin, end = (1 + mpfr(2 * i + side) / (2 * FLOAT64_LOG_PARTS) + FLOAT64_LOG_SHIFT for side in (-1, 1))
     if i == 0:
-        begin = 1 - mpfr(1) / (4 * FLOAT64_LOG_PARTS)  # below 1 the spacing is that of the binade below
-    r = gmpy2.rint(1024 / (begin + end)) / 512 if i else mpfr(1)
-    greatest = max(abs(m * r - 1) for m in (begin, end))
-    assert greatest < mpfr(1) / 256
-    assert all(log == 0 or abs(log) >= greatest for log in (gmpy2.log(r), gmpy2.log(2 * r)))
-    return r, greatest
+        begin = 1 - mpfr(1) / (4 * FLOAT64_LOG_PARTS) + FLOAT64_LOG_SHIFT / 2  # below 1 the spacing is half
+    r = gmpy2.rint(512 / (begin + end)) / 256 if i else mpfr(1)
+    ends = [m * r - 1 for m in (begin, end)]
+    assert max(map(abs, ends)) < mpfr(1) / 128
+    logarithms = [] if r in (1, 0.5) else [gmpy2.log(m) for m in (begin, end)]
+    logarithms += [gmpy2.log(m / 2) for m in (begin, end)] if r != 0.5 else []
+    assert all(abs(log) >= mpfr(1) / 256 for log in logarithms)
+    return r, min(ends), max(ends)
 
 
 def float64_tables() -> str:
-    """Return the tables of float64's fast phase."""
+    """Return the tables of float64's fast phase without AVX-512, whose logarithms are half the natural ones."""
     parts = [float64_part(i) for i in range(FLOAT64_LOG_PARTS)]
-    greatest_f = max(greatest for _, greatest in parts)
-    # Multiples of 2^-42, so that e times ln 2's high part plus a logarithm's high part is exact.
-    entries = [[float(r), *map(float, split_at(-gmpy2.log(r), 42))] for r, _ in parts]
-    ln2 = gmpy2.const_log2()
-    # It has 35 bits, so that products with integers up to 2^18 are exact.
-    step = ln2 / FLOAT64_EXP_PARTS
-    greatest_r = step / 2 + mpfr(2) ** -15
+    least, greatest = min(f for _, f, _ in parts), max(f for _, _, f in parts)
+    # Multiples of 2^-44, so that e times half of ln 2's high part plus a logarithm's high part is exact.
+    entries = [[float(r / 2), *map(float, split_at(-gmpy2.log(r) / 2, 44))] for r, _, _ in parts]
+    step = gmpy2.const_log2() / FLOAT64_EXP_PARTS
+    greatest_r = step / 2 + mpfr(2) ** -14
     powers = [gmpy2.exp2(mpfr(i) / FLOAT64_EXP_PARTS) for i in range(FLOAT64_EXP_PARTS)]
-    f_reach, r_reach = rounded_up(greatest_f, 5), rounded_up(greatest_r, 5)
+    bits = [struct.unpack("<Q", struct.pack("<d", float(power)))[0] for power in powers]
+    place = 52 - FLOAT64_EXP_PARTS.bit_length() + 1
+    rows = zip(bits, powers, strict=True)
+    f_reach, r_reach = (
+        f"-{rounded_up(-least, 5)} <= f <= {rounded_up(greatest, 5)}",
+        rounded_up(greatest_r, 5),
+    )
     return "\n".join(
         [
-            "// r, about 1/m, for m in [1 + (2i-1)/512, 1 + (2i+1)/512), and -log r in two parts: a multiple of 2^-42",
-            f"// and the remainder. f = m r - 1, |f| <= {f_reach}.",
+            (
+                "// r/2, r about 1/m, for m in [1 + (2i-1)/256 + 2^-15, 1 + (2i+1)/256 + 2^-15), and -log(r)/2 in two "
+                "parts:"
+            ),
+            f"// a multiple of 2^-44 and the remainder. f = m r - 1, {f_reach}.",
             "struct alignas(32) LogEntry {",
             "    double r, high, low;",
             "};",
             *records("float64_log_entries", "LogEntry", entries),
-            "// ln 2 and ln 2 / 128, in the same two parts.",
-            pair("float64_ln2", map(float, split_at(ln2, 42))),
-            pair("float64_step", map(float, split_at(step, 42))),
-            f"inline constexpr double float64_steps = {float(1 / step).hex()};  // per unit of the logarithm",
-            polynomial(
+            halved_polynomial(
                 "float64_log",
-                f"(log(1+f) - f + f^2/2) / f^3, |f| <= {f_reach}",
+                f"(log(1+f) - f + f^2/2) / f^3, {f_reach}, in f/2 and times 4",
                 LOG_LESS_TWO_TERMS,
-                -greatest_f,
-                greatest_f,
-                6,
-                0,
+                (least, greatest),
+                terms=6,
+                times=4,
             ),
-            f"// 2^(i/{FLOAT64_EXP_PARTS}), rounded, and its correction, the relative rounding error.",
+            f"// ln 2 / {FLOAT64_EXP_PARTS}, a double and the remainder.",
+            pair("float64_step", rounded(step, 2)),
+            f"inline constexpr double float64_steps = {float(1 / step).hex()};  // per unit of the logarithm",
+            (
+                f"// The bits of 2^(i/{FLOAT64_EXP_PARTS}), rounded, less i 2^{place}; and its correction, "
+                "the relative rounding error."
+            ),
             "struct alignas(16) ExpEntry {",
-            "    double power, correction;",
+            "    uint64_t power;",
+            "    double correction;",
             "};",
-            *records(
-                "float64_exp_entries",
-                "ExpEntry",
-                [[float(power), float(power / mpfr(float(power)) - 1)] for power in powers],
+            f"inline constexpr ExpEntry float64_exp_entries[{FLOAT64_EXP_PARTS}] = {{",
+            *(
+                f"    {{0x{encoding - (i << place):x}, {(float(power / mpfr(float(power)) - 1) + 0.0).hex()}}},"
+                for i, (encoding, power) in enumerate(rows)
             ),
+            "};",
             polynomial(
                 "float64_exp",
                 f"(e^r - 1 - r) / r^2, |r| <= {r_reach}",

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "../numerics/pow_closed_form.h"
 #include "../simd/compress.h"
 #include "../simd/streaming_store.h"
 #include "float/pairs.h"
@@ -64,12 +65,13 @@ template <Element type>
     }
     run_pairs(options, bases, y, out, undecided, n, streaming);
 }
+#endif
 
 template <Element type>
 [[gnu::noinline]] void run(const PowOptions&, const uint64_t* x, const double* y, uint64_t* out, uint64_t* undecided,
                            int n, bool streaming) {
     const auto* bases = reinterpret_cast<const double*>(x);
-    const HalfLogarithms logarithms(bases, Exponents<double>{y}, n);
+    const FastLogarithms logarithms(bases, Exponents<double>{y}, n);
     uint64_t outside[tile_size / 64];
     logarithms.mark_outside(bases, outside, n);
     if (too_many(count_lanes(outside, n), n)) return all_undecided(undecided, n);
@@ -77,7 +79,6 @@ template <Element type>
     else logarithms.round_lanes<false>(out, undecided, n);
     for (int k = 0; k < (n + 63) / 64; ++k) undecided[k] |= outside[k];
 }
-#endif
 
 // The first phase for at most part_size elements. Sets a bit of `undecided` for each lane that it leaves to others.
 template <Element type>
@@ -167,10 +168,10 @@ bool pow_by_block(const PowOptions& options, Element type, Element y_type, const
                 static_cast<Storage<element>*>(out) + done, n - done < most ? n - done : most, streaming, apart);
         return true;
     };
-#ifdef __AVX512F__
     const bool has_formula = one_y && shortcut_of(exponent_as_double(y_type, y)) != Shortcut::none;
     if (type == Element::float64 && !has_formula && !options.scale_bias)
         return pow_of(std::integral_constant<Element, Element::float64>());
+#ifdef __AVX512F__
     if (type == Element::float32 && !has_formula && y_type != Element::float64)
         return pow_of(std::integral_constant<Element, Element::float32>());
 #endif

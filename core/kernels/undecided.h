@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "decode.h"
-#include "float64/sixteenths.h"
+#include "float64/logarithms.h"
 #include "phases/exponents.h"
 #include "tiles.h"
 

@@ -1,92 +1,152 @@
-// x^y for float64, the fast phase: doubles and a few pairs of doubles, by tables. Plain functions without branches,
-// which compilers vectorise in the short loops of kernels/float64/pow.h; look-ups have loops of their own there.
+// x^y for float64, the fast phase without AVX-512: doubles and a few pairs of doubles, by long tables in memory and short
+// polynomials. Plain functions without branches; Real is double, or a vector of doubles (kernels/float64/rows.h).
 //
-//   formula     x = m 2^e, m in [1 - 1/1024, 2 - 1/512); r about 1/m, by m's leading bits; f = m r - 1;
-//               log x = e ln 2 - log r + f - f^2/2 + f^3 P(f);
-//               e^t = 2^k 2^(i/128) (1 + s + s^2 Q(s)), t = (k + i/128) ln 2 + s
-//   domain      x a positive normal double, y finite, |t| <= 690. Other lanes yield a value without meaning
+//   formula     x = m 2^e, m in [1 - 1/512 + 2^-16, 2 - 1/256 + 2^-15); r about 1/m, by m's leading bits;
+//               v = (m r - 1)/2; log(x)/2 = e ln(2)/2 - log(r)/2 + v - v^2 + v^3 P(v);
+//               t = y log x = n ln(2)/256 + s; x^y = 2^(n/256) (1 + s + s^2 Q(s))
+//               Half logarithms, since the square of v needs no factor then, and its low part no operation of its own.
+//               t is a sum whose low part is not small beside the high one: about 2 y v^3 P
+//   domain      x a positive normal double, y finite, |t.high| <= 690 and |t.low| <= 2^-14. If the low part is greater,
+//               fast_two_sum makes a pair of t. Other lanes yield a value without meaning
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   x^y is between the unrounded ends of its interval. The result is used only if both ends round to the
 //               same double; otherwise the next phase, pow_dd.h, runs
-//   error       relative to x^y: 2^-60.07 + 2^-67.62 |t| if operations are fused, otherwise 2^-59.61 + 2^-67.36 |t|.
-//               Each operation's bound is beside it; proofs/fast_float64.py proves the sum
+//   error       relative to the table's power T: 2^-67.9 + 2^-48.2 |t.low|, the low part before a pair was made of t. Each
+//               operation's bound is beside it; proofs/fast_float64.py proves the sum
 #pragma once
 
 #include "pow_dd.h"
+#include "pow_special.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// The relative distance from the computed value to the ends of the interval, and the maximum |t|: with it, 2^k is large
-// enough that no part of a sum is subnormal.
-#ifdef HALFULP_FUSED
-static constexpr double float64_error = 0x1p-60, float64_error_of_t = 0x1.5p-68;
-#else
-static constexpr double float64_error = 0x1.5p-60, float64_error_of_t = 0x1.ap-68;
-#endif
-static constexpr double greatest_float64_t = 690;
+// The distance from the computed value to the ends of the interval, relative to T, and the domain. With the greatest
+// |t|, T is so large that no part of a sum is subnormal.
+static constexpr double float64_error = 0x1.1p-68, float64_error_of_low = 0x1.cp-49;
+static constexpr double greatest_float64_t = 690, greatest_float64_low = 0x1p-14;
 
-static constexpr int float64_parts = 256;
+static constexpr uint64_t float64_parts = 128;
+// The first part begins here: below 1 the spacing is half.
+static constexpr double least_of_float64_parts = 1 - 0x1p-9 + 0x1p-16;
 
-HALFULP_INLINE uint64_t float64_log_index(double x) { return part_of<float64_parts>(x); }
+HALFULP_INLINE uint64_t float64_log_index(double x) {
+    return (bits_of(x) + (uint64_t{1} << 44) - (uint64_t{1} << 37)) >> 45 & (float64_parts - 1);
+}
 
-// The start of a logarithm: f, and e ln 2 - log r.
+// The start of a logarithm: v, and e ln(2)/2 - log(r)/2.
+template <typename Real>
 struct Float64Logarithm {
-    double f, whole, whole_low;
+    Real v, whole, whole_low;
 };
 
-HALFULP_INLINE Float64Logarithm begin_float64_log(double x, const constants::LogEntry& entry) {
-    const auto [m, e] = split(x, least_of_parts<float64_parts>);
-    // f is exact: m is a multiple of 2^-53, r of 2^-9, and |f| < 2^-8. So is the high part of e ln 2 - log r.
-    return {-remainder_of(1, m, entry.r), multiply_add(e, constants::float64_ln2.high, entry.high),
-            multiply_add(e, constants::float64_ln2.low, entry.low)};
+// `half_r` is r/2, `high` and `low` are - log(r)/2.
+template <typename Real>
+HALFULP_INLINE Float64Logarithm<Real> begin_float64_log(Real m, Real e, Real half_r, Real high, Real low) {
+    // v is exact: m is a multiple of 2^-53, r/2 of 2^-9, and |v| < 2^-8. So is the high part of the sum, a multiple of
+    // 2^-44 below 2^9.
+#ifdef HALFULP_FUSED
+    const Real v = multiply_add(m, half_r, Real(-0.5));
+#else
+    const Real v = -remainder_of(Real(0.5), m, half_r);
+#endif
+    return {v, multiply_add(e, Real(constants::half_ln2.high), high),
+            multiply_add(e, Real(constants::half_ln2.low), low)};
 }
 
-HALFULP_INLINE DoubleDouble float64_log(const Float64Logarithm& x) {
-    const DoubleDouble square = two_product(x.f, x.f), first = fast_two_sum(x.whole, x.f);
-    const DoubleDouble sum = multiply_add_pair<double>(-0.5, square.high, first.high);
-    const double low = (x.whole_low + first.low) + multiply_add(-0.5, square.low, sum.low);
-    const double cube = square.high * x.f;
-    // P has degree 5 on |f| <= 0.00293 and an error of 2^-53.68 (constants.h). f^3 P, about f^3/3, loses that and 2^-53
-    // of itself in each of four roundings: 2^-69.3 of log x if log x is about f, and less farther from 1. But in the
-    // last part below 1, r is 257/512, and f is up to three times log x: 2^-67.6, or 2^-67.3 if nothing is fused.
-    return fast_two_sum(sum.high, multiply_add(cube, polynomial(constants::float64_log, x.f), low));
+HALFULP_INLINE Float64Logarithm<double> begin_float64_log(double x, const constants::LogEntry& entry) {
+    const auto [m, e] = split(x, least_of_float64_parts);
+    return begin_float64_log(m, e, entry.r, entry.high, entry.low);
 }
 
-// 128 k + i, in the lower bits.
-HALFULP_INLINE double float64_exp_place(double t) { return multiply_add(t, constants::float64_steps, round_magic); }
-
-HALFULP_INLINE uint64_t float64_exp_index(double place) { return bits_of(place) & 127; }
-
-// s.
-HALFULP_INLINE double float64_remainder(DoubleDouble t, double place) {
-    const double steps = place - round_magic;
-    // The first difference is exact; s is below 2^-8.5 and rounded by 2^-62.
-    return multiply_add(steps, -constants::float64_step.high, t.high) +
-           multiply_add(steps, -constants::float64_step.low, t.low);
+// log(x)/2. The low part is about v^3 P, up to 2^-24.
+template <typename Real>
+HALFULP_INLINE Pair<Real> float64_log(const Float64Logarithm<Real>& x) {
+    const Real square = x.v * x.v;
+    // Both inner sums of what the sum lost are exact: |log(x)/2| >= 2^-9, or whole is 0.
+    const Real sum = (x.whole + x.v) - square;
+    const Real lost = remainder_of((x.whole - sum) + x.v, x.v, x.v);
+    // P has degree 5 on -0.00293 <= v <= 0.00287 and an error of 2^-50.99 (constants.h). v^3 P loses that and 2^-53 of
+    // itself in each of four roundings.
+    return {sum, multiply_add(square * x.v, polynomial(constants::float64_log, x.v), x.whole_low + lost)};
 }
 
-// e^t is power (1 + s + rest), to within power * error.
+// y log x, of log(x)/2.
+template <bool has_y_low, typename Real>
+HALFULP_INLINE Pair<Real> float64_t(const Pair<Real>& half_log, Real y_high, Real y_low) {
+    return times<has_y_low>(half_log, y_high + y_high, y_low + y_low);  // the low part is rounded once, or twice
+}
+
+// n, in the lower bits.
+template <typename Real>
+HALFULP_INLINE Real float64_exp_place(Real t) {
+    return multiply_add(t, Real(constants::float64_steps), Real(round_magic));
+}
+
+HALFULP_INLINE uint64_t float64_exp_index(double place) { return bits_of(place) & 255; }
+
+// s in two parts, of which the higher is exact, with the relative rounding error of 2^(n/256) in the lower.
+template <typename Real>
+HALFULP_INLINE Pair<Real> float64_remainder(const Pair<Real>& t, Real place, Real correction) {
+    const Real n = place - Real(round_magic);
+    return {remainder_of(t.high, n, Real(constants::float64_step.high)),
+            multiply_add(n, Real(-constants::float64_step.low), t.low + correction)};
+}
+
+// power e^s, as a sum.
+template <typename Real>
+HALFULP_INLINE Pair<Real> float64_power(const Pair<Real>& s, Real power) {
+    const Pair<Real> value = multiply_add_pair(power, s.high, power);
+    // Q has degree 3 on |s| <= 0.00142; with it, e^s has an error of 2^-69.1 (constants.h). s is rounded by 2^-63, and
+    // the sum of its low part and s^2 Q by 2^-73.
+    const Real sum = s.high + s.low;
+    const Real slope = multiply_add(sum * sum, polynomial(constants::float64_exp, sum), s.low);
+    return {value.high, multiply_add(power, slope, value.low)};
+}
+
+// The distance to the ends, for the greatest |t.low|.
+template <typename Real>
+HALFULP_INLINE Real float64_error_at(Real most_low) {
+    return multiply_add(most_low, Real(float64_error_of_low), Real(float64_error));
+}
+
+// The ends, rounded.
+template <typename Real>
+struct Float64Ends {
+    Real least, greatest;
+};
+
+template <typename Real>
+HALFULP_INLINE Float64Ends<Real> float64_ends(const Pair<Real>& value, Real power, Real error) {
+    return {value.high + multiply_add(power, -error, value.low), value.high + multiply_add(power, error, value.low)};
+}
+
+// The table's power, and e^t.
 struct Float64Power {
-    double power, s, rest, error;
+    double power;
+    DoubleDouble value;
 };
-
-HALFULP_INLINE Float64Power float64_power(double s, double t, double power, double correction) {
-    // Q has degree 3 on |s| <= 0.00274 and an error of 2^-45.53 (constants.h) of s^2/2: below 2^-63. 2^(i/128) was
-    // rounded by up to 2^-53 of itself; its correction is not multiplied by s, which leaves out 2^-61.5.
-    return {power, s, multiply_add(s * s, polynomial(constants::float64_exp, s), correction),
-            multiply_add(double_of(bits_of(t) & ~double_sign), float64_error_of_t, float64_error)};
-}
-
-// The ends of that interval.
-HALFULP_INLINE Rounding float64_ends(const Float64Power& x) {
-    // s + rest rounds by 2^-62; its product with 2^(i/128), below 2^-8.5 of that, by 2^-62 if it is not fused.
-    return {multiply_add(x.power, x.s + (x.rest - x.error), x.power),
-            multiply_add(x.power, x.s + (x.rest + x.error), x.power)};
-}
 
 HALFULP_INLINE Float64Power float64_exp(DoubleDouble t, double place, const constants::ExpEntry& entry) {
-    const double power = double_of(bits_of(entry.power) + (bits_of(place) >> 7 << 52));
-    return float64_power(float64_remainder(t, place), t.high, power, entry.correction);
+    const double power = double_of(entry.power + (bits_of(place) << 44));
+    return {power, float64_power(float64_remainder(t, place, entry.correction), power)};
+}
+
+// One power: t, and the ends of its interval if it is in the phase's domain.
+struct FastFloat64 {
+    DoubleDouble t;
+    Float64Ends<double> ends;
+
+    bool is_decided() const {
+        return ends.least == ends.greatest && fabs(t.high) <= greatest_float64_t && fabs(t.low) <= greatest_float64_low;
+    }
+};
+
+HALFULP_INLINE FastFloat64 fast_float64(double x, double y) {
+    const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(x)];
+    const DoubleDouble t = float64_t<false>(float64_log(begin_float64_log(x, entry)), y, double(0));
+    const double place = float64_exp_place(t.high);
+    const Float64Power power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
+    return {t, float64_ends(power.value, power.power, float64_error_at(fabs(t.low)))};
 }
 
 }  // namespace halfulp::HALFULP_ISA

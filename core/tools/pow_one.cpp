@@ -140,15 +140,15 @@ private:
         title("fast (pow_fast_float64.h)");
         if (magnitude_ < 0x1p-1022) return note("not for subnormal bases");
         const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(magnitude_)];
-        const DoubleDouble log = float64_log(begin_float64_log(magnitude_, entry));
-        const DoubleDouble t = times<false>(log, y_, 0.0);
-        std::printf("  y log |x|         %.17g\n", t.high);
-        if (!(fabs(t.high) <= greatest_float64_t)) return note("not for |y log x| above greatest_float64_t");
-        const double place = float64_exp_place(t.high);
+        const DoubleDouble sum = float64_t<false>(float64_log(begin_float64_log(magnitude_, entry)), y_, 0.0);
+        std::printf("  y log |x|         %.17g\n", sum.high);
+        if (!(fabs(sum.high) <= greatest_float64_t)) return note("not for |y log x| above greatest_float64_t");
+        const DoubleDouble t = fast_two_sum(sum.high, sum.low);
+        const double place = float64_exp_place(t.high), error = float64_error_at(fabs(sum.low));
         const Float64Power power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
-        const double scale = power.power;
-        value({scale, scale * power.s, scale * power.rest}, scale * power.error, 0);
-        ends("the fast phase", float64_ends(power));
+        value({power.value.high, power.value.low}, power.power * error, 0);
+        const Float64Ends<double> of_power = float64_ends(power.value, power.power, error);
+        ends("the fast phase", Rounding{of_power.least, of_power.greatest});
     }
 
     void double_double() {

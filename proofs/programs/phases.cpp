@@ -41,36 +41,50 @@ static void fast_phase() {
     exp2_fast(input("t", 3.3));
 }
 
-// A number in the middle of each part of a binade.
 static void fast_phase_of_float64() {
     state("float64_error", float64_error);
-    state("float64_error_of_t", float64_error_of_t);
+    state("float64_error_of_low", float64_error_of_low);
     state("greatest_float64_t", greatest_float64_t);
+    state("greatest_float64_low", greatest_float64_low);
     state("float64_step.high", constants::float64_step.high);
     state("float64_step.low", constants::float64_step.low);
-    for (int i = 0; i < 256; ++i) {
+    for (int i = 0; i < 128; ++i) {
+        const constants::LogEntry& entry = constants::float64_log_entries[i];
         begin("begin_float64_log." + std::to_string(i));
-        const traced::Double x = input("x", 8 * (1 + i * 0x1p-8));
-        const Float64Logarithm begun = begin_float64_log(x, constants::float64_log_entries[i]);
-        output("f", begun.f);
+        const traced::Double m = input("m", 1 + i * 0x1p-7), e = input("e", 3);
+        const auto begun = begin_float64_log(m, e, entry.r, entry.high, entry.low);
+        output("v", begun.v);
         output("whole", begun.whole);
         output("whole_low", begun.whole_low);
     }
     begin("float64_log");
-    const traced::Double f = input("f", 0x1.3p-10), whole = input("whole", 1.3);
-    output_pair(float64_log({f, whole, input("whole_low", 0x1.1p-44)}));
+    const traced::Double v = input("v", 0x1.3p-10), whole = input("whole", 1.3);
+    output_pair(float64_log(Float64Logarithm<traced::Double>{v, whole, input("whole_low", 0x1.1p-46)}));
+    begin("float64_t");
+    const DoubleDouble log = {input("log", 1.3), input("log_low", 0x1p-25)};
+    output_pair(float64_t<true>(log, input("y", 1.7), input("y_low", 0x1.7p-55)));
     begin("float64_remainder");
-    const DoubleDouble t = {input("t", 3.01), input("t_low", 0x1p-50)};
-    output("s", float64_remainder(t, float64_exp_place(t.high)));
-    for (int i = 0; i < 128; ++i) {
-        state(("float64_power." + std::to_string(i)).c_str(), constants::float64_exp_entries[i].power);
-        state(("float64_correction." + std::to_string(i)).c_str(), constants::float64_exp_entries[i].correction);
+    const DoubleDouble t = {input("t", 3.01), input("t_low", 0x1p-30)};
+    output_pair(float64_remainder(t, float64_exp_place(t.high), input("correction", 0x1.1p-54)));
+    for (int i = 0; i < 256; ++i) {
+        const constants::ExpEntry& entry = constants::float64_exp_entries[i];
+        using Number = decltype(traced::Double::value);
+        const auto encoding = entry.power + (static_cast<uint64_t>(i) << 44);
+        const traced::Double power = std::bit_cast<Number>(encoding);
+        state(("float64_power." + std::to_string(i)).c_str(), power);
+        state(("float64_correction." + std::to_string(i)).c_str(), entry.correction);
     }
+    begin("float64_power");
+    const DoubleDouble rest = {input("rest", 0x1.3p-10), input("rest_low", 0x1p-30)};
+    output_pair(float64_power(rest, input("power", 1.3)));
     begin("float64_ends");
-    const traced::Double s = input("s", 0x1.3p-10), of_t = input("t", 3.01), power = input("power", 1.3);
-    const Rounding ends = float64_ends(float64_power(s, of_t, power, input("correction", 0x1.1p-54)));
+    const traced::Double value = input("value", 1.3), value_low = input("value_low", 0x1p-20);
+    const traced::Double power = input("power", 1.2), error = input("error", 0x1p-68);
+    const auto ends = float64_ends(DoubleDouble{value, value_low}, power, error);
     output("least", ends.least);
     output("greatest", ends.greatest);
+    begin("float64_error_at");
+    output("error", float64_error_at(input("most_low", 0x1p-30)));
 }
 
 static void fast_phase_of_float32() {

@@ -3,8 +3,8 @@
 // with 1 at the first error, which it prints.
 //
 //   fast     split of floats and of doubles, with m from sqrt(1/2) to sqrt 2
-//   float64  split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/512, 1 + (2 i + 1)/512) or, for i = 0
-//            and below 1, from 1 - 1/1024
+//   float64  split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/256 + 2^-15, 1 + (2 i + 1)/256 + 2^-15)
+//            or, for i = 0 and below 1, from 1 - 1/512 + 2^-16
 //   sixteenths  sixteenths_point of normal doubles: m in [1 + (32 i - 11)/512, 1 + (32 i + 21)/512) or, for i = 0 and
 //            below 1, from 1 - 11/1024
 //   one      begin_float32_log of normal floats: m in [1 + (2 i - 1)/256, 1 + (2 i + 1)/256) or, for i = 0 and below 1,
@@ -46,12 +46,12 @@ static void check_table(double x) {
 }
 
 static void check_float64(double x) {
-    const Split<double> parts = split(x, least_of_parts<float64_parts>);
+    const Split<double> parts = split(x, least_of_float64_parts);
     const uint64_t place = float64_log_index(x);
-    const double index = static_cast<double>(place), m = parts.m;
-    const double least = place == 0 && m < 1 ? 1 - 1.0 / 1024 : 1 + (2 * index - 1) / 512;
-    if (place > 255 || !(m >= least && m < 1 + (2 * index + 1) / 512) || std::ldexp(m, static_cast<int>(parts.e)) != x)
-        fail(x);
+    const double index = static_cast<double>(place), m = parts.m, shift = 0x1p-15;
+    const double least = place == 0 && m < 1 ? 1 - 1.0 / 512 + shift / 2 : 1 + (2 * index - 1) / 256 + shift;
+    const bool is_in_part = m >= least && m < 1 + (2 * index + 1) / 256 + shift;
+    if (place > 127 || !is_in_part || std::ldexp(m, static_cast<int>(parts.e)) != x) fail(x);
 }
 
 static void check_sixteenths(double x) {
@@ -73,14 +73,16 @@ static void check_one(uint32_t bits) {
     if (float32_log_index(bits) != index || begun.f != m * entry.r - 1 || begun.whole != e * 256 + entry.log2) fail(x);
 }
 
-// Calls f(x) for the doubles next to the ends of the parts of each binade, and next to sqrt 2 times its start.
+// Calls f(x) for the doubles next to the ends of the parts of each binade, also of those that begin 2^-15 later, and next
+// to sqrt 2 times its start.
 template <typename F>
 static long for_each_end(int least_exponent, F f) {
     constexpr int parts = 1024;
     long count = 0;
     for (int e = least_exponent; e <= 1023; ++e) {
-        for (int i = 0; i <= parts + 1; ++i) {
-            const double m = i > parts ? 0x1.6a09e667f3bcdp+0 : 1 + static_cast<double>(i) / parts;
+        for (int i = 0; i <= 2 * parts + 1; ++i) {
+            const double end = 1 + static_cast<double>(i / 2) / parts + (i % 2) * 0x1p-15;
+            const double m = i > 2 * parts ? 0x1.6a09e667f3bcdp+0 : end;
             const double x = std::ldexp(m, e);
             for (const double near : {std::nextafter(x, 0.0), x, std::nextafter(x, HUGE_VAL)}) {
                 if (near < 0x1p-1022 ? least_exponent >= -1022 || near == 0 : std::isinf(near)) continue;

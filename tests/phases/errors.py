@@ -17,13 +17,13 @@ import gmpy2
 import numpy as np
 
 # A binade is divided at these 128th parts by the kernels' tables, and at sqrt 2 by the fast phase's quotient; t at
-# halves and at the middles of sixteenths. The tables of float64's fast phase divide it at odd 512th parts, of which
-# those next to 1 count: there f is great beside the logarithm. With AVX-512 they divide it 11/512 below the sixteenths.
+# halves and at the middles of sixteenths. The tables of float64's fast phase divide it 2^-15 above odd 256th parts;
+# with AVX-512 11/512 below the sixteenths.
 EDGES = np.concatenate(
     [
         1 + np.arange(128) / 128,
         [2**0.5],
-        1 + np.array([1, 3, 509, 511]) / 512,
+        1 + np.array([1, 3, 253, 255]) / 256 + 2.0**-15,
         1 + (np.arange(1, 17) * 32 - 11) / 512,
     ]
 )
@@ -54,7 +54,8 @@ PHASES = {
         Phase("pairs of floats", 2, 128, 124, base_bits=24, exponent_bits=24, bases=(2.0**-126, 2.0**127)),
         Phase("shortcuts in doubles", 2, 128, base_bits=24, bases=(2.0**-126, 2.0**127), exponents=FORMULAS),
         Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=PAIRS),
-        Phase("fast, float64", parts=4, bits=160, greatest_t=990),
+        Phase("fast, float64", parts=2, bits=160, greatest_t=995),
+        Phase("fast, float64, integers", parts=2, bits=160, greatest_t=995, integers=True),
         Phase("fast, sixteenths", parts=2, bits=160, greatest_t=1018),
         Phase("fast, sixteenths, integers", parts=2, bits=160, greatest_t=1018, integers=True),
         Phase("double-double", parts=2, bits=160),

@@ -12,8 +12,7 @@
 #include "fp_environment.h"
 #include "kernels/closed_form/pairs.h"
 #include "kernels/float/pow.h"
-#include "kernels/float64/sixteenths.h"
-#include "numerics/pow_fast_float64.h"
+#include "kernels/float64/logarithms.h"
 #include "numerics/pow_pairs.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -70,15 +69,17 @@ void pairs_of_floats(Tile& tile) {
     }
 }
 
+template <bool has_lows>
 void fast_float64(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
         const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(tile.x[i])];
-        const DoubleDouble log = float64_log(begin_float64_log(tile.x[i], entry));
-        const DoubleDouble t = times<false>(log, tile.y[i], 0.0);
+        DoubleDouble t =
+            float64_t<has_lows>(float64_log(begin_float64_log(tile.x[i], entry)), tile.y[i], tile.y_low[i]);
+        const double error = float64_error_at(fabs(t.low));
+        if (fabs(t.low) > greatest_float64_low) t = fast_two_sum(t.high, t.low);
         const double place = float64_exp_place(t.high);
         const auto power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
-        const DoubleDouble slope = two_product(power.power, power.s);
-        tile.write({power.power, slope.high, slope.low, power.power * power.rest}, 0, power.power * power.error);
+        tile.write({power.value.high, power.value.low}, 0, power.power * error);
     }
 }
 
@@ -191,7 +192,8 @@ struct Phase {
 constexpr Phase phases[] = {
     {"fast", fast},
     {"pairs of floats", pairs_of_floats},
-    {"fast, float64", fast_float64},
+    {"fast, float64", fast_float64<false>},
+    {"fast, float64, integers", fast_float64<true>},
 #ifdef __AVX512F__
     {"fast, sixteenths", sixteenths},
     {"fast, sixteenths, integers", sixteenths_integers},

@@ -70,6 +70,7 @@ def test_errors_stay_below_the_claims(instruction_set: str, phase: str) -> None:
 @pytest.mark.parametrize(
     ("name", "least", "ends"),
     [
+        ("fast, float64", 994.9, 1 + (2 * np.arange(128) + 1) / 256 + 2.0**-15),
         ("fast, sixteenths", 1017.9, 1 + (32 * np.arange(16) + 21) / 512),
         ("pairs of floats", 123.9, 1 + np.arange(1, 33) / 32),
     ],

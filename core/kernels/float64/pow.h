@@ -1,5 +1,5 @@
-// Powers of a tile of float64. The first phase is the fast phase: numerics/pow_fast_float64.h, or with AVX-512
-// sixteenths.h, whose tables fit in registers. Look-ups in memory have loops of their own, since compilers do not
+// Powers of a tile of float64. The first phase is the fast phase: numerics/pow_fast_float64.h, with AVX2 in rows.h; or with
+// AVX-512 sixteenths.h, whose tables fit in registers. Look-ups in memory have loops of their own, since compilers do not
 // vectorise them.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "../phases/exact.h"
 #include "../phases/signs.h"
 #include "../phases/triple_double.h"
-#include "sixteenths.h"
+#include "logarithms.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -43,15 +43,9 @@ struct DoubleLanes {
     }
 
 private:
-#ifdef __AVX512F__
-    static constexpr double greatest_t = greatest_half_t;
-#else
-    static constexpr double greatest_t = greatest_float64_t;
-#endif
-
     // The top bit is set if |t| is too great for the first phase, or NaN. (In integers, which every instruction set
     // supports in vectors.)
-    static uint64_t beyond(double t) { return bits_of(greatest_t) - bits_of(fabs(t)); }
+    static uint64_t beyond(double t) { return bits_of(greatest_fast_t) - bits_of(fabs(t)); }
 
     // The top bit is set if a base is not a positive normal number.
     static uint64_t not_normal(double base) {
@@ -64,9 +58,9 @@ private:
     [[gnu::noinline]] bool fill_by_first_phase(const double* x, Y y, OperandFlags& operand_flags, int n,
                                                const Prefetch& prefetch) {
         prefetch.issue(0);
-#ifdef __AVX512F__
+#ifdef HALFULP_DOUBLE_VECTORS
         prefetch.issue(1);
-        const HalfLogarithms t(x, y, n);
+        const FastLogarithms t(x, y, n);
         prefetch.issue(2);
         bool any = t.round(out, flags, n);
         prefetch.issue(3);
@@ -74,26 +68,29 @@ private:
 #else
         alignas(64) constants::LogEntry logs[tile_size];
         alignas(64) constants::ExpEntry powers[tile_size];
-        alignas(64) double places[tile_size];
+        alignas(64) double places[tile_size], errors[tile_size];
         DoubleDoubleLogarithms t;  // natural ones
         uint64_t any_flag = 0, any_not_normal = 0, any_beyond = 0;
 #pragma GCC unroll 4
         for (int i = 0; i < n; ++i) logs[i] = constants::float64_log_entries[float64_log_index(x[i])];
         prefetch.issue(1);
-        for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
+        for (int i = 0; i < n; ++i) {  // vector loop: neon scalar
             any_not_normal |= not_normal(x[i]);
             const DoubleDouble log = float64_log(begin_float64_log(fabs(x[i]), logs[i]));
-            const DoubleDouble product = times<Y::has_lows>(log, y.high(i), y.low(i));
+            const DoubleDouble sum = float64_t<Y::has_lows>(log, y.high(i), y.low(i));
+            const DoubleDouble product = fast_two_sum(sum.high, sum.low);
             t.high[i] = product.high;
             t.low[i] = product.low;
             places[i] = float64_exp_place(product.high);
+            errors[i] = float64_error_at(fabs(sum.low));
         }
         prefetch.issue(2);
 #pragma GCC unroll 4
         for (int i = 0; i < n; ++i) powers[i] = constants::float64_exp_entries[float64_exp_index(places[i])];
         prefetch.issue(3);
-        for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-            const Rounding ends = float64_ends(float64_exp({t.high[i], t.low[i]}, places[i], powers[i]));
+        for (int i = 0; i < n; ++i) {  // vector loop: neon scalar
+            const Float64Power power = float64_exp({t.high[i], t.low[i]}, places[i], powers[i]);
+            const Float64Ends<double> ends = float64_ends(power.value, power.power, errors[i]);
             out[i] = bits_of(ends.least);
             flags[i] = bits_of(ends.least) ^ bits_of(ends.greatest);
             any_flag |= flags[i];
