@@ -76,7 +76,7 @@ def _arrays(threads: int, seconds: float) -> None:
             cells = measure(row, threads, seconds)
             rows.append([row, *(cells[name] for name in names)])
     to = console()
-    to.print(table("", ("", *(f"{name}\n{installed[name]}" for name in names)), rows))
+    to.print(table("", ("", *(f"{name}\n{installed.get(name, '')}" for name in names)), rows))
     to.print(
         f"Nanoseconds per element on {count_of(threads, 'thread')} ({SIZE:,} elements): the median, half the"
         " distance of the quartiles;\nthe share of results that are not correctly rounded, compared with halfulp's,"

@@ -24,6 +24,7 @@ _EXPORT = 'an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=Tr
 _TFLITE = "an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx"
 _RAW = "the file itself: download it by its raw link, which is not the link of its page"
 _KINDS: Mapping[bytes, tuple[str, str]] = {
+    rb"\Z": ("an empty file", "the whole file: download or export it again"),
     rb"(\xef\xbb\xbf)?\s*<(!doctype )?html": ("a web page (HTML)", _RAW),
     rb"version https://git-lfs": ("a pointer of Git LFS", "the file itself: git lfs pull"),
     rb"PK\x03\x04|\x80[\x02-\x05]": ("an archive or a pickle, as files of PyTorch are", _EXPORT),
