@@ -61,7 +61,7 @@ import sys
 from halfulp.cli import app
 VERBS = [
     ["run", "m.onnx", "-o", "out.npz"],
-    ["run", "m.onnx", "-i", "x=x.npy", "-i", "y=x.npy"],
+    ["run", "m.onnx", "-i", "x=x.npy", "-i", "y=x.npy", "-o", "z.npz"],
     ["convert", "m.onnx", "new.onnx", "--opset", "13", "--verify"],
     ["audit", "m.onnx", "--json", "-"],
     ["spec", "onnx.Pow-15"],
@@ -92,7 +92,8 @@ def statuses(names: str, folder: Path) -> tuple[list[tuple[str, int]], str]:
     )
     lines = [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("STATUS")]
     assert done.returncode == 0, done.stderr
-    assert np.load(folder / "z.npy").tolist() == [1, 1]
+    (z,) = np.load(folder / "z.npz").values()
+    assert z.tolist() == [1, 1]
     return [(verb, int(status)) for verb, status in lines], done.stderr
 
 
