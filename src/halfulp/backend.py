@@ -34,9 +34,9 @@ class HalfulpBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return whether the device is the CPU."""
         return device.split(":")[0] == "CPU"
 
 
 prepare, run_model = HalfulpBackend.prepare, HalfulpBackend.run_model
 supports_device, is_compatible = HalfulpBackend.supports_device, HalfulpBackend.is_compatible
+__all__ = ["HalfulpBackend", "is_compatible", "prepare", "run_model", "supports_device"]

@@ -7,10 +7,9 @@ ONNX Runtime with halfulp's operators evaluates a network much faster than the w
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,7 +22,7 @@ from halfulp.integrations import ir
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
-from halfulp.models.run.fitting import Trial, fit
+from halfulp.models.run.fitting import make_up
 from halfulp.models.run.inputs import needed
 from halfulp.models.run.report import RunReport, losses
 from halfulp.models.source import Source, format_of
@@ -41,8 +40,8 @@ class Run:
     Attributes:
         outputs: the outputs by name, with the inputs.
         engine: a line with the engine that ran the model, and the reason if another one was possible.
-        made_up: a line about made-up inputs; empty if no input was made up.
         report: the engine of each node, if a report was requested.
+        made_up: a line about made-up inputs; empty if no size was made up.
         lost: a line for each Pow and PRelu node with results that are infinite or NaN though the operands are
             finite. In ONNX Runtime, only networks with tensors of float16 or bfloat16 are looked at, and bodies of
             control flow only in small ones.
@@ -50,8 +49,8 @@ class Run:
 
     outputs: api.Outputs
     engine: str
-    made_up: str
     report: RunReport | None
+    made_up: str = ""
     lost: tuple[str, ...] = ()
 
 
@@ -68,9 +67,9 @@ def run(
     Args:
         model: a path (.xml is OpenVINO's, anything else ONNX), the bytes of a file, an ``onnx.ModelProto``, or a
             model that was read before.
-        inputs: arrays by name, or ``"random"`` to make up all inputs, of sizes on which the model runs. If an
-            input has an initializer of its name, it may be left out. For OpenVINO, a name is that of a tensor
-            or a Parameter.
+        inputs: arrays by name, or ``"random"`` to make up all inputs, with batches of 1 and the sizes that constants
+            force. If an input has an initializer of its name, it may be left out. For OpenVINO, a name is that of a
+            tensor or a Parameter.
         engine: ``onnxruntime``, with halfulp's Pow and PRelu in it, or ``halfulp``, node by node. ``auto``
             means onnxruntime if an ONNX model has operators that halfulp lacks, and onnxruntime is installed
             and takes it; and OpenVINO, with halfulp's Power and PReLU in it, if an IR file has layers that halfulp
@@ -142,7 +141,6 @@ def evaluate(
     *,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
     with_report: bool = False,
 ) -> Run:
     """Run a model as :func:`run` does, and return the outputs with details of the run.
@@ -150,18 +148,19 @@ def evaluate(
     Args:
         subject: the model as :func:`opened` returned it.
         inputs, engine, dims, seed: as for :func:`run`.
-        progress: a callback that receives a line for each set of inputs that is tried.
         with_report: whether to report on single nodes.
     """
+    _check_options(subject.model, inputs, dims, seed)
+    if not isinstance(inputs, str):
+        return _evaluate(subject, {} if inputs is None else inputs, engine, with_report)
+    made = make_up(subject.model, dims)
+    with made.blamed(subject.model):
+        found = _evaluate(subject, made.inputs(subject.model, seed), engine, with_report)
+    return replace(found, made_up=str(made))
+
+
+def _evaluate(subject: Subject, values: Mapping[str, Any], engine: str, with_report: bool) -> Run:
     model = subject.model
-    _check_options(model, inputs, dims, seed)
-
-    def made(open_trial: Callable[[], Trial]) -> tuple[Mapping[str, Any], str]:
-        if not isinstance(inputs, str):
-            return {} if inputs is None else inputs, ""
-        found = fit(model, open_trial(), seed=seed, dims=dims, progress=progress)
-        return found.inputs(model, seed), str(found)
-
     report: RunReport | None = None
     why_not = "" if engine == "halfulp" else _why_not(subject, engine)
     if engine == "onnxruntime" and why_not:
@@ -170,21 +169,18 @@ def evaluate(
         from halfulp.integrations.onnxruntime import engine as onnxruntime
 
         assert subject.proto is not None
-        once = cache(partial(onnxruntime.runner, subject.proto, model, folder=subject.folder))
         try:
-            values, made_up = made(once)
             if with_report:
-                once.cache_clear()  # its session would occupy memory beside the next one
                 parts = subject.proto, model, values
                 found, report = onnxruntime.run_with_report(*parts, folder=subject.folder)
             else:
-                found = once()(values)
+                found = onnxruntime.runner(subject.proto, model, folder=subject.folder)(values)
             outputs = api.Outputs(found, model.graph.outputs, values)
             lost, sees_all = losses_in(subject.proto, model.file, subject.folder, values)
             line = "engine: onnxruntime, with Pow and PRelu by halfulp"
             if not sees_all:
                 line += "; not every Pow and PRelu in bodies and functions was looked at for lost results"
-            return Run(outputs, line, made_up, report, tuple(losses(lost)))
+            return Run(outputs, line, report, lost=tuple(losses(lost)))
         except onnxruntime.Refused as refused:
             if engine == "onnxruntime":
                 raise
@@ -193,14 +189,11 @@ def evaluate(
         from halfulp.integrations.openvino.engine import Runner
 
         runner = Runner(model)
-        values, made_up = made(lambda: runner)
         outputs = api.Outputs(runner(values), model.graph.outputs, values)
-        line = "engine: openvino, with Power and PReLU by halfulp"
-        return Run(outputs, line, made_up, runner.report())
-    values, made_up = made(lambda: partial(api.run, model))
+        return Run(outputs, "engine: openvino, with Power and PReLU by halfulp", runner.report())
     outputs, report = api.run_with_report(model, values)
     line = f"engine: halfulp ({why_not})" if why_not else "engine: halfulp"
-    return Run(outputs, line, made_up, report, tuple(losses(report.lost)))
+    return Run(outputs, line, report, lost=tuple(losses(report.lost)))
 
 
 def _check_options(

@@ -270,7 +270,7 @@ def measured(
             is_first = is_beyond and all(held) and not _has_beyond(use)
             return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
 
-        for number, sample in enumerate(net.samples(samples, dims, seed, progress)):
+        for number, sample in enumerate(net.samples(samples, dims, seed)):
             if progress is not None:
                 progress(f"sample {number + 1}")
             net.each(wanted if is_mixed else [*wanted, *others], sample, add)

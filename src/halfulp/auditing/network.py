@@ -63,12 +63,11 @@ class Network:
         given: Samples | int,
         dims: Mapping[str, int] | None,
         seed: int,
-        progress: Callable[[str], None] | None,
     ) -> Iterator[Sample]:
         """Give the samples, each once."""
         if isinstance(given, int):
             _, (run,) = runs(self._subject)
-            found = fit(self._model, run, seed=seed, dims=dims, progress=progress)
+            found = fit(self._model, run, seed=seed, dims=dims)
             yield from (found.inputs(self._model, seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:

@@ -135,7 +135,7 @@ def _network(
         if files:
             values, told = fed(model, files), ""
         else:
-            found = fit(model, run, dims=dims, progress=progress)
+            found = fit(model, run, dims=dims)
             values, told = found.inputs(model), str(found)
         network = network_of(copy, model, run, values, threads)
         del run

@@ -11,10 +11,10 @@ import numpy as np
 from typer import Argument, Option
 
 from halfulp.cli.inputs import File, Inputs, fed, files_of, parted
-from halfulp.cli.output import check_writable, console, print_rows, say, working
+from halfulp.cli.output import check_writable, console, print_rows, say
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
-from halfulp.models.graph import Array, type_name
+from halfulp.models.graph import Array, listed, type_name
 from halfulp.models.run.report import NodeRun, RunReport, show
 
 _MOST_ROWS = 60
@@ -54,15 +54,8 @@ def run(
     subject = opened(model, engine)
     files, dims = parted(inputs)
     made_up = not files
-    with working() as progress:
-        found = evaluate(
-            subject,
-            "random" if made_up else fed(subject.model, files),
-            engine,
-            dims=dims,
-            progress=progress,
-            with_report=True,
-        )
+    arrays = None if made_up else fed(subject.model, files)
+    found = evaluate(subject, "random" if arrays is None else arrays, engine, dims=dims, with_report=True)
     outputs, report = found.outputs, found.report
     assert report is not None
     if output is not None:
@@ -138,7 +131,8 @@ def _summary(report: RunReport) -> str:
         (runtimes[each] for each in engines if each in runtimes), "the onnx package's reference evaluator"
     )
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
-    return f"{text}; {other} the other {rest}" if rest else text
+    operators = listed(sorted({row.operator for row in report.nodes if row.engine != "halfulp"}))
+    return f"{text}; {other} the other {rest}: {operators}" if rest else text
 
 
 def rows_of(named: Mapping[str, Any]) -> list[list[str]]:

@@ -252,7 +252,7 @@ class Feed(NamedTuple):
         """Return inputs on which a model runs, and its made-up sizes as a line, which is empty without any."""
         if self.inputs is not None:
             return self.inputs, ""
-        made = fit(model, run, seed=self.seed, dims=self.dims, progress=self.progress)
+        made = fit(model, run, seed=self.seed, dims=self.dims)
         return made.inputs(model, self.seed), str(made)
 
 
@@ -291,7 +291,7 @@ def _compared(comparison: _Comparison, feed: Feed) -> Verification:
         comparison.run(feed.inputs, "the inputs given", feed)
         return comparison.result()
     try:
-        made = fit(before.model, comparison.first, seed=feed.seed, dims=feed.dims, progress=feed.progress)
+        made = fit(before.model, comparison.first, seed=feed.seed, dims=feed.dims)
     except HalfulpError as error:
         return Verification(0, 0, (), comparison.engine, failure=error.message)
     for seed in range(feed.seed, feed.seed + _ROUNDS):

@@ -1,4 +1,4 @@
-"""If, Loop, Scan and SequenceMap around our operators."""
+"""If and Loop around our operators."""
 
 from __future__ import annotations
 
@@ -53,69 +53,6 @@ def test_a_loop_until_a_condition() -> None:
             }>
         }""")
     assert run(model, {"x": 3.0, "limit": 100.0})["last"] == 243
-
-
-SCAN = """<ir_version: 8, opset_import: ["": 15]>
-    g (float[2] s, float[3, 2] x) => (float[2] last, float[K, L] all) {
-        last, all = Scan <num_scan_inputs = 1 ATTRIBUTES,
-            body = b (float[2] t, float[D] v) => (float[2] u, float[2] w) {
-            u = Add (t, s)
-            w = Pow (t, v)
-        }> (s, x)
-    }"""
-
-
-def scanned(attributes: str = "", x_dims: str = "3, 2") -> onnx.ModelProto:
-    return parsed(SCAN.replace("ATTRIBUTES", attributes).replace("3, 2", x_dims))
-
-
-def test_scan() -> None:
-    s, x = np.array([1, 2], np.float32), np.arange(6, dtype=np.float32).reshape(3, 2)
-    states = np.stack([s * (i + 1) for i in range(3)])
-    out = run(scanned(), {"s": s, "x": x})
-    np.testing.assert_array_equal(out["last"], s * 4)
-    np.testing.assert_array_equal(out["all"], hu.pow(states, x))
-    out = run(scanned(", scan_input_directions = [1], scan_output_directions = [1]"), {"s": s, "x": x})
-    np.testing.assert_array_equal(out["all"], hu.pow(states, x[::-1])[::-1])
-    out = run(
-        scanned(", scan_input_axes = [-1], scan_output_axes = [1]", "2, 3"),
-        {"s": s, "x": np.ascontiguousarray(x.T)},
-    )
-    np.testing.assert_array_equal(out["all"], hu.pow(states, x).T)
-    out = run(scanned(x_dims="0, 2"), {"s": s, "x": x[:0]})
-    assert out["all"].shape == (0, 2)
-    for bad in (", scan_input_axes = [2]", ", scan_input_axes = [0, 0]", ", scan_output_axes = [0, 1]"):
-        with pytest.raises(ModelError, match="Scan"):
-            run(scanned(bad), {"s": s, "x": x})
-
-
-def test_scan_8_has_batches_and_lengths() -> None:
-    model = parsed("""<ir_version: 4, opset_import: ["": 8]>
-        g (int64[2] n, float[2, 2] s, float[2, 3, 2] x) => (float[2, 2] last, float[2, 3, 2] all) {
-            last, all = Scan <num_scan_inputs = 1, body = b (float[2] t, float[2] v) => (float[2] u, float[2] w) {
-                u = Add (t, t)
-                w = Pow (t, v)
-            }> (n, s, x)
-        }""")
-    s = np.array([[1, 2], [3, 4]], np.float32)
-    x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    out = run(model, {"n": np.array([3, 2]), "s": s, "x": x})
-    np.testing.assert_array_equal(out["last"], [s[0] * 8, s[1] * 4])
-    want = np.stack([np.stack([hu.pow(s[b] * 2**i, x[b, i]) for i in range(3)]) for b in range(2)])
-    want[1, 2] = 0
-    np.testing.assert_array_equal(out["all"], want)
-
-
-def test_sequence_map() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
-        g (seq(float[N]) xs, float[N] y) => (seq(float[N]) zs) {
-            zs = SequenceMap (xs, y) <body = b (float[N] x, float[N] e) => (float[N] z) { z = Pow (x, e) }>
-        }""")
-    xs, y = [np.array([2, 3], np.float32), np.array([4, 5], np.float32)], np.array([2, -1], np.float32)
-    out = run(model, {"xs": xs, "y": y})["zs"]
-    assert [z.tolist() for z in out] == [hu.pow(x, y).tolist() for x in xs]
-    with pytest.raises(ModelError, match="input 'xs' contradicts"):
-        run(model, {"xs": y, "y": y})
 
 
 def test_what_does_not_fit_together() -> None:

@@ -22,7 +22,7 @@ from halfulp.models.memory import guard_memory
 from halfulp.models.onnx import load
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run import openvino
-from halfulp.models.run.helpers import CONTROL, HELPERS, Fallback, NotOurs, check_types
+from halfulp.models.run.helpers import CONTROL, HELPERS, Foreign, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check
 from halfulp.models.run.openvino import LAYERS, Origin, foreign
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
@@ -120,7 +120,7 @@ class _Walk:
         self.report = RunReport()
         self._watch = watch
         self._file = model.file
-        self._fallback = Fallback()
+        self._foreign = Foreign()
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, inputs: Sequence[Any], outer: _Scope | None) -> list[Any]:
@@ -179,8 +179,9 @@ class _Walk:
                 except NotOurs:
                     pass
         if any(True for _ in node.subgraphs):
-            raise UnsupportedError(f"{node.operator} has subgraphs, which nothing here evaluates")
-        return "onnx reference", self._fallback(node, inputs)
+            message = f"{node.operator} has subgraphs, which nothing here evaluates"
+            raise UnsupportedError(message, expected="the engine onnxruntime, if it has it")
+        return "onnx reference", self._foreign(node, inputs)
 
     def _subgraph(self, scope: _Scope, graph: Graph, values: Sequence[Any]) -> list[Any]:
         if len(values) != len(graph.inputs):
