@@ -498,7 +498,7 @@ def test_inputs_are_checked() -> None:
 
 def test_made_up_samples() -> None:
     report = hu.audit(norm(), targets=(), samples=3)
-    assert only(report).base.elements == 3 * 3 * 64
+    assert only(report).base.elements == 3 * 1 * 64
     assert not report.findings
 
 
