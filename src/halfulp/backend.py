@@ -11,8 +11,6 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run
 
-__all__ = ["HalfulpBackend", "is_compatible", "prepare", "run_model", "supports_device"]
-
 
 class HalfulpBackend(Backend):
     """Runs ONNX models with halfulp's operators, on the CPU."""
