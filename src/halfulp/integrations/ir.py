@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,9 @@ def read(source: Source, file: str | None = None) -> tuple[Any, str]:
     data, name, path = read_source(source, _LARGEST_FILE, file)
     if b"<net" not in data:
         raise ModelError("not an OpenVINO IR", file=name, expected="<net>")
+    if re.search(rb'<net\b[^>]*\sversion="[1-9]"', data[:4096]):
+        message = "an IR of a version before 10, which OpenVINO does not read any more"
+        raise ModelError(message, file=name, expected="convert the original model again, by ovc")
     with TemporaryDirectory(prefix="halfulp-") as folder:
         if path is None:
             path = Path(folder) / "model.xml"
