@@ -434,11 +434,11 @@ def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path: Path)
     assert broken.to_do == (
         "hu.repair(model): the slope of shape [3] gets the shape [3, 1, 1]: per channel of X, [1, 3, 4, 5]"
     )
-    assert str(refused.to_do).startswith('hu.convert(model, target="tensorrt", repair=True): ')
-    assert hu.convert(model, target="tensorrt", repair=True).changes
+    assert str(refused.to_do).startswith('hu.convert(hu.repair(model).model, target="tensorrt"): ')
+    assert hu.convert(hu.repair(model).model, target="tensorrt").changes
     onnx.save(model, tmp_path / "m.onnx")
     found = hu.audit(tmp_path / "m.onnx", "tensorrt").findings[1].to_do
-    assert "converted.onnx --target tensorrt --repair: " in str(found)
+    assert "halfulp convert repaired.onnx converted.onnx --target tensorrt: " in str(found)
 
 
 # --- notices --------------------------------------------------------------------------------------

@@ -101,7 +101,6 @@ def test_verify() -> None:
     ("verb", "said"),
     [
         (("repair", "--verify"), "axis=0 puts it"),
-        (("convert", "--repair", "--verify"), "axis=0 puts it"),
         (("audit",), "not looked into: the data, because the model is broken"),
     ],
 )

@@ -671,59 +671,11 @@ def test_a_node_without_what_it_needs_is_an_error() -> None:
         hu.repair(source)
 
 
-def test_attributes_of_other_operators() -> None:
-    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x, bool b) => (float[4] y) {
-        t = LeakyRelu<alpha = 0.5>(x)  n = Relu<note = "n">(t)  y = If(b)<then_branch = t () => (float[4] o)
-        { o = com.microsoft.Gelu(n) }, else_branch = e () => (float[4] p) { p = Elu<epsilon = 2.>(n) }> }""")
-    model.graph.node[0].attribute[0].ClearField("type")
-    with pytest.raises(hu.ModelError, match=r"#0 \(LeakyRelu\): .*'alpha' states no type; halfulp repair"):
-        hu.audit(model)
-    found = hu.repair(model)
-    assert found.valid
-    differs = " (a runtime that reads it computes otherwise)"
-    assert [str(change) for change in found.changes] == [
-        "#0 (LeakyRelu): its attribute 'alpha', which states no type, gets the type that LeakyRelu has",
-        f"#1 (Relu): its attribute 'note', which Relu has in no opset, is left out{differs}",
-        f"#0 (Elu): its attribute 'epsilon', which Elu has in no opset, is left out{differs}",
-        "<ModelProto>: imports the domain 'com.microsoft', which its nodes use",
-    ]
-    onnx.checker.check_model(found.model)
-    assert not hu.repair(found.model).changes
-
-
-def test_nodes_of_one_name() -> None:
-    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x, bool b) => (float[4] y) {
-        [n] t = Exp(x)  [n_1] u = Neg(t)  [n] v = Sqrt(t)  [n] w = Add(u, v)  y = If(b)<then_branch = t () =>
-        (float[4] o) { [n] o = Neg(w) }, else_branch = e () => (float[4] p) { [i] q = Neg(w)  [i] p = Neg(q) }> }""")
-    (finding,) = hu.audit(model, targets=()).findings
-    assert str(finding).startswith(
-        "<ModelProto>, node 'n' (Sqrt): an earlier node of its graph has the same name"
-    )
-    assert finding.to_do == "hu.repair(model)"
-    found = hu.repair(model)
-    assert found.valid
-    line = "<ModelProto>: nodes with the name of an earlier one get their own: 'n_0', 'n_2', 'i_0'"
-    assert [str(change) for change in found.changes] == [line]
-    assert not hu.repair(found.model).changes
-    onnxruntime = pytest.importorskip("onnxruntime")
-    onnxruntime.InferenceSession(found.model.SerializeToString())
-
-
 def test_another_fault_is_an_error() -> None:
     with pytest.raises(ModelError, match="it reads 'nowhere', which nothing defines"):
         hu.repair(model(f"{IMAGE} {SLOPE} {{ z = PRelu(x, s)  y = Add(z, nowhere) }}"))
     with pytest.raises(HalfulpError, match=r"only ONNX models are repaired\n  expected: its ONNX original"):
         hu.repair("m.xml")
-
-
-def test_convert_repairs_on_request(tmp_path: Path) -> None:
-    broken, right, lines = REPAIRED["a slope for each channel"]
-    converted = hu.convert(model(broken), opset=13, repair=True)
-    lowered = "<ModelProto>: IR version 8 becomes 7, that of opset 13's tools"
-    assert said(converted) == [*lines, lowered]  # type: ignore[arg-type]
-    assert_same(converted.model, hu.convert(model(right), opset=13).model)  # type: ignore[arg-type]
-    with pytest.raises(HalfulpError, match="only ONNX models are converted"):
-        hu.convert("m.xml", repair=True)
 
 
 def test_verification_says_what_ran() -> None:
@@ -752,13 +704,6 @@ def test_a_broken_model_that_openvino_reads_and_does_not_run() -> None:
     assert found.verification is not None
     assert found.verification.same
     assert "no runtime that is installed takes the broken one" in str(found.verification)
-
-
-def test_a_condition_becomes_a_bool_and_two_halves_stay() -> None:
-    found = hu.repair(model("g (float[2] x, float[2] c) => (float[2] y) { y = Where(c, x, x) }"))
-    assert said(found) == ["#0 (Where): its input 0 is cast from float32 to bool"]
-    found = hu.repair(model("g (float16[2] x, bfloat16[2] z) => (float[2] y) { y = Add(x, z) }", opset=13))
-    assert "B has inconsistent type tensor(bfloat16)" in str(found)
 
 
 def test_a_model_that_is_not_broken_is_not_said_to_be() -> None:

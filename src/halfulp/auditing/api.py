@@ -37,7 +37,6 @@ from halfulp.auditing.target import (
     statement,
 )
 from halfulp.auditing.uses import of_onnx, of_openvino
-from halfulp.conversion import plainer
 from halfulp.conversion.float32 import has_halves, norms_without_pow
 from halfulp.conversion.opset import inline
 from halfulp.conversion.repair import of_later_opsets, repaired
@@ -48,7 +47,7 @@ from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
-from halfulp.models.onnx.walk import every_node, graphs
+from halfulp.models.onnx.walk import graphs
 from halfulp.models.source import Source, format_of
 from halfulp.types import FLOATS
 
@@ -188,8 +187,6 @@ def _audited(
             file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
         )
         report.doubts = tuple(each.why for each in of_later_opsets(*parsed[:2]))
-        fused_nodes = filter(plainer.is_of_runtime, every_node(parsed[0].graph, *parsed[0].functions))
-        report.of_runtime = tuple(sorted({node.op_type for node in fused_nodes}))
         tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):
             try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import onnx
@@ -16,13 +16,13 @@ from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import FUSED, fuse_norms
 from halfulp.conversion.output import is_harmless, refusal
-from halfulp.conversion.repair import contradicted, is_wrong, namesakes, of_one_type
+from halfulp.conversion.repair import contradicted, of_one_type
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import declaration, type_of
-from halfulp.models.onnx.walk import every_node, is_ours, reached
+from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
 
 _MOST = 1 << 16  # the most elements of a constant that the trial copies
 
@@ -140,15 +140,18 @@ def invalid(
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
-    """Give the Cast nodes whose outputs the file declares in another type, and how, and a node with another's name."""
+    """Give the Cast nodes whose outputs the file declares in another type, and how, and nodes of one name."""
     for name, node, cast, declared in contradicted(proto):
         if node is cast and node.op_type == "Cast":
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
             text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
             yield name, text
-    for index, node in islice(namesakes(proto), 1):
-        text = "an earlier node of its graph has the same name: ONNX Runtime refuses to load the model"
-        yield label(node, index, ""), text
+    for _, graph in graphs(proto.graph):
+        names = Counter(node.name for node in graph.node)
+        for index, node in enumerate(graph.node):
+            if node.name and names[node.name] > 1:
+                text = "another node of its graph has the same name: ONNX Runtime refuses to load the model"
+                yield label(node, index, ""), text
 
 
 def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
@@ -156,13 +159,10 @@ def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
     places = {id(use.site.owner): (use.site, int(use.asked)) for use in uses if use.site is not None}
     for (owner, _, where, values), opset in places.values():
         for index, node in enumerate(owner.node):
-            for indices, allowed, gives_result in () if is_ours(node) else of_one_type(node, opset):
+            for indices, _ in () if is_ours(node) else of_one_type(node, opset):
                 kinds = dict.fromkeys(values.value(node.input[each]).type for each in indices)
                 told = " and ".join(kind for kind in kinds if kind is not None)
-                if None not in kinds and len(kinds) > 1:
-                    text = f"its inputs are {told}, and {node.op_type} takes one type"
-                elif is_wrong({*kinds}, allowed, gives_result):
-                    text = f"its input {indices[0]} is {told}, which {node.op_type} does not take there"
-                else:
+                if None in kinds or len(kinds) < 2:
                     continue
+                text = f"its inputs are {told}, and {node.op_type} takes one type"
                 yield label(node, index, where), f"{text}: runtimes refuse to load the model"

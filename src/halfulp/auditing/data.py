@@ -22,7 +22,6 @@ from halfulp.auditing.network import Network, Numbered, Sample, Samples, compute
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion import plainer
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
@@ -68,7 +67,6 @@ class NodeData:
     is_in_norm: bool = False  # whether it is part of a norm that is written out
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
     region: tuple[str, ...] = ()
-    fused: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in the region, which stay in float16
 
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
@@ -90,7 +88,6 @@ class NodeData:
     def keep(self, nodes: Sequence[Numbered]) -> None:
         """Note which nodes have to be in float32 together."""
         self.region = tuple(node.name or f"#{index}" for index, node in nodes)
-        self.fused = tuple(sorted({node.op_type for _, node in nodes if plainer.is_of_runtime(node)}))
 
     def add(self, use: Use, operands: list[Array], result: Array) -> None:
         """Count an evaluation of the node in the network itself."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
-from typing import Literal
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
@@ -85,7 +84,6 @@ class ModelReport:
         False  # whether there is data, and in loops and branches only Pow and PRelu were looked at
     )
     doubts: tuple[str, ...] = ()  # about operators that the model's opset lacks
-    of_runtime: tuple[str, ...] = ()  # the operators of ONNX Runtime's own in it that ONNX's can express
 
     @property
     def is_broken(self) -> bool:
@@ -196,15 +194,11 @@ def about_range(model: ModelReport, found: NodeData, type: str, output: str | No
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
-    if found.fused:
-        to_do = command(model.file, "convert", expand=",".join(found.fused))
-        return f"{to_do}: operators of ONNX Runtime's own would stay in float16; then audit the result"
     nodes = _in_float32(model, type)
     to_do = command(model.file, "convert", float32=nodes)
     if found.divisions_by_zero:
         epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
-        least = f"{command(model.file, 'repair')} makes an epsilon of 0 the least number of float16"
-        return f"{to_do}: then {epsilon}, and float32 does; or {least}"
+        return f"{to_do}: then {epsilon}, and float32 does"
     if output not in model.ways.fused or nodes != "norms":
         return to_do
     option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
@@ -233,8 +227,10 @@ def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
     )
     is_tried = said.target not in model.ways.refused
     if taken_otherwise and is_tried and said.is_helped and found is not None:
-        first: dict[str, Literal[True]] = {"repair": True} if model.ways.is_valid else {}
-        to_do = command(model.file, "convert", target=said.target, **first)
+        file = model.file if model.file.startswith("<") or not model.ways.is_valid else "repaired.onnx"
+        to_do = command(file, "convert", target=said.target)
+        if model.ways.is_valid:
+            to_do = to_do.replace("(model", "(hu.repair(model).model")
         steps = "; ".join(map(str, found.steps))
         if said.target == "onnxruntime" and "bfloat16" in steps:
             option = 'float32="all"' if model.file.startswith("<") else "--float32 all"

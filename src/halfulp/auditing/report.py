@@ -257,10 +257,6 @@ def _answers(model: ModelReport) -> Iterator[Part]:
         told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}"
         yield "  ", told
     yield from (("  ", f"notice: {doubt}") for doubt in model.doubts)
-    if model.of_runtime:
-        names = ",".join(model.of_runtime)
-        yield "  ", f"notice: {names}: ONNX Runtime's own, which other runtimes lack; in ONNX's operators:"
-        yield "  > ", command(model.file, "convert", expand=names)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:

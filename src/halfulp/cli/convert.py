@@ -63,7 +63,7 @@ def convert(
         Option(
             metavar="NODES",
             help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its squares"
-            " to its root or division; pow; all; or names with commas between them. float64: its nodes of that type.",
+            " to its root or division; pow; all; or names with commas between them.",
         ),
     ] = None,
     fuse: Annotated[
@@ -73,9 +73,6 @@ def convert(
             help="norms: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as such.",
         ),
     ] = None,
-    repair: Annotated[
-        bool, Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does.")
-    ] = False,
     verify: Annotated[
         bool,
         Option(
@@ -111,7 +108,6 @@ def convert(
             pow=cast("HowPow | None", pow),
             float32=float32,
             fuse=cast('Literal["norms"] | None', fuse),
-            repair=repair,
             verify=verify,
             dims=dims,
             inputs=given,

@@ -18,7 +18,6 @@ from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
 from halfulp.conversion.output import correct_shapes, dropped_metadata, refusal, same_version, save_onnx
-from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
@@ -87,9 +86,7 @@ def convert(
     pow: HowPow | None = None,
     float32: str | None = None,
     fuse: Literal["norms"] | None = None,
-    repair: bool = False,
     verify: bool = False,
-    seed: int = 0,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -114,16 +111,12 @@ def convert(
         float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
             around them: ``norms`` (each from its squares to its root or division), ``pow``, ``all``, or names of
             nodes with commas between them. Verified, the outputs before and after are compared with those of the
-            network in float32 throughout. ``float64``: the nodes of that type in float32, between inputs and outputs
-            that stay as they are.
+            network in float32 throughout.
         fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
-        repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
-            model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare every bit
             of the outputs: in ONNX Runtime with halfulp's operators, where it is installed and the model has
             others. An IR also runs in OpenVINO, where that is installed.
-        seed: for those inputs.
-        dims: sizes of their symbolic dims; sizes that run are found for the others.
+        dims: sizes of the inputs' symbolic dims; sizes that run are found for the others.
         inputs: arrays by name, to verify with instead of inputs that are made up.
         progress: gets a line for each run of a verification.
 
@@ -148,9 +141,8 @@ def convert(
     """
     if opset is not None:
         check_integer("opset", opset)
-    check_integer("seed", seed, 0)
     for option, value, names in (
-        ("float32", float32, "norms, pow, all, float64, or names of nodes"),
+        ("float32", float32, "norms, pow, all, or names of nodes"),
         ("expand", expand, "names of operators"),
     ):
         if not isinstance(value, str | None):
@@ -170,7 +162,7 @@ def convert(
         "float32": (in_float32, float32),
     }
     asked = {name: (step, value) for name, (step, value) in steps.items() if value is not None}
-    work = _Work(model, repair)
+    work = _Work(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
         *others, last = steps
@@ -184,22 +176,19 @@ def convert(
         conversion.save(output)
     if not verify:
         return conversion
-    return replace(conversion, verification=work.compared(Feed(seed, dims, inputs, progress), asked))
+    return replace(conversion, verification=work.compared(Feed(0, dims, inputs, progress), asked))
 
 
 class _Work:
     """A conversion under way."""
 
-    def __init__(self, source: Source, repair: bool) -> None:
+    def __init__(self, source: Source) -> None:
         if format_of(source) != "onnx":
             name = "<bytes>" if isinstance(source, bytes) else str(source)
             raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
         sorted_: list[str] = []
         proto, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
         self.changes = [Change(self.file, line) for line in sorted_]
-        if repair:
-            proto, changes, _ = repaired(proto, self.file, self.folder)
-            self.changes += changes
         self.before = Subject.of(proto, self.file, self.folder)
         self._source = proto
         self._proto = deepcopy(proto)
@@ -249,6 +238,5 @@ class _Work:
         after = Subject.of(self.model, self.file, self.folder)
         is_fused = "fuse" in asked
         if "float32" in asked or (is_fused and has_halves(self._source)):
-            is_narrowed = asked.get("float32", ("", ""))[1] == "float64"
-            return compare_with_float32(self.before, after, feed, is_fused=is_fused, is_narrowed=is_narrowed)
+            return compare_with_float32(self.before, after, feed, is_fused=is_fused)
         return compare(self.before, after, feed, self.changes)

@@ -10,9 +10,9 @@ import numpy as np
 from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.fallback import deviations_first
 from halfulp.conversion.float32 import norms
 from halfulp.conversion.opset import finish
+from halfulp.conversion.steps import deviations_first
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.onnx.infer import ValueInfo, scalar
@@ -50,7 +50,7 @@ def fuse_norms(walk: Walk) -> list[Change]:
     """Replace norms by exactly equivalent single operators, and variances by those of deviations; return the changes.
 
     Raises:
-        HalfulpError: the model has no such norm, or the opset lacks the operator.
+        HalfulpError: the opset lacks the operator.
     """
     too_old: set[str] = set()
     found: dict[str, _Norm] = {}  # the norms of one graph or function, by their results
@@ -76,11 +76,11 @@ def fuse_norms(walk: Walk) -> list[Change]:
             lambda node, edit: _fuse(found[node.output[0]], node, edit),
         )
     if not fused:
-        needed = max((FUSED[name] for name in too_old), default=None)
-        raise HalfulpError(
-            f"{walk.file}: no norm in it is exactly one operator of its opset",
-            expected=f"--opset {needed}, which has {', '.join(sorted(too_old))}" if needed else None,
-        )
+        said = "no norm in it is exactly one operator of its opset"
+        if too_old:
+            needed = f"--opset {max(FUSED[name] for name in too_old)}, which has {', '.join(sorted(too_old))}"
+            raise HalfulpError(f"{walk.file}: {said}", expected=needed)
+        walk.changes.append(Change(walk.file, said, is_notice=True))
     return finish(walk)
 
 

@@ -6,17 +6,27 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion import fallback, plainer
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.steps import STEPS
+from halfulp.conversion.steps import (
+    STEPS,
+    bodies,
+    by_body,
+    changes,
+    check_attributes,
+    check_values,
+    says_the_same,
+    stays,
+    through_onnx,
+    trimmed,
+)
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
@@ -26,8 +36,6 @@ from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, identity, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
-RUNTIMES_RMS = "SimplifiedLayerNormalization"  # in ONNX's own domain, whatever its opset
-_SINCE_RMS = 23
 _OLDEST_IR = 3  # the first with opset imports
 
 
@@ -45,23 +53,10 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
     for owner, own in walk.owners:
-        for node in every_node(owner):
-            if node.op_type == RUNTIMES_RMS and not plain_domain(node.domain) and not any(node.output[1:]):
-                said = f"ONNX Runtime's own, is RMSNormalization, which came with opset {_SINCE_RMS}"
-                walk.changes.append(Change(walk.label("", node), said))
-                node.op_type = "RMSNormalization"
-        _adapt(walk, owner, own, strangers_of(owner, own, unknown=True), since=opset + 1)
+        _adapt(walk, owner, own, opset)
         _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, opset, before)
-    return finish(walk)
-
-
-def in_one_version(walk: Walk) -> list[Change]:
-    """Write the nodes that are of other versions of their operators in those of the opset; return the changes."""
-    for owner, opset in walk.owners:
-        _adapt(walk, owner, opset, strangers_of(owner, opset))
-        _refuse(walk, opset, opset)
     return finish(walk)
 
 
@@ -72,43 +67,36 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
     back to the model's.
 
     Raises:
-        HalfulpError: an operator has no function body, or the model has no node of it.
+        HalfulpError: an operator has no function body.
         UnsupportedError: a node has no exact form on the way.
     """
     functions = {identity(function) for function in walk.model.functions}
     for name in dict.fromkeys(each.strip() for each in named.split(",")):
-        versions = fallback.bodies().get(name)
+        versions = bodies().get(name)
         if versions is None:
-            expected = f"one or more of {', '.join(sorted(fallback.bodies()))}, with commas between them"
+            expected = f"one or more of {', '.join(sorted(bodies()))}, with commas between them"
             raise HalfulpError(f"{name!r} can't be written in other operators", expected=expected)
-        found = False
+        before = len(walk.changes)
         for owner, opset in walk.owners:
-            nodes = [each for each in every_node(owner) if each.op_type == name]
-            nodes = [n for n in nodes if plainer.is_of_runtime(n) or not plain_domain(n.domain)]
+            nodes = [n for n in every_node(owner) if n.op_type == name and not plain_domain(n.domain)]
             nodes = [n for n in nodes if identity(n) not in functions]
             version = max((each for each in versions if each <= opset), default=versions[0])
-            _expand(walk, owner, opset, name, opset if name == "Expand" else version, nodes)
-            found = found or bool(nodes)
-        if not found:
-            raise HalfulpError(f"{walk.file}: has no node {name}")
+            _expand(walk, owner, opset, name, version, nodes)
+        if len(walk.changes) == before:
+            walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
     return finish(walk)
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
     """Write nodes of an operator as its function body in a version."""
     for node in nodes:
-        node.domain = ""
         walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
     wanted = _among(walk, nodes)
 
     def expand(node: NodeProto, edit: Editor) -> None:
         if node.op_type != name:
             edit.keep(node)
-        elif name == "Expand":
-            plainer.without_expand(node, edit)
-        elif name in plainer.OF_RUNTIME:
-            plainer.by_onnx(node, edit)
-        elif not fallback.by_body(node, version, edit, Editor.keep):
+        elif not by_body(node, version, edit, Editor.keep):
             raise NoExactForm(f"{name} has no function body for these operands")
 
     _through(walk, owner, opset, version, wanted)
@@ -120,22 +108,19 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes
     _refuse(walk, opset, opset, hint)
 
 
-def strangers_of(owner: Owner, opset: int, *, unknown: bool = False) -> list[NodeProto]:
-    """Return the nodes that are valid in another opset only: those of operators that came later, or the others."""
-    return [
-        node
-        for node in every_node(owner)
-        if (schema_in_force("", node.op_type, opset) is None) == unknown and version_of(node, opset)
-    ]
+def late_nodes(owner: Owner, opset: int) -> list[NodeProto]:
+    """Return the nodes of operators that came after an opset."""
+    nodes = every_node(owner)
+    return [n for n in nodes if schema_in_force("", n.op_type, opset) is None and version_of(n, opset)]
 
 
-def _adapt(walk: Walk, owner: Owner, opset: int, nodes: list[NodeProto], since: int = 1) -> None:
-    """Bring nodes of other opsets, from ``since`` on, to this one, and the nodes that they become on the way."""
+def _adapt(walk: Walk, owner: Owner, opset: int, to: int) -> None:
+    """Bring nodes of operators that came after both opsets to the first, and the nodes that they become on the way."""
     by_version: dict[int, list[NodeProto]] = {}
-    for node in nodes:
+    for node in late_nodes(owner, opset):
         by_version.setdefault(version_of(node, opset) or opset, []).append(node)
     for version, group in by_version.items():
-        if version >= since:
+        if version > to:
             _through(walk, owner, version, opset, _among(walk, group))
 
 
@@ -203,10 +188,11 @@ def _step(
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
         whole, made = node, len(edit.nodes)
-        node = fallback.trimmed(node, here, there)
+        node = trimmed(node, here, there)
         if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
             edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
         try:
+            check_values(node, here, there)
             move(edit, node)
         except NoExactForm:
             held = edit.tensor(node.output[0]) if len(node.output) == 1 else None
@@ -216,11 +202,11 @@ def _step(
             edit.note("is a constant, and is stored as one")
             edit.constant_tensor(held, "", name=node.output[0])
         for new in edit.nodes[made:]:
-            fallback.check_attributes(new, there)
+            check_attributes(new, there)
 
     def move(edit: Editor, node: NodeProto) -> None:
         step = STEPS.get((node.op_type, here, there))
-        if step is None and fallback.stays(node, here, edit):
+        if step is None and stays(node, here, edit):
             return
         for attribute in node.attribute:
             if attribute.ref_attr_name:
@@ -230,10 +216,10 @@ def _step(
                 )
         made = len(edit.nodes)
         try:
-            step(node, edit) if step is not None else fallback.through_onnx(node, here, edit)
+            step(node, edit) if step is not None else through_onnx(node, here, edit)
         except NoExactForm:
             del edit.nodes[made:]
-            if there > here or not fallback.by_body(node, here, edit, move):
+            if there > here or not by_body(node, here, edit, move):
                 raise
 
     def is_wanted(node: NodeProto) -> bool:
@@ -246,8 +232,8 @@ def _step(
 def _changes(op_type: str, here: int, there: int) -> bool:
     """Return whether nodes of an operator may change between two opsets, or may be refused."""
     is_moved = (op_type, here, there) in STEPS or there < here
-    stays = not is_moved and fallback.says_the_same(op_type, here, there)
-    return not stays and fallback.changes(op_type, here, there)
+    stays = not is_moved and says_the_same(op_type, here, there)
+    return not stays and changes(op_type, here, there)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
@@ -274,9 +260,9 @@ def finish(walk: Walk) -> list[Change]:
 
 def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
     """Give a model the IR version that its initializers need; return the changes."""
-    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or (OLDEST_IR_OF_DEFAULTS, _WEIGHTS) not in _needed(model):
+    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or not _has_weights(model.graph):
         return []
-    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}, with which {_WEIGHTS} came"
+    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}: it has initializers that are not inputs"
     model.ir_version = OLDEST_IR_OF_DEFAULTS
     return [Change(file, said), *_without_defaults(model.graph, file)]
 
@@ -294,73 +280,53 @@ def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
 
 # --- the IR version that goes with an opset: older tools do not read newer IR versions ---------
 
-
 _TYPES_SINCE = {
-    TensorProto.DataType.Value(name): (since, name.lower())
+    TensorProto.DataType.Value(name): since
     for since, names in {
-        4: ("BFLOAT16",),
-        9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
-        10: ("INT4", "UINT4"),
-        11: ("FLOAT4E2M1",),
-        12: ("FLOAT8E8M0",),
-        13: ("INT2", "UINT2"),
+        4: "BFLOAT16",
+        9: "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ",
+        10: "INT4 UINT4",
+        11: "FLOAT4E2M1",
+        12: "FLOAT8E8M0",
+        13: "INT2 UINT2",
     }.items()
-    for name in names
+    for name in names.split()
 }
-"""The IR version that introduced an element type, and its name."""
+"""The IR version that introduced an element type."""
 
-_WEIGHTS = "initializers that are not inputs"
-_IR_OF_METADATA = 10  # on nodes: older tools skip it
-
-
-def usual(opset: int) -> int:
-    """Return the IR version of the first release of the onnx package that had an opset."""
-    return min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
+_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
 
 
 def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
     """Lower a model's IR version as far as an opset and the content allow; return the changes."""
-    wanted, had = usual(opset), model.ir_version
-    if had <= wanted:
+    usual = min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
+    least, had = max(usual, _needed(model)), model.ir_version
+    why = f"that of opset {opset}'s tools" if least == usual else "which its content needs"
+    if had <= usual:
         return []
-    needed = dict(_needed(model))
-    least = max([wanted, *needed])
     if least >= had:
-        why = f"{needed[max(needed)]} came with IR version {max(needed)}"
-        return [Change(file, f"IR version {had} stays: {why}", is_notice=True)]
+        return [Change(file, f"IR version {had} stays, {why}", is_notice=True)]
     model.ir_version = least
-    why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
-    if least < _IR_OF_METADATA and any(node.metadata_props for node in every_node(model.graph)):
-        why += "; tools of that version skip the metadata of nodes"
     return [Change(file, f"IR version {had} becomes {least}, {why}")]
 
 
-def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
-    """Yield the IR versions that a model's content needs, each with that content."""
-    kinds: set[int] = set()
+def _has_weights(graph: GraphProto) -> bool:
+    return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
+
+
+def _needed(model: ModelProto) -> int:
+    """Return the IR version that a model's content needs."""
+    needed, kinds = [_OLDEST_IR], set[int]()
+    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
     for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
-        given = [(node.op_type, attribute) for node in owner.node for attribute in node.attribute]
-        kinds.update(each.t.data_type for _, each in given if each.type == AttributeProto.TENSOR)
-        kinds.update(each.i for op_type, each in given if (op_type, each.name) == ("Cast", "to"))
-        if not isinstance(owner, GraphProto):
-            continue
-        values = (*owner.input, *owner.output, *owner.value_info)
-        kinds.update(tensor.data_type for tensor in owner.initializer)
-        kinds.update(info.type.tensor_type.elem_type for info in values)
-        if {tensor.name for tensor in owner.initializer} - {info.name for info in owner.input}:
-            yield OLDEST_IR_OF_DEFAULTS, _WEIGHTS
-        if owner.quantization_annotation:
-            yield 5, "quantization annotations"
-        if owner.sparse_initializer:
-            yield 6, "sparse initializers"
-        if {info.type.WhichOneof("value") for info in values} & {"optional_type", "sparse_tensor_type"}:
-            yield 8, "optional and sparse values"
-    if model.functions:
-        yield 8, "its functions"
-    if any(function.attribute_proto for function in model.functions):
-        yield 9, "defaults of the attributes of its functions"
-    if any(function.overload for function in model.functions):
-        yield 10, "overloads of its functions"
-    for kind in kinds & _TYPES_SINCE.keys():
-        since, name = _TYPES_SINCE[kind]
-        yield since, f"the type {name}"
+        for attribute in (each for node in owner.node for each in node.attribute):
+            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        if isinstance(owner, GraphProto):
+            values = (*owner.input, *owner.output, *owner.value_info)
+            kinds.update(tensor.data_type for tensor in owner.initializer)
+            kinds.update(info.type.tensor_type.elem_type for info in values)
+            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
+            needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
+            others = {info.type.WhichOneof("value") for info in values}
+            needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)
+    return max(*needed, *(_TYPES_SINCE.get(kind, 0) for kind in kinds))

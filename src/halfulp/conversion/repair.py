@@ -9,28 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.editor import Change, Editor, counted, exactly_as, holds, remade
+from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remade
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import (
-    RUNTIMES_RMS,
-    finish,
-    in_one_version,
-    opset_of,
-    raise_for_weights,
-    strangers_of,
-    to_opset,
-)
+from halfulp.conversion.opset import finish, late_nodes, opset_of, raise_for_weights, to_opset
 from halfulp.conversion.output import is_harmless, refusal, save_onnx
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
@@ -48,8 +38,8 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
-from halfulp.models.onnx.checks import label, port_at, ports, schema_in_force, version_of
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, TYPE_NAMES, infer_types
+from halfulp.models.onnx.checks import label, port_at, ports, version_of
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -64,29 +54,15 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
-from halfulp.types import FLOATS, INTEGERS, TYPES
+from halfulp.types import FLOATS, INTEGERS
 
 Slopes = str | int | Mapping[str, str | int]
 
-_Kinds = set[str | None]
-"""Names of element types; None is one that is not known."""
+_RETYPED = ("Add", "Sub", "Mul", "Div", "Clip", "Max", "LayerNormalization", "RMSNormalization")
+"""The operators of a norm, whose constants have to be of the type of the values beside them."""
 
-_PROMOTED = (
-    *("bool", "uint8", "int8", "int16", "int32", "int64"),
-    *("bfloat16", "float16", "float32", "float64"),
-)
-"""Types in the order in which the later one of two is that of their sum or product in torch, except for _NEITHER."""
-
-_NEITHER = ({"bfloat16", "float16"}, {"uint8", "int8"})  # neither of these holds the other's numbers
-_WHOLE = ("Ceil", "Floor", "Round")  # keep integers as they are
-
-_LENGTHS = {
-    "Add": ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Sqrt"),
-    "Clip": ("ReduceL1", "ReduceL2", "Sqrt"),
-    "Max": ("ReduceL1", "ReduceL2", "Sqrt"),
-}
-"""The operators that give a length, or its square, by the operator that keeps it away from 0."""
-
+_NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
+_CHANNELS = "its scale has one dim, and so its numbers are those of channels"
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
@@ -239,9 +215,8 @@ def repaired(
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
     mender = _mender(slopes)
     readable, told = _correct_inputs(source, file)
-    for correct in (_correct_names, _correct_attributes, partial(_correct_versions, folder=folder)):
-        readable, adapted = correct(readable, file)
-        told += adapted
+    readable, adapted = _correct_batch_norms(readable)
+    told += adapted
     error = fault_of_ours(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
@@ -312,94 +287,32 @@ def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Cha
     return new, changes
 
 
-def _odd_attributes(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto, Any]]:
-    """Yield attributes without a type, with their operator's, and those that no version of it has, with 0."""
+def _lost_spatials(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto]]:
+    """Yield the attributes ``spatial`` of an opset that lacks it, where the numbers are those of channels."""
+    dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     for owner, opset in owners_of(model):
-        for _, graph in graphs(owner):
-            for index, node in enumerate(graph.node):
-                schema = None if plain_domain(node.domain) else schema_in_force("", node.op_type, opset)
-                if isinstance(node.name, bytes) or any(isinstance(a.name, bytes) for a in node.attribute):
-                    continue  # a name that is not UTF-8 is refused later
-                for attribute in list(node.attribute) if schema is not None else ():
-                    known = schema.attributes.get(attribute.name) if schema is not None else None
-                    is_typed = attribute.type != AttributeProto.UNDEFINED
-                    if known is not None and not is_typed:
-                        kind: Any = known.type
-                        yield label(node, index, ""), node, attribute, kind.value
-                    elif known is None and not is_ours(node) and version_of(node, opset) is None:
-                        yield label(node, index, ""), node, attribute, 0
+        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
+            for attribute in node.attribute if node.op_type == "BatchNormalization" else ():
+                is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
+                if attribute.name == "spatial" and is_per_channel:
+                    yield label(node, index, ""), node, attribute
 
 
-def _correct_attributes(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
-    """Give attributes their types, leave out unknown ones, and import ONNX Runtime's domain; else return the source."""
-    imports = {entry.domain for entry in source.opset_import}
-    has_import = "com.microsoft" not in {node.domain for node in every_node(source.graph)} - imports
-    if has_import and not any(_odd_attributes(source)):
+def _correct_batch_norms(source: ModelProto) -> tuple[ModelProto, list[Change]]:
+    """Drop the attribute ``spatial``, which MXNet's exporter writes in opset 9, too; else return the source."""
+    if not any(_lost_spatials(source)):
         return source, []
     new, changes = deepcopy(source), list[Change]()
-    for name, node, attribute, kind in _odd_attributes(new):
-        said = f"its attribute {printable(attribute.name)!r}"
-        if kind:
-            attribute.type = kind
-            changes.append(
-                Change(name, f"{said}, which states no type, gets the type that {node.op_type} has")
-            )
-        else:
-            said = f"{said}, which {node.op_type} has in no opset, is left out"
-            changes.append(Change(name, said, "a runtime that reads it computes otherwise"))
-            node.attribute.remove(attribute)
-    if not has_import:
-        new.opset_import.add(domain="com.microsoft", version=1)
-        changes.append(Change(file, "imports the domain 'com.microsoft', which its nodes use"))
+    for name, node, attribute in list(_lost_spatials(new)):
+        changes.append(Change(name, f"spatial={attribute.i} is dropped: {_CHANNELS}"))
+        node.attribute.remove(attribute)
     return new, changes
-
-
-def namesakes(model: ModelProto) -> Iterator[tuple[int, NodeProto]]:
-    """Yield the nodes, each with its place, that have the name of an earlier node of their graph."""
-    for _, graph in graphs(model.graph):
-        seen = {""}
-        for index, node in enumerate(graph.node):
-            if node.name in seen and node.name:
-                yield index, node
-            seen.add(node.name)
-
-
-def _correct_names(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
-    """Give the nodes that share a name names of their own; return the source if there are no such nodes."""
-    if not any(namesakes(source)):
-        return source, []
-    new, given = deepcopy(source), list[str]()
-    taken, numbers = {node.name for node in every_node(new.graph)}, defaultdict[str, Iterator[int]](count)
-    for _, node in list(namesakes(new)):
-        free = (f"{node.name}_{number}" for number in numbers[node.name])
-        node.name = next(name for name in free if name not in taken)
-        taken.add(node.name)
-        given.append(repr(printable(node.name)))
-    return new, [Change(file, f"nodes with the name of an earlier one get their own: {listed(given, 4)}")]
-
-
-def _correct_versions(source: ModelProto, file: str, folder: Path | None) -> tuple[ModelProto, list[Change]]:
-    """Write nodes of another version of their operators than the opset's in that; return the source if all are of it.
-
-    Converters mix versions: axes of a ReduceMean as an attribute in opset 18, spatial of a BatchNormalization in 9.
-    """
-    if not _strangers(source):
-        return source, []
-    new, copy = deepcopy(source), deepcopy(source)
-    for node in _strangers(copy):
-        node.domain = "halfulp.apart"  # so that the rest is checked
-    build(copy, file, folder, keep_unknown=True, check_ours=False)
-    return new, in_one_version(Walk(new, file, folder))
-
-
-def _strangers(model: ModelProto) -> list[NodeProto]:
-    return [node for owner, opset in owners_of(model) for node in strangers_of(owner, opset)]
 
 
 def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     opset = default_opset(model.opset_import) or 1
-    late = {n.op_type: version_of(n, opset) or 0 for n in strangers_of(model.graph, opset, unknown=True)}
+    late = {n.op_type: version_of(n, opset) or 0 for n in late_nodes(model.graph, opset)}
     if late:
         newest, files = (
             max(late.values()),
@@ -414,7 +327,7 @@ def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
     own = {
         n.op_type for n in every_node(model.graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))
     }
-    if own := own - {RUNTIMES_RMS}:
+    if own:
         only = "only a runtime that has its own takes the model"
         yield Left(
             file, f"ONNX has no {listed(sorted(map(printable, own)), 4)} in any opset: {only}", valid=True
@@ -430,7 +343,7 @@ def _repaired(
     _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _agree_on_types(walk, {name: value.type for (_, name), value in before.items()})
+    _agree_on_types(walk)
     _mend_layers(walk)
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
@@ -471,7 +384,7 @@ def _mend_layers(walk: Walk) -> None:
     """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
 
     A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
-    ``spatial``. The epsilon of a length that is 0 in float16 was another number.
+    ``spatial``.
     """
 
     def flatten(node: NodeProto, edit: Editor) -> None:
@@ -490,26 +403,10 @@ def _mend_layers(walk: Walk) -> None:
         is_spatial = all(each.i for each in node.attribute if each.name == "spatial")
         if is_spatial or len(x or ()) < 3 or len(scale or ()) != 1:
             return edit.keep(node)
-        edit.note("spatial=0 is dropped: its scale has one dim, and so its numbers are those of channels")
+        edit.note(f"spatial=0 is dropped: {_CHANNELS}")
         return edit.keep(remade(node, drop={"spatial"}))
 
-    def above_zero(node: NodeProto, edit: Editor) -> None:
-        new, least = remade(node), np.finfo(np.float16).smallest_subnormal
-        for index in (1, 0) if node.op_type != "Clip" else (1,):
-            if len(node.input) < 2 or (maker := edit.maker(node.input[1 - index])) is None:
-                continue
-            epsilon = edit.array(node.input[index])
-            if epsilon is None or epsilon.dtype != np.float16 or epsilon.size != 1 or epsilon.any():
-                continue
-            if maker.op_type in _LENGTHS[node.op_type]:
-                edit.note(
-                    f"its epsilon, 0, becomes {least:g}, the next number in float16: a converter rounded it",
-                    "a vector of zeros gave NaN",
-                )
-                new.input[index] = edit.constant(np.full_like(epsilon, least), "epsilon")
-        edit.keep(node if new.input == node.input else new)
-
-    mended = {"Gemm": flatten, "BatchNormalization": per_channel, **dict.fromkeys(_LENGTHS, above_zero)}
+    mended = {"Gemm": flatten, "BatchNormalization": per_channel}
     for owner, opset in walk.owners:
         walk.rewrite(
             owner,
@@ -519,51 +416,32 @@ def _mend_layers(walk: Walk) -> None:
         )
 
 
-def _agree_on_types(walk: Walk, declared_as: Mapping[str, str | None]) -> None:
-    """Give inputs that an operator takes in one type that type, and other inputs the only type that it takes there.
+def _agree_on_types(walk: Walk) -> None:
+    """Store the constants of a norm in the type of the values beside them.
 
-    Exporters write the numbers of a norm in float64 and multiply by a bool. Converters to float16 leave constants in
-    float32, and store the scales of a Resize in float16. A float64 in a network of float32 is an array of NumPy's.
+    Exporters write them in float64, and converters to float16 leave them in float32.
     """
-    tensors = (type_of(tensor.data_type) for tensor in walk.model.graph.initializer)
-    usual = max(Counter(kind for kind in tensors if kind in FLOATS).most_common(1), default=("",))[0]
 
     def agree(node: NodeProto, edit: Editor) -> None:
-        known, new, back = edit.value_info, remade(node), None
-        for indices, allowed, gives_result in of_one_type(node, edit.opset):
-            output = node.output[0] if gives_result else ""
-            names = {node.input[index] for index in indices}
+        known, new = edit.value_info, remade(node)
+        for indices, gives_result in of_one_type(node, edit.opset):
+            names = [node.input[index] for index in indices]
             computed = {known.value(name).type for name in names if known.tensor(name) is None}
-            kinds = computed | {known.value(name).type for name in names}
-            meant = declared_as.get(output)
-            wanted = _type_meant(kinds, computed, allowed, meant, gives_result)
-            if wanted is None:
+            (kind, *others) = computed or (None,)
+            if kind not in FLOATS or others:
                 continue
-            if wanted == "float64":
-                wanted = next((each for each in (usual, meant) if each and each in kinds - {wanted}), wanted)
-            if wanted not in kinds and output and not is_ours(node):
-                back = _kept(node, kinds, allowed, meant)
-                wanted = (
-                    "float64" if back in INTEGERS and "float64" in allowed and wanted in FLOATS else wanted
-                )
-            if back and node.op_type in _WHOLE:
-                edit.note(f"becomes Identity: {node.op_type} takes no {back}, and keeps whole numbers")
-                return edit.keep(helper.make_node("Identity", node.input, node.output, node.name))
-            for index in indices if not is_ours(node) else ():
-                _retype(new, index, wanted, edit)
-            if output:
-                known.types[output] = Value(output, back or wanted, known.value(output).shape)
-        if back:
-            edit.note(f"its result is cast back to {back}")
-            return edit.keep_cast(new, edit.type_of(new.input[0]), back)
-        return edit.keep(node if new.input == node.input else new)
+            for index in indices:
+                _retype(new, index, kind, edit)
+            if gives_result:
+                known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
+        edit.keep(node if new.input == node.input else new)
 
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, lambda _: True, agree)
+        walk.rewrite(owner, opset, lambda node: node.op_type in _RETYPED, agree)
 
 
-def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds, bool]]:
-    """Yield the inputs of a node that share a type, the types that they can have, and whether the result shares it."""
+def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]:
+    """Yield the inputs of a node that share a type, and whether the result shares it."""
     known = None if plain_domain(node.domain) else ports(node.op_type, opset)
     if known is None or not (known.inputs and known.outputs and any(node.output[:1])):
         return
@@ -573,74 +451,24 @@ def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], _Kinds
         if name and port.is_homogeneous:  # the values of a Loop have types of their own
             places[port.type_str].append(index)
     for variable, indices in places.items():
-        allowed = {*map(TYPE_NAMES.get, known.types(port_at(known.inputs, indices[0])))}
-        yield indices, allowed, variable == known.outputs[0].type_str
-
-
-def is_wrong(kinds: _Kinds, allowed: _Kinds, gives_result: bool) -> bool:
-    """Tell whether operands of one type should have the single other one that is allowed."""
-    return not gives_result and len(allowed) == 1 and allowed != kinds and None not in allowed | kinds
-
-
-def _type_meant(
-    kinds: _Kinds, computed: _Kinds, allowed: _Kinds, declared_as: str | None, gives_result: bool
-) -> str | None:
-    """Return the type that operands of these types are to have together; None where that is open.
-
-    Constants get the type of the values beside them, as numbers in Python do, but do not make a float an integer.
-    """
-    if not kinds <= {*TYPES, "bool"}:
-        return None
-    if len(kinds) == 1:
-        (kind,) = kinds
-        if is_wrong(kinds, allowed, gives_result):
-            return min(allowed, key=str)
-        if kind in allowed or not gives_result:
-            return kind
-        if declared_as in allowed:
-            return declared_as
-        wider = [
-            each for each in _PROMOTED if each in allowed and (kind == "bool" or holds(each, kind or ""))
-        ]
-        return wider[0] if wider else "float32" if "float32" in allowed and kind in INTEGERS else kind
-    if not kinds <= {*_PROMOTED}:
-        return None
-    if declared_as in computed & allowed:
-        return declared_as
-    if any(pair <= kinds for pair in _NEITHER):
-        return None
-    is_kept = not computed.isdisjoint(FLOATS) or kinds.isdisjoint(FLOATS)
-    wanted = max((computed if computed - {"bool"} and is_kept else kinds), key=_PROMOTED.index)
-    return wanted if wanted in allowed else None
-
-
-def _kept(node: NodeProto, kinds: _Kinds, allowed: _Kinds, declared_as: str | None) -> str | None:
-    """Return the type that the result of a node is cast back to, None if it is to have that of its operands now."""
-    is_whole = node.op_type in _WHOLE or not allowed.isdisjoint(INTEGERS) or kinds <= {*FLOATS}
-    is_kept = declared_as in kinds or (declared_as is None and is_whole and "bool" not in kinds)
-    return next(iter(kinds)) if is_kept and len(kinds) == len(node.output) == 1 else None
+        yield indices, variable == known.outputs[0].type_str
 
 
 def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
-    """Give an input of a node another type: a constant is stored in it, any other value is cast."""
+    """Store a constant that a node reads in another type of floats."""
     name, differs = node.input[index], f"a number that {kind} does not hold is rounded"
-    was, array = edit.type_of(name), edit.array(name)
-    if was == kind:
+    was, array = edit.value(name).type, edit.array(name)
+    if was == kind or was not in FLOATS or array is None:
         return
-    is_kept = "bool" in (was, kind) or holds(kind, was)
-    said = f"is cast from {was} to {kind}"
-    if array is None or "bool" in (was, kind):
-        node.input[index] = edit.cast(name, kind)
-    else:
-        is_kept, said = exactly_as(array, kind) is not None, f"a constant in {was}, is stored in {kind}"
-        with np.errstate(all="ignore"):
-            held = cast(array, dtype_named(kind))
-        lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
-        if lost.any():
-            differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
-        node.input[index] = edit.constant(held, "constant")
-    exactly = ", exactly" * (is_kept and kind != "bool")
-    edit.note(f"its input {index}{',' * (array is not None)} {said}{exactly}", None if is_kept else differs)
+    is_kept = exactly_as(array, kind) is not None
+    with np.errstate(all="ignore"):
+        held = cast(array, dtype_named(kind))
+    lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+    if lost.any():
+        differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
+    node.input[index] = edit.constant(held, "constant")
+    said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * is_kept}"
+    edit.note(said, None if is_kept else differs)
 
 
 def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> ModelError | None:
@@ -733,7 +561,7 @@ def _type_read(
     """Return the type that readers of a value want by their other inputs; None where these do not tell, or differ."""
     wanted: set[str | None] = set()
     for node in readers:
-        for indices, _, _ in of_one_type(node, opset):
+        for indices, _ in of_one_type(node, opset):
             together = {node.input[index] for index in indices}
             wanted |= {known.get(other) for other in together - {name}} if name in together else set()
     wanted.discard(None)
@@ -772,7 +600,7 @@ def _correct_declarations(
 def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     subject = Subject.of(found.model, file, found.folder)
-    if find_spec("openvino") is not None and not _strangers(source):  # which it misreads, or crashes on
+    if find_spec("openvino") is not None:
         with suppress(HalfulpError):
             compared = compare_network(subject, as_read(source, file, found.folder), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it

@@ -1,34 +1,47 @@
-"""Operators from one opset to the next: Pow and PRelu, and others that the onnx package can't convert.
+"""Operators from one opset to the next.
 
-A step is named by the operator and the versions on both sides, as ``("Pow", 7, 6)``. It adds equivalent nodes
-of the opset on the other side, or raises NoExactForm. A constant input that is an attribute in the older
-opset becomes that attribute. Defaults, and indices that count from the end of an axis, are written out in
-full. Steps that are not listed here are left to the onnx package (:mod:`halfulp.conversion.fallback`).
+Pow and PRelu have steps here, and so have a few others that the onnx package's version converter lacks or gets wrong. A
+step is named by the operator and the versions on both sides, as ``("Pow", 7, 6)``. It adds equivalent nodes of the
+opset on the other side, or raises NoExactForm.
+
+If the operator's specification differs only in its types, the node is kept unchanged. Any other node is
+converted by the onnx package's version converter, alone, in a model of its own: converting a whole model
+would lose functions, metadata and everything else that the converter's representation lacks. The last resort
+is the operator's function body in the onnx package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, helper
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
-from halfulp.conversion import fallback
 from halfulp.conversion.editor import (
     Editor,
     NoExactForm,
     follow,
+    inherit,
     is_one,
     legacy_form,
     legacy_operand,
     recipe,
     remade,
 )
-from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.infer import held_tensor
-from halfulp.models.onnx.walk import attributes_of
-from halfulp.models.run.inputs import dtype_named
+from halfulp.errors import printable
+from halfulp.models.graph import Value
+from halfulp.models.onnx.checks import port_at, ports, schema_in_force
+from halfulp.models.onnx.infer import ValueInfo, held_tensor, inferred
+from halfulp.models.onnx.inline import inlined, rename
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
+from halfulp.models.onnx.walk import Owner, attributes_of, every_node, plain_domain, read_names, subgraphs
 from halfulp.specs.tensor import format_shape
 
 Step = Callable[[NodeProto, Editor], None]
@@ -36,9 +49,6 @@ Step = Callable[[NodeProto, Editor], None]
 _BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater")
 """The operators that had ``axis`` and ``broadcast`` before opset 7."""
 
-_REDUCTIONS = tuple(
-    f"Reduce{of}" for of in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
-)
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
 _MOST_PRODUCT = 64  # an integer to a constant power up to this becomes products
@@ -247,7 +257,7 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
     )
 
 
-# --- the others -----------------------------------------------------------------------------------
+# --- the others ----------------------------------------------------------------------------------
 
 
 @_step(5, 6, "Cast")
@@ -283,81 +293,17 @@ def _constant_9_8(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-@_step(12, 13, "Hardmax")
-def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
-    """Until opset 12 it applies to all dims from its axis on; since opset 13, to one."""
-    axis, shape = _attribute(node, "axis", 1), edit.value(node.input[0]).shape
-    if axis == -1 or (shape is not None and axis == len(shape) - 1):
-        edit.add("Hardmax", node.input, output=node.output[0], like=node, axis=axis)
-        return
-    edit.note("X is flattened before it and gets its shape back after it")
-    dims = edit.add("Shape", [node.input[0]])
-    flat = edit.add("Flatten", [node.input[0]], axis=axis)
-    middle = edit.add("Hardmax", [flat], like=node, axis=-1)
-    edit.add("Reshape", [middle, dims], output=node.output[0])
-
-
-# --- others, one opset down -----------------------------------------------------------------------
-
-
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
     return attributes_of(node).get(name, default)
-
-
-def _constant(node: NodeProto, index: int, edit: Editor, default: Array | float | None = None) -> Array:
-    """Return the constant that an input is, or the default where it is absent."""
-    if len(node.input) <= index or not node.input[index]:
-        if default is None:
-            raise NoExactForm(f"its input {index} is absent")
-        return np.asarray(default)
-    array = edit.array(node.input[index])
-    if array is None:
-        raise _before(
-            edit, f"{node.op_type} says {node.input[index]!r} in an attribute, and it is not a constant"
-        )
-    if array.ndim > 1:
-        raise NoExactForm(f"its input {index} has {array.ndim} dims, not one")
-    return array
 
 
 def _before(edit: Editor, lacks: str) -> NoExactForm:
     return NoExactForm(f"before opset {edit.opset + 1} {lacks}")
 
 
-def _number(node: NodeProto, index: int, edit: Editor, default: float | None = None) -> float:
-    array = _constant(node, index, edit, default)
-    if array.size != 1:
-        raise NoExactForm(f"its input {index} has {array.size} elements, not one")
-    return float(array.reshape(-1)[0])
-
-
-def _in_float32(number: float) -> bool:
-    return bool(abs(number) <= np.finfo(np.float32).max and number == np.float32(number))
-
-
-def _axes(axes: Iterable[int], name: str, edit: Editor) -> list[int]:
-    """Return axes counted from the first dim of a value; raises NoExactForm where its rank is needed and not known."""
-    axes, shape = [int(axis) for axis in axes], edit.value(name).shape
-    if shape is None and min(axes, default=0) < 0:
-        raise _before(edit, f"axes count from the first dim, and the rank of {name!r} is not known")
-    if shape is not None and not all(-len(shape) <= axis < len(shape) for axis in axes):
-        raise NoExactForm(f"{name!r} has {len(shape)} dims, and no axes {axes}")
-    return [axis if axis >= 0 else axis % len(shape or ()) for axis in axes]
-
-
-def _size_of_dim(node: NodeProto, edit: Editor, why: str) -> int:
-    """Return the size of X's dim that ``axis`` gives; raises NoExactForm with the reason where it is not known."""
-    (axis,) = _axes([_attribute(node, "axis", 0)], node.input[0], edit)
-    shape = edit.value(node.input[0]).shape
-    size = None if shape is None else shape[axis]
-    if not isinstance(size, int):
-        raise _before(edit, f"{why}, and the dim's size is not known")
-    return size
-
-
 def _same(node: NodeProto, edit: Editor) -> None:
     """Add a node unchanged, if the older opset takes its types."""
-    fallback.check_types(node, edit)
+    check_types(node, edit)
     edit.keep(node)
 
 
@@ -376,139 +322,74 @@ def _shape_15_14(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-@_step(19, 18, "Pad")
-def _pad_19_18(node: NodeProto, edit: Editor) -> None:
-    if _attribute(node, "mode", b"constant") == b"wrap":
-        raise NoExactForm("Pad does not wrap before opset 19")
-    _same(node, edit)
-
-
-@_step(18, 17, "Pad")
-def _pad_18_17(node: NodeProto, edit: Editor) -> None:
-    """Pads along some axes become pads along all; those of the other axes are 0."""
-    if len(node.input) < 4 or not node.input[3]:
-        return edit.keep(remade(node, node.input[:3]))
-    axes = _axes(_constant(node, 3, edit).reshape(-1), node.input[0], edit)
-    shape = edit.value(node.input[0]).shape
-    if shape is None:
-        raise NoExactForm(f"pads for all dims take the rank of {node.input[0]!r}, which is not known")
-    given = _constant(node, 1, edit)
-    if given.size != 2 * len(axes):
-        raise NoExactForm(f"{len(axes)} axes have {2 * len(axes)} pads, not {given.size}")
-    pads = np.zeros((2, len(shape)), np.int64)
-    pads[:, axes] = given.reshape(2, -1)
-    edit.note("pads along some axes become pads along all")
-    new = remade(node, node.input[:3])
-    new.input[1] = edit.constant(pads.reshape(-1), "pads")
-    return edit.keep(new)
-
-
-@_step(11, 10, "Pad")
-def _pad_11_10(node: NodeProto, edit: Editor) -> None:
-    pads = _constant(node, 1, edit).tolist()
-    value = _number(node, 2, edit, 0)
-    if value != np.float32(value):
-        raise _before(edit, "Pad has its value as a float32, which does not hold it")
-    _same(remade(node, node.input[:1], pads=pads, value=value), edit)
-
-
 @_step(18, 17, "Split")
 def _split_18_17(node: NodeProto, edit: Editor) -> None:
     """Equal parts, the last one shorter, get their sizes."""
     if len(node.input) > 1 and node.input[1]:
         return edit.keep(node)
+    shape, axis = edit.value(node.input[0]).shape or (), _attribute(node, "axis", 0)
+    size = shape[axis] if -len(shape) <= axis < len(shape) else None
+    if not isinstance(size, int):
+        raise _before(edit, "the sizes of Split's parts are given, and the dim's size is not known")
+    chunk = -(-size // len(node.output))
+    sizes = [min(chunk, max(size - chunk * part, 0)) for part in range(len(node.output))]
     new = remade(node, node.input[:1], {"num_outputs"})
-    size, parts = _size_of_dim(node, edit, "the sizes of its parts are given"), len(node.output)
-    chunk = -(-size // parts)
-    sizes = [min(chunk, max(size - chunk * part, 0)) for part in range(parts)]
     new.input.append(edit.constant(np.array(sizes, np.int64), "split"))
     return edit.keep(new)
 
 
-@_step(11, 10, "Squeeze", "Unsqueeze", "ReduceSum", *_REDUCTIONS)
-def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
-    """Squeeze, Unsqueeze and reductions count all axes from the first dim."""
-    axes = _attribute(node, "axes", None)
-    if not axes:
-        return edit.keep(node)
-    counted = node.output[0] if node.op_type == "Unsqueeze" else node.input[0]
-    return _same(remade(node, node.input[:1], axes=_axes(axes, counted, edit)), edit)
+@_step(13, 12, "ReduceSum")
+def _reduce_sum_13_12(node: NodeProto, edit: Editor) -> None:
+    """Without noop_with_empty_axes, if there are axes."""
+    axes = edit.array([*node.input, ""][1])
+    drop = {"noop_with_empty_axes"} if axes is not None and axes.size else ()
+    new = remade(node, drop=drop)
+    if not stays(new, edit.opset + 1, edit):
+        through_onnx(new, edit.opset + 1, edit)
 
 
-@_step(11, 10, "ArgMax", "ArgMin", "Concat", "Compress", "Flatten", "Split", *_SOFTMAXES)
-def _axis_11_10(node: NodeProto, edit: Editor) -> None:
-    axis = _attribute(node, "axis", None)
-    if axis is not None:
-        node = remade(node, axis=_axes([axis], node.input[0], edit)[0])
-    _same(node, edit)
+@_step(10, 11, "Resize")
+def _resize_10_11(node: NodeProto, edit: Editor) -> None:
+    """A coordinate is divided by the scale, which is not the default any more, as the onnx package has it."""
+    said = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    roi = edit.constant(np.zeros(0, np.float32), "roi")
+    edit.keep(remade(node, [node.input[0], roi, node.input[1]], **said))
 
 
-@_step(11, 10, "Gather")
-def _gather_11_10(node: NodeProto, edit: Editor) -> None:
-    """An index does not count from the end before opset 11."""
-    indices = edit.array(node.input[1])
-    if indices is None:
-        raise _before(edit, "Gather takes no negative index, and these are not constants")
-    new = remade(node)
-    if (indices < 0).any():
-        size = _size_of_dim(node, edit, "Gather takes no negative index")
-        new.input[1] = edit.constant(np.where(indices < 0, indices + size, indices), "indices")
-    _axis_11_10(new, edit)
-
-
-@_step(14, 13, "Reshape")
-def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
-    """With allowzero, a 0 in the shape is a size; without it, a 0 copies a dim of X."""
-    if _attribute(node, "allowzero", 0):
-        asked = edit.array(node.input[1])
-        if asked is not None and (asked == 0).any():
-            raise NoExactForm("its attribute allowzero came with opset 14, and its shape holds a 0")
-        x, y = (edit.value(name).shape for name in (node.input[0], node.output[0]))
-        copied = [
-            dim if isinstance(dim, int) or dim in (x or ())[axis:][:1] else 0
-            for axis, dim in enumerate(y or ())
-        ]
-        if (
-            asked is None
-            and not (copied and all(copied))
-            and not (x and all(isinstance(dim, int) and dim for dim in x))
-        ):
-            edit.note("loses allowzero, which came with opset 14", "an X without elements may get other dims")
-    edit.keep(remade(node, node.input[:2], {"allowzero"}))
-
-
-@_step(11, 10, "Slice")
-def _slice_11_10(node: NodeProto, edit: Editor) -> None:
-    """Axes count from the first dim, steps go forward."""
-    if (_constant(node, 4, edit, 1) < 1).any():
-        raise _before(edit, "Slice goes forward only")
-    new = remade(node)
-    if len(node.input) > 3 and node.input[3]:
-        given = _constant(node, 3, edit)
-        new.input[3] = edit.constant(np.array(_axes(given, node.input[0], edit), given.dtype), "axes")
+@_step(13, 12, "Resize")
+def _resize_13_12(node: NodeProto, edit: Editor) -> None:
+    """An absent input becomes an empty one."""
+    new = remade(node, [*node.input, "", ""][: max(3, len(node.input))])
+    for index in (1, 2):
+        new.input[index] = new.input[index] or edit.constant(np.zeros(0, np.float32), "none")
     _same(new, edit)
-
-
-@_step(10, 9, "Slice")
-def _slice_10_9(node: NodeProto, edit: Editor) -> None:
-    starts, ends = (_constant(node, index, edit) for index in (1, 2))
-    axes = _constant(node, 3, edit, np.arange(starts.size))
-    if (_constant(node, 4, edit, 1) != 1).any():
-        raise NoExactForm("Slice has no steps before opset 10")
-    _same(remade(node, node.input[:1], starts=starts.tolist(), ends=ends.tolist(), axes=axes.tolist()), edit)
 
 
 @_step(11, 10, "Clip")
 def _clip_11_10(node: NodeProto, edit: Editor) -> None:
-    """An absent bound becomes the type's greatest number, because the older default is float32's."""
-    kind = edit.value(node.input[0]).type
+    """Bounds become attributes. An absent one becomes the type's greatest number, as the older default is float32's."""
+    kind = edit.type_of(node.input[0])
     if kind not in _FLOATS:
-        raise NoExactForm(f"Clip takes no {kind or 'type that is not known'} before opset 11")
+        raise NoExactForm(f"Clip takes no {kind} before opset 11")
     limits = np.finfo(kind)
-    least, greatest = _number(node, 1, edit, float(limits.min)), _number(node, 2, edit, float(limits.max))
-    if not (_in_float32(least) and _in_float32(greatest)):
+    bounds = {"min": float(limits.min), "max": float(limits.max)}
+    for place, name in enumerate(node.input[1:]):
+        array = edit.array(name) if name else np.array(bounds[("min", "max")[place]])
+        if array is None or array.size != 1:
+            raise _before(edit, f"Clip says {name!r} in an attribute, and it is not a constant number")
+        bounds[("min", "max")[place]] = float(array.reshape(-1)[0])
+    if not all(abs(bound) <= np.finfo("f").max and bound == np.float32(bound) for bound in bounds.values()):
         raise _before(edit, "Clip has its bounds as float32, which does not hold them")
-    _same(remade(node, node.input[:1], min=least, max=greatest), edit)
+    _same(remade(node, node.input[:1], (), **bounds), edit)
+
+
+@_step(20, 19, "GridSample")
+def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
+    """Two of its modes have other names, and it takes images only."""
+    if len(edit.value(node.input[0]).shape or ()) != 4:
+        raise _before(edit, "GridSample takes inputs of rank 4 only")
+    mode = _attribute(node, "mode", b"linear")
+    _same(remade(node, mode={b"linear": b"bilinear", b"cubic": b"bicubic"}.get(mode, mode)), edit)
 
 
 @_step(13, 12, "QuantizeLinear", "DequantizeLinear")
@@ -519,15 +400,13 @@ def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
     _same(remade(node, None, {"axis"}), edit)
 
 
-@_step(13, 12, "ReduceSum")
-@_step(18, 17, *_REDUCTIONS)
-def _reduce(node: NodeProto, edit: Editor) -> None:
-    """Without noop_with_empty_axes, where that is 0 or there are axes."""
-    if _attribute(node, "noop_with_empty_axes", 0) and not _constant(node, 1, edit, np.zeros(0)).size:
-        raise NoExactForm(f"its noop_with_empty_axes came with opset {edit.opset + 1}, and it has no axes")
-    new = remade(node, [*filter(None, node.input)], {"noop_with_empty_axes"})
-    if not fallback.stays(new, edit.opset + 1, edit):
-        fallback.through_onnx(new, edit.opset + 1, edit)
+@_step(12, 13, "Hardmax")
+def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
+    """Until opset 12 it applies to all dims from its axis on, which the onnx package's converter ignores."""
+    axis, shape = _attribute(node, "axis", 1), edit.value(node.input[0]).shape
+    if axis != -1 and (shape is None or axis != len(shape) - 1):
+        raise NoExactForm("since opset 13 Hardmax goes along one dim, not along all from its axis on")
+    edit.keep(remade(node, axis=-1))
 
 
 @_step(13, 12, *_SOFTMAXES)
@@ -538,11 +417,11 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
         raise _before(edit, f"{node.op_type} goes along all dims from its axis on, and the rank is not known")
     rank = len(x.shape or ())
     if axis == -1 or axis % rank == rank - 1:
-        return _same(remade(node, node.input[:1], axis=axis), edit)
+        return _same(remade(node, axis=axis), edit)
     edit.note(
         f"X's dims {axis % rank} and {rank - 1} are exchanged around it, for it goes along the last one"
     )
-    fallback.check_types(node, edit)
+    check_types(node, edit)
     return _exchanged(remade(node, node.input[:1], axis=-1), axis % rank, rank - 1, edit)
 
 
@@ -556,63 +435,6 @@ def _batch_normalization_8_9(node: NodeProto, edit: Editor) -> None:
     edit.keep(remade(node, None, {"spatial"}))
 
 
-@_step(14, 13, "BatchNormalization")
-def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
-    """Outside of training it has one output, and its meaning is the same."""
-    if _attribute(node, "training_mode", 0) or any(node.output[1:]):
-        raise _before(edit, "BatchNormalization has no training_mode")
-    new = remade(node, None, {"training_mode"})
-    del new.output[1:]
-    _same(new, edit)
-
-
-@_step(14, 13, "Trilu")
-def _trilu_14_13(node: NodeProto, edit: Editor) -> None:
-    """Elements on one side of the diagonal j - i = k become 0."""
-    x = node.input[0]
-    fallback.check_types(helper.make_node("Where", ["", x, x], node.output), edit)
-    is_upper, k = _attribute(node, "upper", 1), edit.constant(np.array(0), "k")
-    if len(node.input) > 1 and node.input[1]:
-        k = node.input[1]
-    shape, least = edit.value(x).shape or (), edit.array(k)
-    if len(shape) > 1 and all(isinstance(dim, int) for dim in shape[-2:]) and least is not None:
-        part = np.triu if is_upper else np.tril
-        outside = edit.constant(
-            ~part(np.ones([int(str(dim)) for dim in shape[-2:]], bool), int(least)), "outside"
-        )
-    else:
-        numbers = Value("", "int64")
-        sizes = edit.add("Shape", [x], numbers)
-        zero, one = edit.constant(np.array(0), "zero"), edit.constant(np.array(1), "one")
-        lengths = (edit.constant(np.array(axis), "axis") for axis in (-2, -1))
-        ends = [edit.add("Gather", [sizes, axis], numbers) for axis in lengths]
-        rows, columns = (edit.add("Range", [zero, end, one], numbers) for end in ends)
-        column = edit.add("Reshape", [rows, edit.constant(np.array([-1, 1]), "column")], numbers)
-        distance = edit.add("Sub", [columns, column], numbers)
-        outside = edit.add("Less", [distance, k] if is_upper else [k, distance], Value("", "bool"))
-    none = edit.constant(np.zeros((), dtype_named(edit.type_of(x))), "none")
-    edit.note("becomes a Where, with the places on one side of the diagonal")
-    edit.add("Where", [outside, none, x], output=node.output[0], like=node)
-
-
-@_step(20, 19, "GridSample")
-def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
-    """Two of its modes have other names, and it takes images only."""
-    shape = edit.value(node.input[0]).shape
-    if shape is None or len(shape) != 4:
-        raise _before(edit, "GridSample takes inputs of rank 4 only")
-    mode = _attribute(node, "mode", b"linear")
-    renamed = {b"linear": b"bilinear", b"cubic": b"bicubic"}.get(mode, mode)
-    _same(remade(node, mode=renamed), edit)
-
-
-@_step(16, 15, "RoiAlign")
-def _roi_align_16_15(node: NodeProto, edit: Editor) -> None:
-    if _attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"output_half_pixel":
-        raise _before(edit, "RoiAlign has output_half_pixel as its only mode")
-    _same(remade(node, None, {"coordinate_transformation_mode"}), edit)
-
-
 @_step(11, 10, "Gemm")
 def _gemm_11_10(node: NodeProto, edit: Editor) -> None:
     """C is required there. Adding -0 leaves every number unchanged."""
@@ -622,82 +444,460 @@ def _gemm_11_10(node: NodeProto, edit: Editor) -> None:
     _same(node, edit)
 
 
-@_step(12, 11, "Dropout")
-def _dropout_12_11(node: NodeProto, edit: Editor) -> None:
-    if _constant(node, 2, edit, 0).any():
-        raise _before(edit, "a model says from outside whether Dropout trains")
-    _same(remade(node, node.input[:1], {"seed"}, ratio=_number(node, 1, edit, 0.5)), edit)
+# --- unchanged -------------------------------------------------------------------------------------
+
+_MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
+"""Operators whose function bodies round nothing, or round as their kernels do."""
+
+_ROUNDS = "a kernel that a runtime has for it may round otherwise"
+_OVERFLOWS = f"infinite where Exp(X) is, for X above 88.7 (in float16 above 11), and {_ROUNDS}"
+_SMALL = 4096  # the elements of a constant that the converter may want to look at
+_IR_VERSION = 8
+_CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
+
+# Operators whose later specification only adds types, or attributes whose defaults mean the older behaviour,
+# and describes the rest more fully, such as crossing bounds or an empty set.
+_REWORDED = {
+    (name, since)
+    for since, names in {
+        6: "PRelu",
+        9: "PRelu",
+        10: "AveragePool MaxPool",
+        11: "Loop LpPool MaxUnpool",
+        12: "ArgMax ArgMin GatherND Pow",
+        13: (
+            "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
+            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
+            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
+            "Pad Pow Slice SoftmaxCrossEntropyLoss"
+        ),
+        14: "BatchNormalization Reshape",
+        15: "BatchNormalization Pow",
+        16: "Loop PRelu",
+        18: "LpPool",
+        19: "DequantizeLinear QuantizeLinear",
+        21: "DequantizeLinear QuantizeLinear",
+    }.items()
+    for name in names.split()
+}
+
+_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_OPTIONAL = {
+    ("ReduceSum", 13): 1,
+    ("Squeeze", 13): 1,
+    ("Pad", 18): 3,
+    **{(f"Reduce{name}", 18): 1 for name in _REDUCED},
+}
+"""The number of inputs before the one that a version added: a node without this one is written as before."""
+
+_FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}
+"""The types whose values, and those not known, a function body may cast to float32."""
+
+_VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")
 
 
-@_step(11, 10, "DepthToSpace")
-def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
-    """It has only the mode DCR: for CRD the channels are reordered first."""
-    new = remade(node, node.input[:1], {"mode"})
-    if _attribute(node, "mode", b"DCR") == b"CRD":
-        x = edit.value(node.input[0])
-        channels, block = (x.shape or (None, None))[1], _attribute(node, "blocksize", 1)
-        if not isinstance(channels, int):
-            raise _before(edit, "DepthToSpace has no mode CRD, and the number of channels is not known")
-        order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
-        edit.note("its mode CRD becomes another order of X's channels")
-        new.input[0] = edit.add("Gather", [node.input[0], edit.constant(order, "order")], x, axis=1)
-    _same(new, edit)
+def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
+    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
+    optional = _OPTIONAL.get((node.op_type, opset), 0)
+    if edit.opset < opset and optional and not any(node.input[optional:]):
+        node = remade(node, node.input[:optional])
+    elif not says_the_same(node.op_type, opset, edit.opset):
+        return False
+    if edit.opset < opset:
+        check_types(node, edit)
+    edit.keep(node)
+    return True
 
 
-@_step(13, 12, "Resize")
-def _resize_13_12(node: NodeProto, edit: Editor) -> None:
-    """An absent input becomes an empty one."""
-    new = remade(node)
-    new.input.extend([""] * (3 - len(node.input)))
-    for index in (1, 2):
-        new.input[index] = new.input[index] or edit.constant(np.zeros(0, np.float32), "none")
-    _same(new, edit)
+@lru_cache(maxsize=4096)
+def changes(op_type: str, opset: int, to: int) -> bool:
+    """Tell whether an operator has another version in the next opset. A runtime's own operator has none."""
+    old, new = schema_in_force("", op_type, opset), schema_in_force("", op_type, to)
+    return old is not None and (new is None or old.since_version != new.since_version)
 
 
-@_step(11, 10, "Resize")
-def _resize_11_10(node: NodeProto, edit: Editor) -> None:
-    """It takes scales, and divides a coordinate by the scale."""
-    mode = _attribute(node, "mode", b"nearest")
-    said = {
-        "coordinate_transformation_mode": (b"half_pixel", b"asymmetric"),
-        "nearest_mode": (b"round_prefer_floor", b"floor" if mode == b"nearest" else None),
+@lru_cache(maxsize=4096)
+def says_the_same(op_type: str, opset: int, to: int) -> bool:
+    old, new = (schema_in_force("", op_type, version) for version in (opset, to))
+    if old is None or new is None or old.deprecated or new.deprecated:
+        return False
+    return (op_type, max(opset, to)) in _REWORDED or (
+        _signature(op_type, opset) == _signature(op_type, to)
+        and _words(old.doc) == _words(new.doc)
+        # A description may allow a negative axis, say.
+        and all(
+            _words(a.description) == _words(new.attributes[name].description)
+            for name, a in old.attributes.items()
+        )
+    )
+
+
+def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
+    """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
+    useless = []
+    for attribute in node.attribute:
+        defaults = _defaults(node.op_type, opset)
+        is_gone = attribute.name in defaults and attribute.name not in _defaults(node.op_type, to)
+        if is_gone and not attribute.ref_attr_name and _is_default(attribute, defaults[attribute.name]):
+            useless.append(attribute.name)
+    return remade(node, drop=useless) if useless else node
+
+
+def _is_default(attribute: AttributeProto, default: object) -> bool:
+    value = onnx.helper.get_attribute_value(attribute)
+    if default is None and attribute.name == "dilations":  # the schemas say this in words
+        return set(value) <= {1}
+    return bool(default is not None and value == default)
+
+
+def check_values(node: NodeProto, opset: int, to: int) -> None:
+    """Raise NoExactForm where an attribute has a value that the document of an older opset does not name."""
+    newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
+    for attribute in node.attribute if newer is not None and older is not None and to < opset else ():
+        value, name = attribute.s.decode(errors="replace"), attribute.name
+        texts = [
+            each.attributes[name].description for each in (newer, older) if each and name in each.attributes
+        ]
+        if value and len(texts) == 2 and value in texts[0] and value not in texts[1]:
+            raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
+
+
+def check_attributes(node: NodeProto, opset: int) -> None:
+    """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
+    for attribute in node.attribute:
+        if attribute.name not in _defaults(node.op_type, opset) and not plain_domain(node.domain):
+            raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
+
+
+@lru_cache(maxsize=4096)
+def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
+    """Return the default of each attribute of an operator, None where the schema has none."""
+    schema = schema_in_force("", op_type, opset)
+    return {
+        name: onnx.helper.get_attribute_value(attribute.default_value)
+        if attribute.default_value.name
+        else None
+        for name, attribute in (schema.attributes if schema is not None else {}).items()
     }
-    for name, (default, only) in said.items():
-        given = _attribute(node, name, default)
-        if given != only and only is not None:
-            raise _before(edit, f"Resize has no {name} {given.decode()}, only {only.decode()}")
-    if mode == b"cubic":
-        raise _before(edit, "Resize has no mode cubic")
-    scales = node.input[2]
-    if len(node.input) > 3 and node.input[3]:
-        sizes, shape = _constant(node, 3, edit), edit.value(node.input[0]).shape
-        dims = [dim for dim in shape or () if isinstance(dim, int) and dim]
-        if len(dims) < len(sizes) or (sizes % dims).any():
-            raise _before(edit, "Resize goes by scales, and its sizes are not multiples of X's dims")
-        scales = edit.constant((sizes // dims).astype(np.float32), "scales")
-    new = remade(node, node.input[:1], {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
-    new.input.append(scales)
-    _same(new, edit)
 
 
-@_step(10, 9, "Resize")
-def _resize_10_9(node: NodeProto, edit: Editor) -> None:
-    """Upsample is equivalent for scales of at least 1."""
-    if (_constant(node, 1, edit) < 1).any():
-        raise _before(edit, "Resize does not exist, and Upsample makes nothing smaller")
-    new = remade(node, node.input[:2])
-    new.op_type = "Upsample"
-    edit.note("becomes Upsample")
-    _same(new, edit)
+@lru_cache(maxsize=4096)
+def _signature(op_type: str, opset: int) -> object:
+    schema = schema_in_force("", op_type, opset)
+    assert schema is not None
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
+    order: dict[str, int] = {}  # type variables by position, because their names change
+
+    def port(formal: onnx.defs.OpSchema.FormalParameter) -> object:
+        kind = formal.type_str
+        place = str(order.setdefault(kind, len(order))) if kind in variables else kind
+        return place, formal.option, formal.is_homogeneous, formal.min_arity
+
+    attributes = {
+        name: (attribute.type, attribute.required, attribute.default_value.SerializeToString())
+        for name, attribute in schema.attributes.items()
+    }
+    return [*map(port, schema.inputs)], [*map(port, schema.outputs)], attributes
 
 
-@_step(11, 10, "TopK")
-def _topk_11_10(node: NodeProto, edit: Editor) -> None:
-    if not _attribute(node, "largest", 1):
-        raise _before(edit, "TopK takes the largest only")
-    _axis_11_10(remade(node, node.input[:2], {"largest", "sorted"}), edit)
+def _words(text: str | None) -> list[str]:
+    return _VERSION_NOTE.sub("", text or "").split()
 
 
-@_step(10, 9, "TopK")
-def _topk_10_9(node: NodeProto, edit: Editor) -> None:
-    _same(remade(node, node.input[:1], k=int(_number(node, 1, edit))), edit)
+def check_types(node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
+    here, newer = ports(node.op_type, edit.opset), ports(node.op_type, edit.opset + 1)
+    assert here is not None
+    assert newer is not None
+    equal: dict[str, set[str | None]] = defaultdict(set)
+    for names, formals in ((node.input, here.inputs), (node.output, here.outputs)):
+        for index, name in enumerate(names):
+            formal = port_at(formals, index)
+            if not name or formal.type_str not in here.allowed:
+                continue
+            allowed, value, spelled = here.allowed[formal.type_str], edit.value(name), None
+            alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
+            fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
+            if value.kind not in ("tensor", "undeclared"):
+                spelled, fits = f"{value.kind}(...)", any(kind.startswith(value.kind) for kind in allowed)
+            elif value.kind == "tensor" and value.type is not None:
+                spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
+                fits = spelled in allowed
+            if formal.is_homogeneous:
+                equal[formal.type_str].add(spelled)
+            if not fits and spelled is not None:
+                raise NoExactForm(f"{node.op_type} takes no {spelled} in opset {edit.opset}")
+            if not fits:
+                raise NoExactForm(
+                    f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
+                )
+    if _signature(node.op_type, edit.opset) == _signature(node.op_type, edit.opset + 1):
+        return
+    for kinds in equal.values():
+        if len(kinds) > 1:
+            told = ", ".join(sorted(kind or "a type that is not known" for kind in kinds))
+            raise NoExactForm(f"{node.op_type} takes operands of one type in opset {edit.opset}, not {told}")
+
+
+# --- through the onnx package ---------------------------------------------------------------------
+
+
+def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
+    alone = _model_of(node, opset, edit)
+    graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
+    _splice(graph, node, edit.opset, edit, Editor.keep)
+    if made := [new.op_type for new in graph.node if new.op_type not in (node.op_type, "Constant")]:
+        edit.note(
+            f"by the onnx package's converter, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}"
+        )
+    elif len(graph.node[0].input) != len(node.input) or _names(graph.node[0]) != _names(node):
+        edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
+
+
+@lru_cache
+def bodies() -> dict[str, list[int]]:
+    """Return the opsets from which on the onnx package has function bodies of operators, by their names."""
+    found = defaultdict[str, set[int]](set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not plain_domain(schema.domain):
+            each: Any = schema  # the package's stubs lack attributes
+            found[each.name].update(
+                each.function_opset_versions, each.context_dependent_function_opset_versions
+            )
+    return {name: sorted(versions) for name, versions in found.items() if versions}
+
+
+def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
+    """Add the onnx package's function body of a node's operator; tell whether there is one.
+
+    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
+    """
+    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
+    by_types = set(schema.context_dependent_function_opset_versions)
+    version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=None)
+    if version is None:
+        return False
+    alone = _model_of(node, opset, edit)
+    (call,) = alone.graph.node
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
+    call.attribute.extend([default for default in defaults if default.name])
+    types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
+    kinds = [kind.SerializeToString() for kind in types]
+    data = b""
+    try:
+        if version in by_types:
+            data = schema.get_context_dependent_function_with_opset_version(
+                version, call.SerializeToString(), kinds
+            )
+        elif version in schema.function_opset_versions:
+            data = schema.get_function_with_opset_version(version)
+    except ValueError:  # of types that it does not look at
+        return False
+    function = FunctionProto.FromString(data)
+    if version not in by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+        for each in function.node:
+            for attribute in each.attribute:
+                if each.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
+                    attribute.i = TensorProto.DOUBLE
+    x = edit.value(node.input[0]).shape or ()
+    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
+    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
+        shape = edit.value(name).shape or ()
+        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
+            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
+    list(deviations_first(function))
+    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
+    if (
+        not function.node
+        or any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
+        or any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
+    ):
+        return False
+    call.domain = function.domain = "halfulp.body"
+    function.opset_import[0].version = opset
+    alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
+    alone.functions.append(function)
+    what = f"becomes the function body of {node.op_type}, which came with opset {opset}"
+    kinds_inside = {each.op_type for each in function.node}
+    overflows = {"Exp", "Log"} <= kinds_inside and "ReduceMax" not in kinds_inside
+    differs = _OVERFLOWS if overflows else _ROUNDS
+    edit.note(what, None if node.op_type in _MOVERS else differs)
+    edit.start(node, None)  # changes to the body's own nodes are not reported
+    body = inlined(alone, node.op_type).graph
+    _fold(body, opset)
+    _splice(body, node, opset, edit, move)
+    return True
+
+
+def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[NodeProto]:
+    """Write each variance ``E[x^2] - E[x]^2`` as ``E[(x - E[x])^2]``; yield its last node before that.
+
+    Such a difference is as large as the rounding errors of the squares, and may be negative: the norm is then NaN.
+    Without ``known``, the constants of the owner, equal ones have one name, and exponents are 2.
+    """
+
+    def value(name: str) -> object:
+        array = None if known is None else known.array(name)
+        return name if array is None else array.ravel().tolist()
+
+    def rest(node: NodeProto) -> object:
+        return [*map(value, node.input[1:])], [*node.attribute]
+
+    nodes, none, is_changed = [*owner.node], NodeProto(), False
+    makers, reads = {name: each for each in nodes for name in each.output}, Counter(read_names(owner))
+    differences = [each for each in nodes if each.op_type == "Sub"]
+    by_operands = {tuple(each.input): each for each in reversed(differences)}
+    for node in differences:
+        mean, second = (makers.get(name, none) for name in node.input)
+        square = makers.get(mean.input[0], none) if mean.op_type == "ReduceMean" else none
+        operands = [*square.input[:1], *second.input[:1]]
+        of_x = makers.get(operands[-1], none) if len(operands) == 2 else none
+        if [*of_x.input[:1]] != operands[:1] or of_x.op_type != "ReduceMean" or rest(of_x) != rest(mean):
+            continue
+        is_product = all(each.op_type == "Mul" and len({*each.input}) == 1 for each in (square, second))
+        is_power = square.op_type == second.op_type == "Pow" and rest(square) == rest(second)
+        if is_power and known is not None:
+            is_power = value(square.input[1]) == [2]
+        deviation = by_operands.get(tuple(operands))
+        is_read = any(reads[each.output[0]] > 1 for each in (square, mean, second))
+        if is_read or deviation is None or not (is_product or is_power):
+            continue
+        yield node
+        places = {id(each): place for place, each in enumerate(nodes)}
+        at = places[id(node)]
+        moved = [deviation] if places[id(deviation)] > at else []
+        square.input[:] = [deviation.output[0] if name == operands[0] else name for name in square.input]
+        mean.output[0] = node.output[0]
+        makers[node.output[0]], is_changed = mean, True
+        left_out = {id(each) for each in (*moved, square, mean, second, node)}
+        before, after = ([n for n in part if id(n) not in left_out] for part in (nodes[:at], nodes[at:]))
+        nodes = [*before, *moved, square, mean, *after]
+    if is_changed:
+        copies = [NodeProto.FromString(each.SerializeToString()) for each in nodes]
+        del owner.node[:]
+        owner.node.extend(copies)
+
+
+def _fold(graph: GraphProto, opset: int) -> None:
+    """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
+
+    Small runtimes lack some of these.
+    """
+    if any(map(subgraphs, graph.node)):
+        return
+    types = {info.name: declared(info, "") for info in (*graph.input, *graph.output)}
+    types |= _types_of(graph, opset)
+    known = ValueInfo(types, TensorReader("", None))
+    known.add_constants(graph)
+    read = {info.name for info in graph.output}
+    made = {name for node in graph.node for name in node.output}
+    for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
+        node.CopyFrom(known.as_cast(node))
+        kept, gone = node.input[0], node.output[0]
+        is_same = known.value(kept).type is not None and known.value(kept).type == known.value(gone).type
+        if is_same and (gone not in read or kept in made):
+            kept, gone = (gone, kept) if gone in read else (kept, gone)
+            graph.node.remove(node)
+            for each in graph.node:
+                each.input[:] = [kept if name == gone else name for name in each.input]
+                each.output[:] = [kept if name == gone else name for name in each.output]
+    for node in reversed([*graph.node]):
+        held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
+        if held is not None:
+            node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=held))
+        if read.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            read.update(node.input)
+
+
+def _splice(
+    graph: GraphProto, node: NodeProto, opset: int, edit: Editor, add: Callable[[Editor, NodeProto], None]
+) -> None:
+    """Add the nodes of the graph of a model of the node alone, under names of the node's graph."""
+    original = {f"i{index}": name for index, name in enumerate(node.input) if name}
+    original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
+    bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
+    types = _types_of(graph, opset)
+    for tensor in graph.initializer:
+        if tensor.name not in original:
+            original[tensor.name] = edit.constant_tensor(tensor, "constant")
+    kinds = [new.op_type for new in graph.node]
+    heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
+    for place, new in enumerate(graph.node):
+        for name in filter(None, new.output):
+            if name not in original:
+                original[name] = edit.new_name(new.op_type.lower())
+                edit.value_info.types[original[name]] = types.get(name, Value(name))
+        new.input[:] = [name and original[name] for name in new.input]
+        new.output[:] = [name and original[name] for name in new.output]
+        new.ClearField("name")
+        if place == heir:
+            inherit(new, node)
+        for attribute in new.attribute:
+            if attribute.name in bodies:
+                attribute.g.CopyFrom(bodies[attribute.name])
+            elif attribute.type == AttributeProto.GRAPH:
+                rename(attribute.g, {**original, "": ""}, edit.new_name("body") + "/")
+        add(edit, new)
+
+
+def _names(node: NodeProto) -> set[str]:
+    return {attribute.name for attribute in node.attribute}
+
+
+def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
+    """Return a model of the node alone, under names that don't depend on its own."""
+    alone = deepcopy(node)
+    alone.ClearField("name"), alone.ClearField("doc_string"), alone.ClearField("domain")
+    del alone.metadata_props[:]
+    graph = GraphProto(name="alone")
+    short: dict[str, str] = {}
+    for index, name in enumerate(node.input):
+        if not name:
+            continue
+        alone.input[index] = short.setdefault(name, f"i{index}")
+        if short[name] != f"i{index}":
+            continue
+        tensor = edit.tensor(name, or_default=True)
+        is_small = tensor is not None and math.prod(tensor.dims) <= _SMALL
+        if is_small and (array := edit.array(name, or_default=True)) is not None:
+            graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
+        else:
+            graph.input.append(_info(short[name], name, edit))
+    for index, name in enumerate(node.output):
+        if name:
+            alone.output[index] = f"o{index}"
+            graph.output.append(_info(f"o{index}", name, edit))
+    for attribute in alone.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            attribute.g.CopyFrom(GraphProto(name="body"))  # put back afterwards
+    graph.node.append(alone)
+    return onnx.helper.make_model(
+        graph, ir_version=_IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]
+    )
+
+
+@lru_cache(maxsize=1024)
+def _converted(op_type: str, model: bytes, to: int) -> bytes:
+    """Return the model in another opset; cached, because setting up the converter takes longer than the conversion."""
+    try:
+        return bytes(_CONVERTER.convert_version(model, to))
+    except (RuntimeError, ValueError, _CONVERTER.ConvertError, onnx.shape_inference.InferenceError) as error:
+        text = " ".join(str(error).split())
+        has_none = "No Adapter" in text or "No Previous Version" in text
+        reason = "" if has_none else f": {printable(text.rpartition('failed: ')[2] or text)}"
+        raise NoExactForm(
+            f"the onnx package does not convert {op_type} to opset {to}{reason}; the exporter may write it, such as"
+            f" torch.onnx.export(..., opset_version={to})"
+        ) from None
+
+
+def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    return {info.name: declared(info, "") for info in inferred(model).graph.value_info}
+
+
+def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:
+    value = edit.value(name)
+    return declaration(short, value.type if value.kind == "tensor" else None, value.shape)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.errors import ModelError, UnsupportedError, printable, within
+from halfulp.errors import REPAIR, ModelError, UnsupportedError, printable, within
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
 from halfulp.specs import in_force
@@ -182,9 +182,8 @@ class Checks:
                 row.infer(*[("float32", None)] * len(proto.input))
         if (message := _refused(proto, attributes, opsets, self._ir_version)) is not None:
             if (version := None if domain else version_of(proto, opsets[""])) is not None:
-                message += f"; it is written as in opset {version}, which halfulp repair mends"
-            elif message.startswith("Unrecognized attribute"):
-                message += "; halfulp repair leaves it out"
+                mends = proto.op_type == "BatchNormalization"
+                message += f"; it is written as in opset {version}{f'; {REPAIR}' * mends}"
             self.fail(message, node=label)
         if sum(map(len, seen[-1])) <= _MOST_KEPT:
             self._passed.add(seen)
@@ -198,9 +197,7 @@ class Checks:
         what = f"attribute {attribute.name!r}"
         if attribute.type not in _VALUES:
             if attribute.type == AttributeProto.UNDEFINED:
-                self.fail(
-                    f"{what} states no type; halfulp repair gives it that of ONNX's operator", node=node
-                )
+                self.fail(f"{what} states no type", node=node)
             self.fail(f"{what} has an unsupported type", node=node)
         try:
             return _VALUES[attribute.type](attribute, tensors, what)
