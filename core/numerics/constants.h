@@ -956,4 +956,3 @@ inline constexpr uint64_t two_over_ln2[17] = {
 };
 
 }  // namespace halfulp::HALFULP_ISA::constants
-

@@ -117,4 +117,4 @@ def type_name(dtype: Any) -> str:
         known = np.dtype(dtype)
     except TypeError:
         return str(dtype)
-    return "string" if known.kind in "UT" else str(known.name)
+    return "string" if known.kind in "UTO" else str(known.name)
