@@ -62,8 +62,7 @@ def bench(
 
 def _arrays(threads: int, seconds: float) -> None:
     # Imported here, so that the other verbs do not load it.
-    from halfulp.benchmark.arrays import ROWS, SIZE, libraries, measure
-    from halfulp.benchmark.comparison import table
+    from halfulp.benchmark.comparison import ROWS, SIZE, libraries, measure, table
     from halfulp.installed import versions
 
     names = list(libraries())

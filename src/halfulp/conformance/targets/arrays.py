@@ -55,12 +55,15 @@ class NumPy(Target):
 
 
 class Functions(Target):
-    """Calls ``pow`` and ``prelu`` of a file of this folder, with arrays that NumPy's broadcasting fits together."""
+    """Calls ``pow`` and ``prelu`` of a file of this folder, or of a class in one, with arrays that broadcast."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """The argument is the file's name, with a variant after a colon if it has ``set_variant``."""
+        """The argument is ``file`` or ``file.Class``, with a variant after a colon if it has ``set_variant``."""
         name, _, variant = argument.partition(":")
-        self._module: Any = import_module(f"{__package__}.{name}")
+        file, _, class_name = name.partition(".")
+        self._module: Any = import_module(f"{__package__}.{file}")
+        if class_name:
+            self._module = getattr(self._module, class_name)()
         if variant:
             self._module.set_variant(variant)
         if hasattr(self._module, "set_threads"):
@@ -102,7 +105,7 @@ class Symbol(Target):
         getattr(self._library, self._name)  # raises AttributeError
 
     def run(self, case: Case) -> list[Array]:
-        from halfulp.conformance.targets.libm import call
+        from halfulp.conformance.targets.libraries import call
 
         return [call(self._library, self._name, *case.inputs)]
 
