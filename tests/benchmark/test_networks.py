@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +15,9 @@ from onnx import parser
 
 import halfulp as hu
 from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
-from halfulp.benchmark.network import Contender, Network, NodeTimes, light, network_of, watched
+from halfulp.benchmark.network import Contender, Network, light, network_of, watched
 from halfulp.integrations import ir
 from halfulp.models.onnx import load
-from halfulp.models.onnx.tensors import release
 from halfulp.models.run.fitting import Fit
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>
@@ -34,12 +31,6 @@ MIXED = """<ir_version: 8, opset_import: ["": 15]>
     }"""
 INTEGER = """<ir_version: 8, opset_import: ["": 15]>
     g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }"""
-BRANCH = """<ir_version: 8, opset_import: ["": 15]>
-    g (bool c, float[N] x) => (float[N] z) {
-        y = Exp(x)
-        z = If (c) <then_branch = a () => (float[N] p) { p = Pow(y, y) },
-                    else_branch = b () => (float[N] q) { q = PRelu(y, y) }>
-    }"""
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +87,6 @@ def test_an_output_with_two_names_counts_once(rows: dict[str, InRuntime]) -> Non
         assert row.difference.total == 5000
 
 
-def test_a_difference_everywhere_is_told_in_words() -> None:
-    own, ours = (Contender(NodeTimes(0, 0, 0), (), {"y": np.full(4, x, "f")}, times=[1.0]) for x in (1, 2))
-    (told, *_) = sentences([InRuntime("openvino", "1", own, ours)])
-    assert told.endswith("; outputs at most 8,388,608 ulp apart, in all of 4 elements")
-
-
 @pytest.mark.parametrize("rows", [MIXED], indirect=True)
 def test_the_profile_tells_our_nodes_from_others(rows: dict[str, InRuntime]) -> None:
     for found in (rows["onnxruntime"].own, rows["onnxruntime"].ours):
@@ -127,14 +112,6 @@ def test_a_refusal_is_told_once_and_ours_still_runs(rows: dict[str, InRuntime]) 
     assert entry["ratio"] is None
 
 
-@pytest.mark.parametrize("rows", [BRANCH], indirect=True)
-def test_nodes_in_subgraphs_are_timed_but_not_compared(rows: dict[str, InRuntime]) -> None:
-    contender = ran(rows["onnxruntime"].ours)
-    assert not contender.exactness
-    assert contender.nodes.executed == 1  # of the branch that was taken
-    assert 0 < contender.nodes.share < 1
-
-
 OTHERS = """<ir_version: 8, opset_import: ["": 15, "mine": 1]>
     g (float[N, 4] x, bool c) => (float[N, 4] z)
     {
@@ -158,56 +135,6 @@ def test_no_count_is_greater_than_the_nodes_of_the_network(rows: dict[str, InRun
         for found in (row.own, row.ours):
             assert ran(found).nodes.executed <= 3  # of four, since one branch is not taken
             assert len(ran(found).exactness) == 2  # those that no branch holds
-
-
-@pytest.mark.parametrize("text", [MIXED, OTHERS, BRANCH], ids=["alone", "functions", "branches"])
-def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One session for each set of kernels, and never more than two at a time."""
-    ort: Any = pytest.importorskip("onnxruntime")
-    pytest.importorskip("openvino")
-    networks_in_openvino: Any = importlib.import_module("halfulp.benchmark.in_openvino")
-    proto = parser.parse_model(text)
-    proto.graph.output.append(onnx.helper.make_tensor_value_info("mark", 1, None))
-    proto.graph.node.add(op_type="Exp", input=["x"], output=["mark"])
-    opened: list[str] = []
-    alive: weakref.WeakSet[Any] = weakref.WeakSet()
-    most = 0
-
-    def note(runtime: str, held: Any, outputs: list[str]) -> None:
-        nonlocal most
-        if "mark" in outputs:  # a model of the nodes alone has other outputs
-            opened.append(runtime)
-            alive.add(held)
-            most = max(most, len(alive))
-
-    class Session(ort.InferenceSession):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **more: Any) -> None:
-            super().__init__(*arguments, **more)
-            note("onnxruntime", self, [output.name for output in self.get_outputs()])
-
-    class Counted(networks_in_openvino.Compiled):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **more: Any) -> None:
-            super().__init__(*arguments, **more)
-            note("openvino", self, [name for end in self._compiled.outputs for name in end.get_names()])
-
-    monkeypatch.setattr(ort, "InferenceSession", Session)
-    monkeypatch.setattr(networks_in_openvino, "Compiled", Counted)
-    told: list[str] = []
-    onnx.save(proto, tmp_path / "net.onnx")
-    with network(tmp_path / "net.onnx") as found:
-        release()
-        first = len(opened)  # what gave the operands of the nodes
-        assert first <= 1
-        assert not alive
-        compare(found, ["onnxruntime", "openvino"], seconds=0, progress=told.append)
-    assert opened[first:] == ["onnxruntime"] * 2 + ["openvino"] * 2
-    assert most == 2
-    assert not alive
-    ours = " with halfulp"
-    steps = [": reading", ": preparing", f"{ours}: preparing", ": measuring"]
-    assert told == [f"{runtime}{step}" for runtime in ("onnxruntime", "openvino") for step in steps]
 
 
 def test_a_network_in_openvinos_own_format(tmp_path: Path) -> None:
@@ -247,20 +174,3 @@ def test_the_weights_lie_beside_the_copy(tmp_path: Path) -> None:
     with light(tmp_path / "out.onnx") as copy:
         model = load(copy)
         assert model.graph.constants["w"].tobytes() == weights.tobytes()
-
-
-def test_which_runtimes_read_which_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halfulp.benchmark.in_runtimes.has_module", lambda name: True)
-    assert runtimes_of(Path("a.onnx")) == ("onnxruntime", "openvino")
-    assert runtimes_of(Path("a.XML")) == ("openvino",)
-
-
-def test_special_values_count_as_equal_where_they_are(tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    path = tmp_path / "net.onnx"
-    onnx.save(parser.parse_model(MIXED), path)
-    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -2.0], np.float32)
-    with network(path, {"x": x, "y": x[::-1].copy()}) as found:
-        (row,) = compare(found, ["onnxruntime"], seconds=0)
-    assert row.difference is not None
-    assert row.difference.misrounded == 0

@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -161,11 +160,6 @@ def fewer_outputs(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     return []
 
 
-def not_an_array(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
-    """A list instead of an array."""
-    return [right(model, inputs)[0].tolist()]
-
-
 def accepts_invalid(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """Something for every model."""
     try:
@@ -255,23 +249,6 @@ def answers_for_another_case(model: onnx.ModelProto, inputs: list[Array]) -> lis
 ASKED: list[Array] = []
 
 
-def dies_in_a_thread(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """An abort that a thread left behind causes."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        threading.Thread(target=os.abort).start()
-        time.sleep(600)
-    return [z]
-
-
-def refuses(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """A valid model of one type."""
-    (z,) = right(model, inputs)
-    if z.dtype == np.int32:
-        raise NotImplementedError("no kernel for int32")
-    return [z]
-
-
 FAULTS = {
     function.__name__: function
     for function in (
@@ -288,7 +265,6 @@ FAULTS = {
         wrong_shape,
         wrong_type,
         fewer_outputs,
-        not_an_array,
         accepts_invalid,
         depends_on_position,
         depends_on_threads,
@@ -298,8 +274,6 @@ FAULTS = {
         answers_for_check,
         answers_for_another_case,
         forks,
-        dies_in_a_thread,
-        refuses,
     )
 } | {"none": right}
 

@@ -16,7 +16,7 @@ from halfulp.conformance.check import CheckReport, Progress, check, check_target
 from halfulp.conformance.document import loads
 from halfulp.conformance.examine import Examiner, Options, processors
 from halfulp.conformance.targets import find
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError
 
 
 @pytest.fixture(autouse=True)
@@ -138,19 +138,11 @@ def test_known_findings(tmp_path: Path) -> None:
             {"types": ["float64"], "operators": ["directml.ELEMENT_WISE_POW-1_0"]},
             "nothing of this selection is for",
         ),
-        ({"operators": ["openvino.PReLU-1"]}, "nothing of this selection is for the target onnx-reference"),
         ({"mode": "fast"}, "no such mode"),
-        ({"operators": 3}, "no operator 3"),
-        ({"types": 3}, "no element type 3"),
         ({"processes": 0}, "processes must be an integer >= 1"),
-        ({"processes": 1.5}, "processes must be an integer >= 1"),
-        ({"processes": True}, "processes must be an integer >= 1"),
-        ({"operators": [[]]}, "no operator []"),
         ({"time_limit": 0}, "time_limit must be a number > 0"),
-        ({"time_limit": "1"}, "time_limit must be a number > 0"),
         ({"time_limit": float("inf")}, "time_limit must be at most a day"),
         ({"ulp_limit": float("nan")}, "ulp_limit must be a number >= 0"),
-        ({"ulp_limit": float("inf")}, "ulp_limit must be a number >= 0"),
         ({"allow": "missing.txt"}, "missing.txt: can't be read"),
     ],
 )
@@ -171,11 +163,6 @@ def test_a_selection_takes_what_names_things() -> None:
     both = selection("Pow", [7, 15], [np.float32, "f4", np.dtype("int8")])  # type: ignore[list-item]
     assert both == {"operators": ["Pow"], "versions": ["15", "7"], "types": ["float32", "int8"]}
     assert selection((), 15, np.float16)["types"] == ["float16"]  # type: ignore[arg-type]
-
-
-def test_types_are_known() -> None:
-    with pytest.raises(UnsupportedError, match="no element type float33"):
-        selection((), (), ["float33"])
 
 
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,12 +141,6 @@ def test_a_folder_that_has_something_in_it(tmp_path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_unknown_format_is_refused(tmp_path) -> None:
-    with pytest.raises(HalfulpError, match="no such format of cases"):
-        export(tmp_path / "cases", [], format="xml")
-    assert not (tmp_path / "cases").exists()
-
-
 def test_folder_names_are_distinct_and_plain() -> None:
     names = [folder_name(one) for one in of_onnx()]
     assert len(set(names)) == len(names)

@@ -163,45 +163,6 @@ def test_nonsense_is_told_from_an_output(output: Any) -> None:
         unpacked([output], b"")
 
 
-def test_zero_size_and_no_dims() -> None:
-    with Process(find("numpy"), time_limit=LONG) as process:
-        for shape in ((), (0, 3)):
-            x = np.full(shape, 3, np.float32)
-            (output,) = process.run(Case("a/b/values/0", "onnx.Pow-15", "values", (x, x)))
-            assert isinstance(output, np.ndarray)
-            assert output.shape == shape
-            assert (output == 27).all()
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "dies",
-        "exits",
-        "closes_everything",
-        "answers_for_check",
-        "answers_for_another_case",
-    ],
-)
-def test_the_next_case_runs_in_a_new_process(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTY", fault)
-    with Process(FAULTY, time_limit=LONG) as process:
-        outcome = process.run(MARKED)
-        assert isinstance(outcome, Outcome)
-        assert outcome.kind == "crashed"
-        (output,) = process.run(ORDINARY)
-        assert isinstance(output, np.ndarray)
-        assert output.tolist() == [4, 3]
-
-
-def test_a_hang_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTY", "hangs")
-    with Process(FAULTY, time_limit=2) as process:
-        assert process.run(MARKED) == Outcome("hung", "no answer in 2 s")
-    with Process(FAULTY, time_limit=LONG) as process:
-        assert isinstance(process.run(ORDINARY), list)
-
-
 def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before, folders = children(), leftovers()

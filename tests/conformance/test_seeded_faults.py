@@ -93,10 +93,8 @@ def test_an_ignored_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     ("fault", "verdict", "message"),
     [
         ("dies", "crashed", "died of SIGSEGV"),
-        ("dies_in_a_thread", "crashed", "died of SIGABRT"),
         ("exits", "crashed", "exited with status 0"),
         ("raises", "refused", "no kernel at 0x..."),
-        ("refuses", "refused", "no kernel for int32"),
         ("closes_everything", "crashed", ""),
         ("answers_for_check", "crashed", ""),
         ("answers_for_another_case", "crashed", "its worker answered nonsense"),
@@ -150,7 +148,6 @@ def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> N
         ("wrong_shape", "the output is float32["),
         ("wrong_type", "the output is float64["),
         ("fewer_outputs", "0 outputs instead of 1"),
-        ("not_an_array", "the output is not an array of numbers: "),
         ("masked", "the output is not an array of numbers: "),
     ],
 )

@@ -7,7 +7,6 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -111,20 +110,6 @@ def test_the_tests_see_what_they_set() -> None:
         with control_bits(MODES[mode]):
             quotients.add(1 / three)
     assert len(quotients) == 2
-
-
-def test_a_thread_with_its_own_state() -> None:
-    call = calls()["pow, many"]
-    got: list[np.ndarray] = []
-
-    def work() -> None:
-        with control_bits(MODES["toward zero, flush to zero"]):
-            got.append(call())
-
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
-    assert_same(got[0], call())
 
 
 POOL_MADE_UNDER_FLUSHING = """

@@ -137,21 +137,6 @@ def test_tiles_at_the_edges_that_begin_alike(dtype, strides, rng: np.random.Gene
     assert_same(hu.pow(x, y, out=np.empty((24, 384), np.float32)), contiguous(hu.pow, x, y))
 
 
-@pytest.mark.parametrize("apart", [0, 3])
-@pytest.mark.parametrize("slope_shape", [(2000,), (4200, 1), (4200, 2000)])
-def test_results_far_larger_than_caches(apart: int, slope_shape, rng: np.random.Generator) -> None:
-    """From 64 MiB of operands on they are stored past the caches: whole lines, wherever the output begins."""
-    rows, length = 4200, 2000
-    x, whole = (
-        rng.standard_normal(rows * (length + apart) + 1, np.float32)[1:].reshape(rows, -1) for _ in range(2)
-    )
-    x, out, between = x[:, :length], whole[:, :length], whole[:, length:].copy()
-    slope = rng.standard_normal(slope_shape, np.float32)
-    assert x.size * (x.itemsize + out.itemsize) > 64 << 20
-    assert_same(hu.prelu(x, slope, out=out), np.where(x < 0, slope * x, x))
-    assert np.array_equal(whole[:, length:], between)
-
-
 @pytest.mark.parametrize("name", BASES)
 def test_rows_with_one_slope_each(name: str, rng: np.random.Generator) -> None:
     """Rows of any length, whose last vector overlaps another, with slopes that need a test for NaN and others."""

@@ -28,12 +28,6 @@ def test_it_looks_like_its_function(function: Any, parameters: str) -> None:
     assert pickle.loads(pickle.dumps(function)) is copy.deepcopy(function) is function
 
 
-@pytest.mark.parametrize("keywords", [{"out": None}, {"integers": "wrap"}, {"out": None, "integers": "wrap"}])
-def test_keywords(keywords: dict[str, Any]) -> None:
-    x = np.arange(4, dtype=np.float32)
-    assert_same(hu.pow(x, x, **keywords), hu.pow(x, x))
-
-
 def test_wrong_arguments_are_errors_of_the_function() -> None:
     for call in (
         lambda: hu.pow(1),

@@ -89,20 +89,6 @@ def test_rows_of_16_bits(dtype, length: int, bases: np.ndarray) -> None:
     )
 
 
-def test_in_place(bases: np.ndarray) -> None:
-    x = bases.copy()
-    assert hu.pow(x, np.float32(3), out=x) is x
-    assert_same(x, in_parts(bases, 3))
-
-
-def test_rows_with_a_slope_each(bases: np.ndarray) -> None:
-    x = bases[: 4096 * 4097 - 3 * 4097].reshape(-1, 4097)
-    slopes = np.linspace(-1, 1, len(x), dtype=np.float32)[:, None]
-    assert_same(hu.prelu(x, slopes), np.where(x < 0, x * slopes, x))
-    columns = np.linspace(-1, 1, x.shape[1], dtype=np.float32)
-    assert_same(hu.prelu(x, columns), np.where(x < 0, x * columns, x))
-
-
 def test_rows_that_do_not_follow_each_other(bases: np.ndarray) -> None:
     x = bases[: 4096 * 4096].reshape(4096, 4096)
     room = np.full((4096, 4099), np.float32(7))

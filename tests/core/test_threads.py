@@ -71,12 +71,6 @@ def test_a_number_of_threads_that_is_none(wanted: str, python: Callable[..., str
     )
 
 
-def test_no_number_of_threads_is_the_default(python: Callable[..., str]) -> None:
-    count = "from halfulp import _core; print(_core.thread_count())"
-    unset = "import os; os.environ.pop('HALFULP_NUM_THREADS', None); "
-    assert python(count, HALFULP_NUM_THREADS="") == python(unset + count)
-
-
 @pytest.mark.parametrize("wanted", ["257", "99999999999999999999"])
 def test_too_many_threads_are_256(wanted: str, python: Callable[..., str]) -> None:
     count = "from halfulp import _core; print(_core.thread_count())"
@@ -95,18 +89,6 @@ print(_core.thread_count() <= len(processors), _core.thread_count())
     assert python(program, 1, HALFULP_NUM_THREADS="").split() == ["True", "1"]
     assert python(program, 2, HALFULP_NUM_THREADS="").split()[0] == "True"
     assert python(program, 1, HALFULP_NUM_THREADS="3").split() == ["False", "3"]
-
-
-def test_bench_and_check_take_as_many_threads_as_the_core(python: Callable[..., str]) -> None:
-    program = """
-import sys
-from halfulp.cli import app
-from halfulp.conformance.examine import processors
-print(processors())
-sys.modules["halfulp.cli.bench"]._arrays = lambda threads, seconds: print(threads)
-app(["bench"])
-"""
-    assert python(program, HALFULP_NUM_THREADS="3", OMP_NUM_THREADS="").split() == ["3", "3"]
 
 
 @pytest.mark.not_emulated
@@ -260,20 +242,6 @@ def in_a_child(check: Callable[[], bool]) -> list[str]:
             os._exit(4)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return [] if status == 0 else [f"the child ended with {status}"]
-
-
-@pytest.mark.not_emulated
-@pytest.mark.filterwarnings("ignore:.*fork:Warning")
-def test_a_forked_child_has_threads_of_its_own() -> None:
-    x = np.linspace(0.1, 9, 1_000_000)
-    expected = hu.pow(x, 1.7)
-
-    def grandchild_too() -> bool:
-        again = hu.pow(x, 1.7).tobytes() == expected.tobytes()
-        return again and not in_a_child(lambda: hu.pow(x, 1.7).tobytes() == expected.tobytes())
-
-    assert in_a_child(grandchild_too) == []
-    assert_same(hu.pow(x, 1.7), expected)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:Warning")

@@ -23,26 +23,8 @@ HOMES: dict[str, tuple[str, set[str]]] = {
     ),
     # ONNX models
     "how functions are inlined": (r"onnx\.inliner\.\w+\(|import onnx\.inliner", set()),
-    "what stands for a Pow in inference": (r"def \w*make_identity", {f"{SRC}models/onnx/infer.py"}),
     "which operators halfulp has": (r"""\(?["']Pow["'], ["']PRelu["']\)""", {f"{SRC}models/onnx/walk.py"}),
     "ONNX's two names of its domain": (r"""== ["']ai\.onnx["']""", {f"{SRC}models/onnx/walk.py"}),
-    "how many nodes a model may have": (r"1_000_000", {f"{SRC}models/onnx/walk.py"}),
-    "how the nodes of a model are walked": (
-        r"-> Iterator\[(tuple\[str, )?(NodeProto|GraphProto|Owner)\]",
-        {f"{SRC}models/onnx/walk.py"},
-    ),
-    "what identifies a function": (r"def (inner_path|identity|reached)\(", {f"{SRC}models/onnx/walk.py"}),
-    # the rest
-    "what a run reports": (r"(?m)^class RunReport", {f"{SRC}models/run/report.py"}),
-    "when sizes are for made-up inputs": (
-        "sizes of dims are for inputs that are made up, and",
-        {f"{SRC}cli/inputs.py"},
-    ),
-    # The table, and the rows that name the key and the text of their own.
-    "what a question of the documents concerns": (
-        r'\b(slope-of-rank-1|shapes-without-broadcast|differing-sizes)[":]',
-        {f"{SRC}specs/{name}.py" for name in ("unspecified", "onnx", "directml")},
-    ),
 }
 
 

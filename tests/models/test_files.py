@@ -53,48 +53,32 @@ def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
     assert viewed(np.load(tmp_path / "x.npy"), dtype, "x").dtype == dtype
 
 
-def test_only_raw_bytes_are_seen_as_something_else(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros(3, np.uint16))
-    assert open_npy(tmp_path / "x.npy", np.dtype(ml_dtypes.bfloat16)).dtype == np.uint16
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [
         (b"", "not a .npy file"),
         (b"\x93NUMPY", "not a .npy file"),
-        (b"PK\x03\x04 and so on", "not a .npy file"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", (3, 0)), "not a .npy file"),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"),
             "claims more than the file holds",
         ),
         (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, {2**60}), }}"), "claims more"),
-        (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {2**70}), }}"), "claims more"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }"), "an invalid shape"),
-        (
-            header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 70}, }}"),
-            "an invalid shape",
-        ),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3), }") + b"12",
             "an invalid shape",
         ),
         (header("{'descr': '|S0', 'fortran_order': False, 'shape': (1,), }"), "an invalid shape"),
-        (header(f"{{'descr': '|i1', 'fortran_order': False, 'shape': (0, {2**60}), }}"), "claims more"),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (1if 0 else 2,), }"),
             "broken .npy header",
         ),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,), }"), "broken .npy header"),
         (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"), "pickled objects"),
         (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"), "records"),
-        (header("{'descr': '<q9', 'fortran_order': False, 'shape': (1,), }"), "broken .npy header"),
         (header("__import__('os').system('false')"), "broken .npy header"),
         (header("(" * 5000), "broken .npy header"),
-        (header("{'a': 1}"), "broken .npy header"),
         (header("x", (2, 0), 2**31), "header is too long"),
-        (header("x", (1, 0), 5000), "broken .npy header"),
     ],
 )
 def test_broken_npy_files(tmp_path: Path, data: bytes, words: str) -> None:
@@ -161,16 +145,6 @@ def test_broken_npz_files(tmp_path: Path) -> None:
             read_npz(tmp_path / "x.npz")
         except HalfulpError as error:
             assert str(tmp_path) in str(error)  # noqa: PT017
-
-
-def test_an_entry_whose_compressed_bytes_are_broken(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "x.npz", x=np.arange(1000))
-    data = bytearray((tmp_path / "x.npz").read_bytes())
-    start = data.index(b"x.npy") + 25  # behind the name and a field for sizes
-    data[start : start + 4] = b"\xff" * 4
-    (tmp_path / "x.npz").write_bytes(data)
-    with pytest.raises(HalfulpError, match=r"not a .npz file: Error -3 while decompressing"):
-        read_npz(tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -255,13 +229,3 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "another file")
     assert (tmp_path / "z").read_text() == "old"
     assert os.listdir(tmp_path) == ["z"]
-
-
-def test_memory_is_not_looked_up_for_each_small_entry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_npz(tmp_path / "z.npz", {str(number): np.zeros(2) for number in range(3)})
-    asked: list[int] = []
-    monkeypatch.setattr("halfulp.models.files.available_memory", lambda: asked.append(1) or 1 << 20)
-    assert len(read_npz(tmp_path / "z.npz")) == 3
-    assert asked == [1]

@@ -4,35 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import pytest
 from tests.models.onnx_models import parsed, single, with_initializer
 
 from halfulp.models.onnx import load
-
-
-@pytest.mark.parametrize(
-    ("opset", "version"),
-    [
-        (1, 1),
-        (6, 1),
-        (7, 7),
-        (9, 7),
-        (12, 12),
-        (13, 13),
-        (14, 13),
-        (15, 15),
-        (onnx.defs.onnx_opset_version(), 15),
-    ],
-)
-def test_pow_is_the_version_in_force(opset: int, version: int) -> None:
-    model = load(single("Pow", opset, {"x": ("float32", [2]), "y": ("float32", [2])}))
-    assert model.graph.nodes[0].operator == f"onnx.Pow-{version}"
-
-
-@pytest.mark.parametrize(("opset", "version"), [(1, 1), (5, 1), (6, 6), (8, 7), (15, 9), (16, 16), (20, 16)])
-def test_prelu_is_the_version_in_force(opset: int, version: int) -> None:
-    model = load(single("PRelu", opset, {"x": ("float32", [2]), "slope": ("float32", [2])}))
-    assert model.graph.nodes[0].operator == f"onnx.PRelu-{version}"
 
 
 def test_before_ir_version_3_there_is_opset_1_and_no_import() -> None:

@@ -14,7 +14,7 @@ from tests.models.bounded import few_files
 from tests.models.onnx_models import external, parsed, single, with_initializer
 
 import halfulp as hu
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.onnx import load
 from halfulp.models.onnx.infer import _PROPAGATING, inferred
 from halfulp.models.run.api import run
@@ -136,13 +136,6 @@ def test_operators_that_do_not_exist() -> None:
     )
 
 
-def test_an_operator_of_a_domain_that_nobody_knows() -> None:
-    proto = single("Gelu", 15, POW)
-    proto.graph.node[0].domain = "com.example"
-    proto.opset_import.append(helper.make_opsetid("com.example", 1))
-    refused(proto, "node 'node' (Gelu)", "com.example", kind=UnsupportedError)
-
-
 def test_a_cycle() -> None:
     proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[N] x) => (float[N] c) { a = Pow (x, x) }""")
@@ -152,15 +145,6 @@ def test_a_cycle() -> None:
     del proto.graph.node[1:]
     proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["c"], "itself"))
     refused(proto, "node 'itself' (Pow)", "cycle")
-
-
-def test_a_cycle_that_nodes_out_of_order_stand_before() -> None:
-    """The order is mended, and the node named is one of the cycle."""
-    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[N] c) { [early] y = Abs (late) [maker] late = Abs (x) }""")
-    proto.graph.node.append(helper.make_node("Pow", ["y", "c"], ["b"], "first"))
-    proto.graph.node.append(helper.make_node("Mul", ["b", "b"], ["c"], "second"))
-    refused(proto, "node 'second' (Mul)", "the graph has a cycle through its input 'b'")
 
 
 def test_a_cycle_through_a_subgraph() -> None:
@@ -207,11 +191,6 @@ def test_what_the_schema_forbids() -> None:
     proto = single("Pow", 15, POW)
     del proto.graph.node[0].input[1]
     refused(proto, "node 'node' (Pow), onnx.Pow-15.C4: Pow takes 2 inputs")
-    proto = single("PRelu", 16, {"x": ("float32", [2]), "s": ("float32", [2])})
-    proto.graph.node[0].input.append("x")
-    refused(proto, "node 'node' (PRelu), onnx.PRelu-16.C4: PRelu takes 2 inputs")
-    proto = single("Pow", 15, POW, self=1)
-    refused(proto, "no attribute self")
     proto = single("Cast", 15, {"x": ("float32", [2])})
     refused(proto, "node 'node' (Cast)", "to")
     proto = single("Pow", 6, POW, axis=1)
@@ -411,13 +390,6 @@ def test_functions_nested_too_deep() -> None:
     refused(functions(*texts, "f3000 (x) => (y) { y = Pow (x, x) }"), "nest too deep")
 
 
-def test_functions_that_double_are_counted_before_they_are_written_out() -> None:
-    texts = [f"f{i} (x) => (y) {{ t = own.f{i + 1} (x)  y = own.f{i + 1} (t) }}" for i in range(40)]
-    model = functions(*texts, "f40 (x) => (y) { y = Pow (x, x) }")
-    with pytest.raises(ModelError, match="its functions expand to too many nodes"):
-        hu.audit(model, targets=(), samples=1)
-
-
 def nested(levels: int) -> bytes:
     """Return a model with Ifs in one another. Python's protobuf would refuse to build the deepest."""
 
@@ -592,14 +564,6 @@ def test_external_data_that_is_unsafe_or_broken(
         load_external(folder, location.format(tmp=folder.parent), **entries)
     assert "initializer 'w'" in str(caught.value)
     assert str(folder / "net.onnx") in str(caught.value)
-
-
-def test_external_data_too_large_for_any_memory(folder) -> None:
-    proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin")
-    proto.graph.initializer[0].dims[:] = [2**50, 2**50]
-    (folder / "net.onnx").write_bytes(proto.SerializeToString())
-    with pytest.raises(ModelError, match="past the end"):
-        load(folder / "net.onnx")
 
 
 def test_external_data_needs_a_folder() -> None:

@@ -94,12 +94,6 @@ def test_in_the_plugins() -> None:
     )
 
 
-def test_audited() -> None:
-    with pytest.warns(HalfulpWarning):
-        (model,) = hu.audit(parsed(UNSORTED), targets=()).models
-    assert [node.label for node in model.nodes] == ["'pow' (Pow)"]
-
-
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
 def test_converted(to: str) -> None:
     if to == "openvino":
@@ -111,31 +105,14 @@ def test_converted(to: str) -> None:
         assert names(conversion.model) == ["maker", "pow", "last"]
 
 
-def test_a_network_of_the_runtimes_own_converter() -> None:
-    """It writes the casts of the inputs behind the nodes that read them."""
-    pytest.importorskip("onnxruntime")
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    source = parsed("""<ir_version: 8, opset_import: ["": 16]> g (float[N, 3] x) => (float[N, 3] y)
-        { y = PRelu (x, x) }""")
-    half = convert_float_to_float16(source, keep_io_types=True)
-    x = np.full((1, 3), -0.5, np.float32)
-    with pytest.warns(HalfulpWarning):
-        assert hu.run(half, {"x": x})["y"].tolist() == [[0.25] * 3]
-
-
 VERBS = {
     "run": ["run"],
-    "audit": ["audit", "--target", "onnxruntime"],
-    "bench": ["bench", "--seconds", "0", "--threads", "1"],
     "convert": ["convert", "--verify"],
 }
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_command_line_says_it_once(verb: str, tmp_path: Path) -> None:
-    if verb == "bench":
-        pytest.importorskip("onnxruntime")
     path = tmp_path / "m.onnx"
     onnx.save(parsed(UNSORTED), path)
     files = [str(path), *([str(tmp_path / "out.onnx")] if verb == "convert" else [])]

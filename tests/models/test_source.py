@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import zipfile
 from collections.abc import Callable
@@ -105,20 +104,6 @@ def test_each_door(door: Callable[[Any], object], tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["run"], ["audit"], ["convert", "FILE", "out.xml"], ["convert", "FILE", "out.onnx"], ["bench"]],
-)
-def test_each_verb(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", dict(os.environ))  # which bench changes
-    Path("net.onnx").write_bytes(CONTENTS["pointer"][0])
-    words = [w.replace("FILE", "net.onnx") for w in arguments] + ["net.onnx"] * (len(arguments) == 1)
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 2
-    assert result.stderr.strip() == f"ModelError {text('net.onnx', POINTER)}"
-
-
-@pytest.mark.parametrize(
     "address", ["https://example.org/a/net.onnx", "s3://bucket/net.xml", "http:/x/net.onnx"]
 )
 def test_an_address_is_no_path(address: str) -> None:
@@ -129,15 +114,6 @@ def test_an_address_is_no_path(address: str) -> None:
     result = CliRunner().invoke(app, ["run", address])
     assert result.exit_code == 2
     assert re.search(words, result.stderr)
-
-
-def test_a_folder_tells_which_of_its_files_is_none(tmp_path: Path) -> None:
-    (tmp_path / "a.onnx").write_bytes(CONTENTS["pointer"][0])
-    (finding,) = hu.audit(tmp_path, targets=()).findings
-    assert (
-        "a pointer of Git LFS, not a model that halfulp reads; expected: the file itself: git lfs pull"
-        in str(finding)
-    )
 
 
 # --- what a model may come as, at each door ---

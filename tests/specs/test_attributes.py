@@ -72,16 +72,11 @@ def test_an_integer_goes_to_the_nearest_float32(value: int) -> None:
     "value",
     [
         True,
-        None,
         "2",
-        b"2",
         2j,
-        [2.0],
         (2.0,),
-        np.ones(1),
         np.bool_(True),
         1e39,
-        -1e300,
         10**400,
         LARGEST * 1.01,
     ],
@@ -117,14 +112,10 @@ def test_scale_bias(id: str, value: Any, expected: ScaleBias | None) -> None:
     "value",
     [
         2,
-        "21",
-        (1,),
         (1, 2, 3),
         {"Scale": 1},
-        {"Scale": 1, "Bias": 2, "Gain": 3},
         ("a", 1),
         (1e39, 0),
-        (None, 1),
     ],
 )
 def test_what_is_no_scale_bias(value: Any) -> None:

@@ -238,27 +238,17 @@ def test_inference_is_as_precise_as_can_be(
     [
         # multidirectional
         ("onnx.Pow-7", ("N", 3), ("N", 1), ("N", 3)),
-        ("onnx.Pow-7", ("N", 3), (1, 3), ("N", 3)),
         ("onnx.Pow-7", ("N",), (5,), (5,)),
         ("onnx.Pow-7", ("N",), ("M",), (None,)),
-        ("onnx.Pow-7", ("N",), (None,), (None,)),
         ("onnx.Pow-7", (None, 1), (None,), (None, None)),
-        ("onnx.Pow-7", ("N",), (0,), (0,)),
         ("onnx.Pow-7", None, (2, 3), None),
-        ("onnx.Pow-7", (2, 3), None, None),
-        ("onnx.Pow-7", None, None, None),
         # X's shape
         ("onnx.PRelu-9", ("N", "C", None), ("C", 1), ("N", "C", None)),
         ("onnx.PRelu-9", ("N", 3), None, ("N", 3)),
-        ("onnx.PRelu-9", None, (3, 1), None),
         ("onnx.PRelu-9", (2, None), (3,), (2, 3)),
         ("onnx.PRelu-6", ("N", "C", "L"), ("C",), ("N", "C", "L")),
-        ("onnx.PRelu-6", ("N", None, "L"), (3,), ("N", 3, "L")),
-        ("onnx.Pow-1", ("N", 3), ("N", 3), ("N", 3)),
         ("onnx.Pow-1", None, (2, 3), (2, 3)),
         ("openvino.PReLU-1", ("N", "C", 4), ("C",), ("N", "C", 4)),
-        ("openvino.PReLU-1", (2, None, 4), (3,), (2, 3, 4)),
-        ("openvino.PReLU-1", (2, None, None), (3,), (2, None, None)),
         # equal sizes
         ("directml.ELEMENT_WISE_POW-3_0", (None, "N"), ("M", 4), ("M", 4)),
         ("directml.ELEMENT_WISE_POW-3_0", None, (1, 4), (1, 4)),
@@ -302,10 +292,7 @@ def test_a_plan_needs_known_dims() -> None:
     [
         (3, "an operand must be an array or a pair (type, shape)\n  got: 3"),
         (("float32", 3), "a shape must be a sequence of dims, or None\n  got: 3"),
-        (("float32", "N"), "a shape must be a sequence of dims, or None\n  got: 'N'"),
         (("float32", (-1,)), "a dim must be an integer >= 0, a symbol or None\n  got: -1"),
-        (("float32", (True,)), "a dim must be an integer >= 0, a symbol or None\n  got: True"),
-        (("float32", (1.5,)), "a dim must be an integer >= 0, a symbol or None\n  got: 1.5"),
         (("float32", ("",)), "a dim must be an integer >= 0, a symbol or None\n  got: ''"),
     ],
 )

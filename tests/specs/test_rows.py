@@ -8,7 +8,6 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-import halfulp as hu
 from halfulp.errors import UnsupportedError
 from halfulp.specs import OpVersion, find, ids, in_force
 from halfulp.types import TYPES
@@ -94,14 +93,6 @@ def test_a_row_can_be_varied() -> None:
             ),
         ),
         (
-            lambda: find("!"),
-            "no operator version !\n  expected: an id that halfulp.ops() lists",
-        ),
-        (
-            lambda: find("PReLU"),
-            "PReLU: the version is missing\n  expected: openvino.PReLU-1",
-        ),
-        (
             lambda: find("onnx.Pow"),
             (
                 "onnx.Pow: the version is missing\n"
@@ -113,25 +104,10 @@ def test_a_row_can_be_varied() -> None:
             "an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
         ),
         (
-            lambda: hu.op([]),  # type: ignore[arg-type]  # which is not hashable
-            "an operator version is named by a string, such as 'onnx.Pow-13'\n  got: []",
-        ),
-        (
-            lambda: find("onnx.Pow-\u0663"),  # a digit, to Unicode
-            (
-                "no operator version onnx.Pow-\u0663\n"
-                "  expected: onnx.Pow-7, or another id that halfulp.ops() lists"
-            ),
-        ),
-        (
             lambda: find("onnx.Pow-0"),
             "onnx.Pow has no version 0\n  expected: 1 or later",
         ),
         (lambda: in_force("onnx", "Sqrt", 7), "no operator onnx.Sqrt"),
-        (
-            lambda: in_force("onnx", "Pow", "seven"),
-            "invalid version 'seven'\n  expected: such as 13 or 3_0",
-        ),
     ],
 )
 def test_what_is_not_there(call: object, text: str) -> None:

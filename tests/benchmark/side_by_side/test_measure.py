@@ -54,14 +54,6 @@ def test_other_instruction_sets_give_the_same_bits_or_the_run_fails(measure: Any
         workers.measure(0, row, 0, 1)
 
 
-def test_imports_take_turns(measure: Any) -> None:
-    first, second = measure.imports(3, ("json", "decimal"))
-    assert (first.library, second.library) == ("json", "decimal")
-    assert first.ratio == 1
-    assert second.ratio > 0
-    assert first.turns == 3
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_memory_moves_every_byte(memory: Any, tmp_path_factory: pytest.TempPathFactory, threads: int) -> None:
     library = memory.compiled(tmp_path_factory.getbasetemp() / "yardstick")

@@ -56,19 +56,6 @@ def test_csv_gives_back_the_lines(lines: list[Any], line: Any, tmp_path: Path) -
     assert line.read_csv(tmp_path / "new" / "lines.csv") == lines
 
 
-def test_table(lines: list[Any], page: Any) -> None:
-    ((group, (row,)),) = page.measurements(lines)
-    assert group == "arrays"
-    assert row[0] == "float32 ** float32, in cache"
-    cells = dict(zip(page.COLUMNS, row[1:], strict=True))
-    assert cells["halfulp"] == "2.00 ±25%"
-    assert cells["numpy"] == "4.00 ±25%; 21 % off"
-    assert cells["torch"] == "1.00 ±12%; 0.3 % off; by up to 70"
-    assert cells["numba"] == "-"
-    assert cells["jax"] == ""
-    assert cells["memory"] == "1.00"
-
-
 def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: Any, measure: Any) -> None:
     lines = lines_of(measure, rows, "constants", "float32 ** 2", "out of cache")
     slower = lines_of(measure, rows, "constants", "float32 ** 0.5", "out of cache")
@@ -87,25 +74,6 @@ def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: An
             assert outcome.ratio == ratio
             assert outcome.worst == ("" if ratio is None else "float32 ** 0.5")
             assert outcome.met is (None if ratio is None or reach is None else ratio <= reach)
-
-
-def test_two_threads_are_held_against_one(bars: Any, rows: Any, measure: Any) -> None:
-    one = lines_of(measure, rows, "arrays", "float64 ** float64", "out of cache")
-    two = lines_of(measure, rows, "arrays", "float64 ** float64", "out of cache", threads=2)
-    two = [type(line)(**vars(line) | {"ns": line.ns and line.ns / 1.6}) for line in two]
-    (bar,) = (bar for bar in bars.BARS if bar.against == bars.ONE_THREAD)
-    (outcome,) = bars.outcomes(one + two, [bar])
-    assert outcome.ratio == pytest.approx(1 / 1.6)
-    assert outcome.met is False
-    assert bars.outcomes(two, [bar])[0].ratio is None
-
-
-def test_bars_not_measured_say_so(bars: Any, page: Any, lines: list[Any]) -> None:
-    cells = page.bars(bars.outcomes(lines))
-    assert len(cells) == sum(len(bar.places) for bar in bars.BARS)
-    assert cells[0] == ("float32 arrays, in cache", "numpy", "0.95", "0.87", "0.50", "yes", "")
-    assert cells[2][:6] == ("float32 arrays, in cache", "torch", "0.27", "", "2.00", "no")
-    assert cells[1][-1] == "not measured"
 
 
 def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
@@ -131,13 +99,6 @@ def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
 def test_the_page_of_the_docs_has_all_parts(bars: Any, page: Any) -> None:
     text = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
     assert "not measured" in page.regenerate(text, page.parts(page.machine(), bars.outcomes([]), []))
-
-
-def test_the_first_screen(page: Any, lines: list[Any]) -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text()
-    made = page.regenerate(text, page.first_screen(["a machine"], lines))
-    assert "| halfulp | 2.00 ns | none | 1x |\n| numpy | 4.00 ns | 21 % | 2x |\n" in made
-    assert "\n\na machine\n<!-- speed:end -->" in made
 
 
 def test_chart(chart: Any, lines: list[Any], tmp_path: Path) -> None:

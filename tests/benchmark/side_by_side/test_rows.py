@@ -30,13 +30,6 @@ def test_every_row_is_computed(rows: Any) -> None:
             assert math.prod(row.beside().shape) == math.prod(case.shape)
 
 
-def test_sizes(rows: Any) -> None:
-    made = {(row.label, row.place): row.make for row in rows.rows()}
-    assert made["float32 ** float32", rows.IN_CACHE]().x.size == 1 << 16
-    assert made["PRelu int8, per channel, NHWC", rows.OUT_OF_CACHE]().x.size == 1 << 24
-    assert made["(64,1,256) ** (256,256)", rows.OUT_OF_CACHE]().shape == (64, 256, 256)
-
-
 def test_every_bar_has_rows(rows: Any, bars: Any) -> None:
     known = {(row.group, row.label, row.place, setting) for row in rows.rows() for setting in row.settings}
     known.add(("calls", "import", "", rows.ONE))

@@ -58,8 +58,8 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def document(name: str, *, extra_cases: int = 0, versions: dict[str, str] | None = None) -> Document:
-    """Return the document of a target of ``PROFILES``, with ``extra_cases`` more findings than it would have."""
+def document(name: str, *, versions: dict[str, str] | None = None) -> Document:
+    """Return the document of a target of ``PROFILES``."""
     profile = PROFILES[name]
     rows: list[Document] = []
     cases: list[Document] = []
@@ -75,7 +75,6 @@ def document(name: str, *, extra_cases: int = 0, versions: dict[str, str] | None
             reproducibility += list(_reproducibility(operator, types, name))
     if name not in ("halfulp", "torch"):
         cases += list(_accepted())
-    cases += [_extra(number) for number in range(extra_cases)]
     counts = Counter(case["verdict"] for case in cases)
     return {
         "schema": "halfulp.check/1",
@@ -114,12 +113,6 @@ def documents(*names: str) -> list[Document]:
 def whole_page() -> str:
     """The page of all targets."""
     return page.render(documents())
-
-
-@cache
-def large_page() -> str:
-    """A page with 3,000 findings more than two targets have."""
-    return page.render([document(name, extra_cases=1500) for name in ("onnxruntime", "openvino")])
 
 
 def narrowed(found: Document, *operators: str) -> Document:
@@ -219,14 +212,6 @@ def _accepted() -> list[Document]:
         _case(f"onnx.Pow-7/float32,float32/invalid/{number}", "accepted", clause="onnx.Pow-7.C2")
         for number in range(3)
     ]
-
-
-def _extra(number: int) -> Document:
-    inputs = [value(f"{number / 7:.3f}"), value("0.1")]
-    example = {"index": [number % 1000], "inputs": inputs, "expected": value("1.5"), "got": value("1.25")}
-    example["ulp"] = float(number)
-    id = f"onnx.Pow-15/float32,float32/edge/{number}"
-    return _case(id, "wrong", example=example, elements=1000, wrong=number % 900 + 1, max_ulp=float(number))
 
 
 def _case(

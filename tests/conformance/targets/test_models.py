@@ -70,13 +70,6 @@ def test_a_wrong_declared_output() -> None:
     assert made.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
 
 
-def test_small_types_are_packed() -> None:
-    """An initializer has two elements of a 4-bit type in a byte."""
-    made = onnx.numpy_helper.from_array(case("openvino.Power-1/int4,int4/broadcast/2x3,2x3").inputs[0])
-    assert made.data_type == onnx.TensorProto.INT4
-    assert len(made.raw_data) == 3
-
-
 def test_operators_of_other_standards() -> None:
     with pytest.raises(UnsupportedError, match=r"ONNX has no operator openvino\.Power-1"):
         model(case("openvino.Power-1/float32,float32/values/0"))

@@ -130,12 +130,6 @@ def test_modules_and_classes() -> None:
     assert find("NP") == find("NumPy") == find("numpy")
 
 
-def test_a_case_is_compared_with_another() -> None:
-    id = "onnx.Pow-15/float32,float32/reproducibility/*"
-    document = hu.check("numpy", cases=id, processes=1).document
-    assert {entry["aspect"] for entry in document["reproducibility"]} >= {"position", "length"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -73,12 +73,6 @@ def test_constants(name: str, process_of: ProcessOf) -> None:
             assert power.shape == X.shape
 
 
-def test_inductor_without_its_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
-    with Process(opened("inductor"), time_limit=LONG) as process:
-        np.testing.assert_allclose(process.run(POW)[0], [[4, 27, 2]], 1e-5)
-
-
 @pytest.mark.parametrize("name", ["onnxruntime:cpu", "ort:CPUExecutionProvider", "onnxruntime:halfulp"])
 def test_a_provider_of_onnxruntime(name: str) -> None:
     pytest.importorskip("onnxruntime", "1.25")
@@ -234,13 +228,6 @@ def test_a_module_or_a_class_in_it(name: str) -> None:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
 
 
-def test_onnxruntime_as_a_backend() -> None:
-    pytest.importorskip("onnxruntime")
-    with Process(find("onnxruntime.backend"), time_limit=LONG) as process:
-        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
-        assert "onnxruntime" in process.versions
-
-
 def command(fault: str) -> TargetSpec:
     """Return the faulty runtime as a program."""
     return find_command(f"env FAULTY={fault} {sys.executable} {FAULTY} {{model}} {{inputs}} {{outputs}}")
@@ -278,9 +265,3 @@ def test_a_command_that_writes_rubbish() -> None:
         outcome = process.run(POW)
     assert isinstance(outcome, Outcome)
     assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
-
-
-def test_halfulp_run_is_such_a_command() -> None:
-    spec = find_command(f"{sys.executable} -m halfulp run {{model}} -i {{inputs}} -o {{outputs}}")
-    with Process(spec, time_limit=LONG) as process:
-        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]

@@ -12,22 +12,10 @@ import numpy as np
 import pytest
 
 from halfulp.models.run.cast import can_cast, cast
+from halfulp.types import INTEGERS
 
 SMALL = ["bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"]
-INTS = [
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int4",
-    "uint4",
-    "int2",
-    "uint2",
-]
+INTS = [*INTEGERS, "int2", "uint2"]
 
 
 def dtype(name: str) -> np.dtype:

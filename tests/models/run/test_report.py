@@ -32,20 +32,15 @@ SAID = "output 'y' is all NaN: it verifies nothing"
     ("value", "reason"),
     [
         (np.array([np.nan, np.nan]), "all NaN"),
-        (np.array([np.nan], ml_dtypes.bfloat16), "all NaN"),
         (np.array([np.nan, INF], ml_dtypes.float8_e5m2), "all NaN or infinite"),
         (np.array([-INF, INF], np.float16), "all infinite"),
-        (np.array([np.nan + 1j], np.complex64), "all NaN"),
         (np.ones((0, 4)), "empty"),
         ([], "empty"),
         ([np.array([np.nan]), np.ones((0,))], "all NaN"),
-        (np.full((2, 2), 7), "all equal (7)"),
         (np.array([True, True]), "all equal (True)"),
         (np.array(["a", "a"], object), "all equal (a)"),
-        (np.zeros(3, ml_dtypes.int4), "all equal (0)"),
         (np.array(7.0), ""),
         (np.array([np.nan, 1.0]), ""),
-        (np.array(["a", "b"], object), ""),
         ([np.array([np.nan]), np.arange(2)], ""),
         (None, ""),
     ],
@@ -86,16 +81,6 @@ def test_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "not verified: the outputs verify nothing (output 'y' is all NaN): give inputs (--input NAME=FILE)"
     ]
     assert Path("o.onnx").is_file()
-
-
-def test_a_constant_of_equal_elements_is_said_and_the_same() -> None:
-    """Whatever the inputs are: x^0 is 1."""
-    text = "g (float[N] x) => (float[N] y) { z = Constant<value_float=0.0>()  y = Pow(x, z) }"
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 15]> {text}')
-    found = hu.convert(model, opset=18, verify=True).verification
-    assert found is not None
-    assert found.same
-    assert found.vacuous == {"y": "all equal (1.0)"}
 
 
 def test_an_ir_says_it(tmp_path: Path) -> None:
