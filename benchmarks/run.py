@@ -7,7 +7,7 @@ off the farthest is: they are compared with halfulp's, which the tests prove aga
 
     python benchmarks/run.py [--quick] [--only TEXT] [--docs]
 
---docs also writes the tables and the chart of docs/performance.md, and the table of README.md; on a quiet
+--docs also writes the tables and the chart of docs/performance*.md, and the table of README.md; on a quiet
 machine, a quarter of an hour.
 """
 
@@ -35,7 +35,7 @@ from side_by_side.worker import BUILD
 
 IMPORT = "calls import"  # the row that no worker measures
 ROOT = Path(__file__).parents[1]
-PAGE, CHART = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
+DOCS, CHART = ROOT / "docs", ROOT / "docs" / "performance.svg"
 README = ROOT / "README.md"
 
 
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the tables of docs/performance.md and README.md, and the chart",
+        help="write the tables of docs/performance*.md and README.md, and the chart",
     )
     options = parser.parse_args()
     start, console = time.monotonic(), Console()
@@ -116,7 +116,9 @@ def main() -> None:
     show(lines, console)
     if options.docs:
         facts = page.machine()
-        PAGE.write_text(page.regenerate(PAGE.read_text(), page.parts(facts, bars.outcomes(lines), lines)))
+        for name, parts in page.parts(facts, bars.outcomes(lines), lines).items():
+            path = DOCS / f"{name}.md"
+            path.write_text(page.regenerate(path.read_text(), parts))
         README.write_text(page.regenerate(README.read_text(), page.first_screen(facts, lines)))
         chart.draw(lines, CHART)
     console.print(f"{elapsed(start)}; all numbers: {options.source or options.csv}", highlight=False)

@@ -1,4 +1,4 @@
-"""The tables of measurements and bars, for a terminal, and the generated parts of docs/performance.md and README.md."""
+"""The tables of measurements and bars, for a terminal, and the generated parts of docs/performance*.md and README.md."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ Cells = tuple[str, ...]
 COLUMNS = (*LIBRARIES, MEMORY)
 BAR_COLUMNS = ("case", "our time divided by that of", "to reach", "to aim at", "measured", "met", "at worst")
 
+MAIN = ("arrays", "instruction sets", "constants", "calls")  # the groups of the first page
 FIRST_SCREEN = ("arrays", "float32 ** float32", IN_CACHE, 1, "")  # the row that README.md shows
 
 
@@ -53,15 +54,23 @@ def _read(path: str) -> str:
         return ""
 
 
-def parts(facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Line]) -> dict[str, str]:
-    """Return the parts of docs/performance.md by name."""
+def parts(
+    facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Line]
+) -> dict[str, dict[str, str]]:
+    """Return for each page of docs/ its parts by name."""
+    tables = {
+        group: f"### {group[0].upper()}{group[1:]}\n\n{_markdown(('', *COLUMNS), rows)}"
+        for group, rows in measurements(lines)
+    }
     return {
-        "machine": "\n".join(f"- {fact}" for fact in facts),
-        "bars": _markdown(BAR_COLUMNS, bars(outcomes)),
-        "measurements": "\n\n".join(
-            f"### {group[0].upper()}{group[1:]}\n\n{_markdown(('', *COLUMNS), rows)}"
-            for group, rows in measurements(lines)
-        ),
+        "performance": {
+            "machine": "\n".join(f"- {fact}" for fact in facts),
+            "main": "\n\n".join(text for group, text in tables.items() if group in MAIN),
+        },
+        "performance-bars": {"bars": _markdown(BAR_COLUMNS, bars(outcomes))},
+        "performance-tables": {
+            "tables": "\n\n".join(text for group, text in tables.items() if group not in MAIN)
+        },
     }
 
 

@@ -77,16 +77,16 @@ def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: An
 
 
 def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
-    names = ("machine", "bars", "measurements")
+    pages = page.parts(["a machine", r"with \1"], bars.outcomes(lines), lines)
+    parts = pages["performance"] | pages["performance-bars"]
     text = (
         "before\n"
-        + "".join(f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in names)
+        + "".join(f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in parts)
         + "after\n"
     )
-    parts = page.parts(["a machine", r"with \1"], bars.outcomes(lines), lines)
     made = page.regenerate(text, parts)
     assert made.startswith("before\n<!-- machine:begin -->\n- a machine\n- with \\1\n<!-- machine:end -->\n")
-    assert made.endswith("<!-- measurements:end -->\nafter\n")
+    assert made.endswith("<!-- bars:end -->\nafter\n")
     assert "old" not in made
     assert "| float32 arrays, in cache | numpy | 0.95 | 0.87 | 0.50 | yes |" in made
     assert "### Arrays\n\n|  | halfulp | numpy | torch | numba | memory |\n" in made
@@ -96,9 +96,19 @@ def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
         page.regenerate("", parts)
 
 
-def test_the_page_of_the_docs_has_all_parts(bars: Any, page: Any) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
-    assert "not measured" in page.regenerate(text, page.parts(page.machine(), bars.outcomes([]), []))
+def test_groups_beside_the_main_ones_have_a_page_of_their_own(
+    bars: Any, page: Any, rows: Any, measure: Any
+) -> None:
+    lines = lines_of(measure, rows, "integers", "int64 ** int64", "in cache")
+    pages = page.parts(["a machine"], bars.outcomes(lines), lines)
+    assert pages["performance"]["main"] == ""
+    assert pages["performance-tables"]["tables"].startswith("### Integers\n\n|  | halfulp |")
+
+
+def test_the_pages_of_the_docs_have_all_parts(bars: Any, page: Any) -> None:
+    for name, parts in page.parts(page.machine(), bars.outcomes([]), []).items():
+        text = (Path(__file__).parents[3] / "docs" / f"{name}.md").read_text()
+        assert page.regenerate(text, parts)
 
 
 def test_chart(chart: Any, lines: list[Any], tmp_path: Path) -> None:
