@@ -1,4 +1,4 @@
-"""The tables of measurements and bars, for a terminal, and the generated parts of docs/performance*.md and README.md."""
+"""The tables of measurements and bars, for a terminal, and generated parts of docs/performance*.md and README.md."""
 
 from __future__ import annotations
 
