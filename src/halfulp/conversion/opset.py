@@ -291,6 +291,7 @@ _TYPES_SINCE = {
         13: "INT2 UINT2",
     }.items()
     for name in names.split()
+    if name in TensorProto.DataType.keys()  # noqa: SIM118 (older onnx packages have no INT2)
 }
 """The IR version that introduced an element type."""
 

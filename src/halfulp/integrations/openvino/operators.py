@@ -19,7 +19,7 @@ from halfulp.errors import UnsupportedError
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
 from halfulp.specs.tensor import TensorType
-from halfulp.types import TYPES, ElementType
+from halfulp.types import TYPES, ElementType, type_name
 
 ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 """Element types by OpenVINO's name."""
@@ -184,7 +184,7 @@ def tensor_of(values: Array) -> Any:
     """Return an ``openvino.Tensor`` with these values; raises UnsupportedError for a type that OpenVINO lacks."""
     row = TYPES.get(values.dtype.name)
     if row is None or row.openvino is None:
-        raise UnsupportedError(f"OpenVINO has no type for {values.dtype.name}")
+        raise UnsupportedError(f"OpenVINO has no type for {type_name(values.dtype)}")
     stored = _storage(np.asarray(values, row.dtype), row)
     tensor = ov.Tensor(getattr(ov.Type, row.openvino), ov.Shape(values.shape))
     tensor.data.view(stored.dtype)[...] = stored.reshape(tensor.data.shape)
