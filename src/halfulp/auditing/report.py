@@ -103,7 +103,7 @@ class AuditReport(Printed):
         return f"{_HEAD}{self._body()}\n</html>\n"
 
     def _repr_html_(self) -> str:
-        return f"<style>{_STYLE}</style>{self._body()}"
+        return self._body()
 
     def _body(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
