@@ -13,9 +13,8 @@ from tests.models.onnx_models import external, parsed, single, with_initializer
 
 import halfulp as hu
 from halfulp.auditing.findings import NodeReport
-from halfulp.auditing.node import Use
 from halfulp.installed import has_module
-from halfulp.specs import find, ids
+from halfulp.specs import ids
 
 
 def nodes(model: object) -> tuple[NodeReport, ...]:
@@ -139,11 +138,6 @@ def test_exponents_from_initializers(tmp_path: Path) -> None:
     assert nodes(tmp_path / "m.onnx")[0].inputs[1].text == "3"
 
 
-def test_a_large_constant_is_summed_up() -> None:
-    (node,) = nodes(with_initializer(np.arange(1000, dtype=np.float32)))
-    assert node.inputs[1].text == "1000 values from 0 to 999"
-
-
 # --- other formats --------------------------------------------------------------------------------
 
 
@@ -205,11 +199,6 @@ def test_openvino_bodies(tmp_path: Path) -> None:
     assert [entry.question.rule for entry in node.open] == ["N3", "N4", "N7"]
 
 
-def test_openvino_clauses(tmp_path: Path) -> None:
-    path = written(tmp_path, SMALL.replace('auto_broadcast="numpy"', 'auto_broadcast="pdpd"'))
-    assert clauses(path) == ["openvino.Power-1.C6"]
-
-
 # --- what is broken -------------------------------------------------------------------------------
 
 
@@ -253,10 +242,6 @@ def test_the_model_is_left_as_it_is() -> None:
     assert model.SerializeToString(deterministic=True) == before
 
 
-def test_a_use_finds_its_row() -> None:
-    assert Use("", "onnx.Pow-7", "7", (), None).row is find("onnx.Pow-7")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("constant", [np.array(["a", "b"], object), np.array([1j], np.complex64)])
 def test_a_constant_that_no_power_takes(constant: np.ndarray) -> None:
     model = single("Pow", 15, {"x": ("float32", [2])})
@@ -264,11 +249,6 @@ def test_a_constant_that_no_power_takes(constant: np.ndarray) -> None:
     model.graph.initializer.append(numpy_helper.from_array(constant, "w"))
     (finding,) = hu.audit(model, ()).findings
     assert finding.clause == "onnx.Pow-15.C7"
-
-
-def test_a_constant_that_is_a_signalling_nan() -> None:
-    model = with_initializer(np.array([0x7F800001], np.uint32).view(np.float32))
-    assert nodes(model)[0].inputs[1].text == "nan"
 
 
 def test_a_function_that_calls_itself_and_is_never_called() -> None:
@@ -453,13 +433,6 @@ def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path: Path)
             "an integer base to the power of 0.5: the result is truncated to int64",
         ),
         ("float[3]", "float e = {1.9999999}", "the exponent 1.9999999 is within 4 ulp of 2"),
-        ("float[3]", "float e = {0.50000012}", "the exponent 0.5000001 is within 4 ulp of 0.5"),
-        (
-            "double[3]",
-            "double e = {2.0000000000000004}",
-            "the exponent 2.0000000000000004 is within 4 ulp of 2",
-        ),
-        ("float16[3]", "float16 e = {16385}", "the exponent 2.002 is within 4 ulp of 2"),
         ("float[3]", "float e = {1}", "x^1 is x"),
         ("float[3]", "int64 e = {0}", "x^0 is 1"),
         ("float[3]", "float[3] s = {1, 1, 1}", "a slope of 1"),
@@ -484,16 +457,6 @@ def test_notices(inputs: str, constant: str, notice: str | None) -> None:
     told = [text for text in found.notices if "overflows in" not in text]  # a float16's threshold
     assert [text.startswith(notice or "?") for text in told] == ([] if notice is None else [True])
     assert (" notice: " in str(report)) == (notice is not None)
-
-
-def test_an_integer_base_with_floating_point_exponents_is_noticed() -> None:
-    """torch's exporter leaves such a base as it is, where torch computes in float."""
-    model = single("Pow", 15, {"x": ("int64", [3]), "y": ("float32", [3])}, ("int64", [3]))
-    report = hu.audit(model, ())
-    (told,) = report.models[0].nodes[0].notices
-    assert told.startswith(
-        "an integer base to floating-point exponents: the result is truncated to int64; cast the"
-    )
 
 
 def test_nodes_that_halfulp_computes_are_named(tmp_path: Path) -> None:

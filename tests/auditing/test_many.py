@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.auditing import api
@@ -19,19 +20,16 @@ TARGETS = ("onnxruntime", "openvino")
 
 def chain(count: int, kind: str, *, distinct: bool) -> onnx.ModelProto:
     """Return a chain of powers, each with an exponent of its own or all with one, every tenth of the input."""
-    number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-    exponents = [
+    type = kind.removesuffix("32")
+    nodes = " ".join(
+        f"v{i + 1} = Pow({f'v{i}' if i % 10 else 'x'}, e{i if distinct else 0})" for i in range(count)
+    )
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
+        g ({type}[N, 4] x) => ({type}[N, 4] v{count}) {{ {nodes} }}""")
+    model.graph.initializer.extend(
         numpy_helper.from_array(np.array(1 + i / 8, kind), f"e{i}") for i in range(count if distinct else 1)
-    ]
-    nodes = [
-        helper.make_node(
-            "Pow", ["x" if i % 10 == 0 else f"v{i}", exponents[i % len(exponents)].name], [f"v{i + 1}"]
-        )
-        for i in range(count)
-    ]
-    ends = [helper.make_tensor_value_info(name, number, ["N", 4]) for name in ("x", f"v{count}")]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], exponents)
-    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 15)])
+    )
+    return model
 
 
 def calls(model: onnx.ModelProto) -> int:

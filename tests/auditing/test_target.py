@@ -276,54 +276,9 @@ def test_no_such_target(target: object) -> None:
         asked(target)
 
 
-@pytest.mark.parametrize(
-    ("target", "measured"),
-    [
-        ("my_backend", "my_backend"),
-        ("file.py:f", "file.py:f"),
-        ("./run {model}", "--command './run {model}'"),
-    ],
-)
-def test_a_target_of_check_alone_is_told_how_it_is_measured(target: str, measured: str) -> None:
-    with pytest.raises(hu.HalfulpError) as caught:
-        asked(target)
-    assert f"halfulp check {measured} --json FILE.json, then --target FILE.json" in str(caught.value)
-
-
 def test_other_schemas_are_refused() -> None:
     with pytest.raises(ValueError, match="not halfulp"):
         reader.from_json({**DOCUMENT, "schema": "halfulp.measured/2"})
-
-
-TWICE = (
-    "the base is cast from bfloat16 to float32 and the power back: onnxruntime takes no bfloat16"
-    " (the power is rounded twice: to float32, then back)"
-)
-
-
-@pytest.mark.parametrize(
-    ("node", "target", "steps"),
-    [
-        (use(THREE, THREE), "onnxruntime", []),
-        (
-            use(THREE, np.array([1, 3, 2], np.uint8)),
-            "tensorrt",
-            ["the exponent, a constant in uint8, is stored in float32, exactly"],
-        ),
-        (
-            use(("bfloat16", (3,)), THREE),
-            "onnxruntime",
-            [
-                TWICE,
-            ],
-        ),
-    ],
-)
-def test_conversions(node: Use, target: str, steps: list[str]) -> None:
-    found = audit_target.conversion(node, target)
-    assert found is not None
-    assert [str(step) for step in found.steps] == steps
-    assert found.needed == bool(steps)
 
 
 def test_a_conversion_that_is_refused() -> None:
@@ -487,19 +442,6 @@ EXAMPLE = re.compile(r"(?P<x>\S+?)(\^| with slope )(?P<y>\S+) gives ")
 def test_constants_narrow_a_verdict(target: str, node: Use, verdict: str) -> None:
     said = statement(node, asked(target), ())
     assert (said.verdict, said.depends) == (verdict, ())
-
-
-def test_of_slopes_the_wrong_ones_are_shown() -> None:
-    slopes = np.array([0.25, 0], np.float16)
-    said = statement(use(("float16", ("N", 2)), slopes, "onnx.PRelu-16"), asked("onnxruntime==1.31.1"), ())
-    assert said.reasons == (
-        "with slopes of 0, 0.25, only for signs of zeros: -6e-08 with slope 0 gives 0, not -0",
-    )
-    said = statement(
-        use(FLOATS, np.array([0.3], np.float32), "onnx.PRelu-16"), asked("onnxruntime==1.20.1"), ()
-    )
-    only = "only for zeros, infinities and numbers near overflow or underflow"
-    assert said.reasons == (f"with slopes of 0.3, {only}, measured with another slope",)
 
 
 @pytest.mark.parametrize(

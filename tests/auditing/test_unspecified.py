@@ -114,16 +114,6 @@ def test_directml_integers() -> None:
     assert rules(use("directml.ELEMENT_WISE_POW-3_0", UINT, FLOAT)) == ["N4", "N7"]
 
 
-def test_where_it_is_touched() -> None:
-    entries = touched(use("onnx.Pow-15", FLOAT, np.array([0.1, 2], np.float32)))
-    assert [entry.where for entry in entries] == [
-        "float32 to the power of 0.1, 2",
-        "a base of zero, infinity or NaN, and a negative one to the power of 0.1, 2",
-        "every NaN",
-        "every result",
-    ]
-
-
 def test_integral_exponents() -> None:
     assert integral(np.array([1, 2], np.int8)).all()
     assert integral(np.array([2.0, 0.5, np.inf, np.nan])).tolist() == [True, False, False, False]

@@ -11,7 +11,6 @@ import pytest
 from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
-import halfulp as hu
 from halfulp.cli import app
 from halfulp.measured import available
 
@@ -72,34 +71,6 @@ def test_the_command_for_another_runtime_can_be_done(types: str, nodes: str, opt
         assert not {"Pow", "PRelu"} & {node.op_type for node in onnx.load("converted.onnx").graph.node}
 
 
-def test_a_network_in_bfloat16_is_told_of_its_other_nodes() -> None:
-    text = "y = Pow (x, x)  z = ReduceMean (y)"
-    onnx.save(
-        parsed(f'<ir_version: 8, opset_import: ["": 15]> g (bfloat16[N] x) => (bfloat16[] z) {{ {text} }}'),
-        "m.onnx",
-    )
-    words = " ".join(invoked("m.onnx", "-t", "onnxruntime==1.31.1", status=1).split())
-    assert "> halfulp convert m.onnx converted.onnx --target onnxruntime the" in words
-    assert "; or --float32 all in its place, where it takes no other node in bfloat16 either" in words
-
-
-def test_nodes_without_findings_are_named_behind_the_others() -> None:
-    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]> g (float[N] x) => (float[N] d) {
-        two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()  u = own.Any(x)
-        a = Pow(x, two)  b = Pow(x, three)  c = Pow(x, two)  d = Pow(u, u) }"""
-    onnx.save(parsed(text), "m.onnx")
-    found = " ".join(invoked("m.onnx", "-t", "onnxruntime==1.31.1").split())
-    assert "2 of 4 nodes right; 1 of 4 nodes within 1 ulp; 1 of 4 nodes not known" in found
-    assert found.index("m.onnx: within: #4 (Pow)") < found.index("m.onnx: right: 2 nodes: #3 (Pow), #5 (Pow)")
-    assert "m.onnx: not known: #6 (Pow)" in found
-    Path("folder").mkdir()
-    for name in "pq":
-        onnx.save(parsed(text), f"folder/{name}.onnx")
-    assert ": right:" not in invoked("folder", "-t", "onnxruntime==1.31.1")
-    onnx.save(parsed(GOOD), "m.onnx")
-    assert hu.audit("m.onnx", targets=()).models[0].nodes[0].without_findings == "valid"
-
-
 def test_what_is_left_open_is_said_where_asked() -> None:
     onnx.save(parsed(GOOD), "m.onnx")
     asked = " ".join(invoked("m.onnx", "-t", "numpy", "--open").split())
@@ -108,52 +79,6 @@ def test_what_is_left_open_is_said_where_asked() -> None:
         in asked
     )
     assert "The exact integer modulo 2^n (it wraps)" in asked
-
-
-def test_lines_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "halfulp.auditing.target.installed", lambda: dict.fromkeys(("jax", "onnxruntime", "openvino"), "0.1")
-    )
-    onnx.save(single("PRelu", 16, {"x": ("float32", ["N", 4, 4]), "s": ("float32", [4])}), "m.onnx")
-    found = invoked("m.onnx", status=1).splitlines()
-    assert max(map(len, found)) <= 80
-    assert "\x1b" not in "".join(found)
-    openvino, onnxruntime = available()["openvino"][0], available()["onnxruntime"][0]
-    assert f"  onnxruntime {onnxruntime} (nearest to 0.1): its one node wrong (special values)" in found
-    words = " ".join(" ".join(found).split())
-    assert f"openvino {openvino} (nearest to 0.1): its one node wrong (slopes along the wrong dim)" in words
-    assert "  > halfulp convert m.onnx converted.onnx --target openvino" in found
-    assert "--target openvino the slope gets the shape [1, 1, 4]" in words
-    assert "0.1 is installed and not measured, this is the nearest version" in words
-
-
-def test_nodes_with_the_same_findings_stand_together() -> None:
-    nodes = "".join(f"t{i} = Pow <axis = 0> (x, x) " for i in range(9))
-    onnx.save(
-        parsed(f'<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] t0) {{ {nodes} }}'),
-        "m.onnx",
-    )
-    words = " ".join(invoked("m.onnx", status=1).split())
-    assert "#4 (Pow), #5 (Pow) and 3 more ! breaks onnx.Pow-13.C5" in words
-    assert words.count("breaks onnx.Pow-13.C5") == 1
-    assert "onnxruntime 1.31.1: all 9 nodes invalid" in words
-
-
-def test_exponents_with_the_same_findings_stand_together() -> None:
-    exponents = "".join(f"e{i} = Constant<value_float = 1.{i + 1}>() t{i} = Pow(x, e{i}) " for i in range(8))
-    text = f'<ir_version: 8, opset_import: ["": 15]> g (double[2] x) => (double[2] t0) {{ {exponents} }}'
-    onnx.save(parsed(text), "m.onnx")
-    words = " ".join(
-        invoked("m.onnx", "-t", "openvino==2026.4.1", "-t", "onnxruntime==1.31.1", status=1).split()
-    )
-    assert "m.onnx: wrong: 7 nodes: #1 (Pow)" in words
-    powers = "to the power of 1.1, 1.2, 1.3, 1.4, 1.6, 1.7 and 1 more, measured with another exponent"
-    assert f"! openvino: wrong: {powers}" in words
-    assert (
-        "(the exponent 1.1, the exponent 1.2, the exponent 1.3, the exponent 1.4, the exponent 1.5," in words
-    )
-    assert "m.onnx: wrong: #9 (Pow)" in words  # 1.5 was measured
-    assert "~ onnxruntime: within: up to 1 ulp > halfulp.integrations.onnxruntime.session(model)" in words
 
 
 def test_findings_are_status_1() -> None:

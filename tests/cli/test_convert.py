@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -75,17 +74,6 @@ def test_a_model_is_replaced_if_that_is_said() -> None:
         assert "is an input, which would be replaced; name another file, or add --force" in text
     invoked("old.onnx", "old.onnx", "--opset", "15", "--force")
     assert onnx.load("old.onnx").opset_import[0].version == 15
-
-
-def test_a_notice_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    onnx.save(parsed(OLD), "old.onnx")
-    changes = Change("a", "is changed"), Change("b", "stays", is_notice=True)
-    conversion = replace(hu.convert("old.onnx", opset=15), changes=changes)
-    assert repr(conversion) == "<Conversion to ModelProto: 1 change>"
-    assert str(conversion).splitlines() == ["a: is changed", "b: stays", "1 change"]
-    assert conversion._repr_html_() == f"<pre>{conversion}</pre>"
-    monkeypatch.setattr("halfulp.conversion.convert", lambda *args, **options: conversion)
-    assert "1 change; written to new.onnx" in invoked("old.onnx", "new.onnx")
 
 
 def test_for_a_target_and_with_bodies() -> None:

@@ -79,13 +79,6 @@ def test_what_a_verb_may_meet(
     assert result.stderr.strip() == text
 
 
-def test_module_and_program_are_one() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "halfulp", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "Usage: halfulp" in done.stdout
-
-
 def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
     model = single("Pow", 15, {"x": ("float64", [2]), "y": ("float64", [2])}, ("float64", [2]))
     model.graph.node[0].name = "\u2260"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import subprocess
@@ -14,14 +13,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from rich.console import Console
 from tests.integrations.ir_models import SMALL, WEIGHTS
 from tests.models.onnx_models import parsed, single, with_initializer
 from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.cli.output import print_rows
 from halfulp.cli.run import rows_of
 from halfulp.models.onnx import load
 from halfulp.models.run.fitting import Fit
@@ -134,20 +131,6 @@ def test_a_model_without_inputs() -> None:
         "net.onnx",
     )
     assert "27" in invoked("net.onnx")
-
-
-def test_a_long_model_is_summed_up() -> None:
-    nodes = "".join(f"a{i + 1} = Abs (a{i})  " for i in range(100))
-    onnx.save(
-        parsed(
-            f'<ir_version: 8, opset_import: ["": 15]> g (float[N] a0) => (float[N] z) {{ {nodes} z = Pow (a100, a0) }}'
-        ),
-        "net.onnx",
-    )
-    text = invoked("net.onnx")
-    assert "all of these, 100 times" in text
-    assert "#100 (Pow)" in text
-    assert len(text.splitlines()) < 30
 
 
 @pytest.mark.parametrize(
@@ -273,44 +256,7 @@ def test_an_openvino_model(folder: Path, name: str) -> None:
     assert "input (made up)" in ran(folder / "m.xml")
 
 
-def test_an_audit_with_data_is_offered_for_onnx_alone(folder: Path) -> None:
-    np.save(folder / "x.npy", np.full((1, 3), 1e30, np.float32))
-    told = ran(folder / "m.xml", "-i", f"x={folder / 'x.npy'}")
-    assert "1 of 3 results are infinite" in told
-    assert "halfulp audit" not in told
-
-
-def test_what_is_wrong_is_told(folder: Path) -> None:
-    (folder / "m.bin").unlink()
-    done = CliRunner().invoke(app, ["run", str(folder / "m.xml")])
-    assert done.exit_code == 2
-    assert (
-        "m.xml: fails in openvino: Empty weights data in bin file or bin file cannot be found!" in done.stderr
-    )
-
-
 # --- the table of values -------------------------------------------------------------------------
-
-
-ROWS = [
-    [
-        "'a_block/with_a_long_path/PRelu_12' (PRelu)",
-        "onnx.PRelu-9",
-        "float32[1, 3, 224, 224]\nfloat32[3, 1, 1]",
-        "0.057",
-    ],
-    ["#1 (Pow)", "", "float32[1, 3]", "1.2"],
-]
-
-
-@pytest.mark.parametrize("width", [160, 80, 40, 20])
-def test_no_name_and_no_shape_is_cut(width: int) -> None:
-    to = Console(file=io.StringIO(), width=width)
-    print_rows(to, ["node", "operator", "inputs", "ms"], ROWS, ["ms"])
-    text = to.file.getvalue()  # type: ignore[attr-defined]
-    assert all(cell in text for row in ROWS for each in row for cell in each.split("\n"))
-    assert ("node:" in text) == (width < 160)
-    assert "operator ;" not in text
 
 
 @pytest.mark.parametrize(

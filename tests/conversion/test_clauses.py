@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.conversion import walk
 from halfulp.errors import ModelError
 
 MODELS = {
@@ -97,26 +96,3 @@ def test_sizes_that_are_open_may_be_right() -> None:
     found: Any = hu.convert(model, opset=17)
     assert found.changes == ()
     assert model.SerializeToString() == before
-
-
-def test_without_inputs_the_clause_is_said() -> None:
-    """No other sizes or values would help."""
-    _, text, words = MODELS["a type"]
-    with pytest.raises(ModelError, match=r"onnx\.Pow-7\.C3"):
-        hu.run(parser.parse_model(f'<ir_version: 8, opset_import: ["": 10]> {text}'))
-    assert "C3" in words
-
-
-def test_each_node_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A conversion over several opsets takes time for each node."""
-    compared: list[str] = []
-    real = walk.breach
-
-    def counting(node: onnx.NodeProto, *rest: Any) -> Any:
-        compared.append(node.output[0])
-        return real(node, *rest)
-
-    monkeypatch.setattr(walk, "breach", counting)
-    text = "g (float[N, 3] x, float s) => (float[N, 3] z) { y = Pow(x, s)  w = PRelu(y, s)  z = Pow(w, s) }"
-    hu.convert(parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {text}'), opset=12)
-    assert compared == ["y", "w", "z"]

@@ -63,15 +63,11 @@ def pow1(x: list[Any], y: list[Any], **attributes: int) -> onnx.ModelProto:
     [
         ([2, 3, 4, 5], [2, 3, 4, 5], {}, ["Pow"]),
         ([2, 3, 4, 5], [], {"broadcast": 1}, ["Pow"]),
-        ([2, 3, 4, 5], [1, 1], {"broadcast": 1, "axis": 1}, ["Pow"]),
         ([2, 3, 4, 5], [5], {"broadcast": 1}, ["Pow"]),
-        ([2, 3, 4, 5], [4, 5], {"broadcast": 1}, ["Pow"]),
         ([2, 3, 4, 5], [4, 5], {"broadcast": 1, "axis": 2}, ["Pow"]),
         ([2, 3, 4, 5], [3, 4], {"broadcast": 1, "axis": 1}, ["Unsqueeze", "Pow"]),
-        ([2, 3, 4, 5], [2], {"broadcast": 1, "axis": 0}, ["Unsqueeze", "Pow"]),
         ([2, 3, 4, 5], [3, 4], {"broadcast": 1, "axis": -3}, ["Unsqueeze", "Pow"]),
         ([3, 3, 3], [3], {"broadcast": 1, "axis": 0}, ["Unsqueeze", "Pow"]),
-        ([3, 3, 3], [3], {"broadcast": 1, "axis": 1}, ["Unsqueeze", "Pow"]),
         ([3, 3, 3], [3], {"broadcast": 1, "axis": 2}, ["Pow"]),
         (["N", "C", "H"], ["C"], {"broadcast": 1, "axis": 1}, ["Unsqueeze", "Pow"]),
         ([None, None, None], [None], {"broadcast": 1, "axis": 0}, ["Unsqueeze", "Pow"]),
@@ -92,16 +88,6 @@ def test_a_constant_exponent_is_stored_in_its_new_shape() -> None:
     after = converted(model, 13).model
     assert operators(after) == ["Pow"]
     assert [list(tensor.dims) for tensor in after.graph.initializer] == [[3, 1]]
-
-
-def test_the_onnx_converter_ignores_the_value_of_axis() -> None:
-    """Why Pow never goes through it: it aligns Y at the end, passes its checker and computes other values."""
-    model = pow1([3, 3, 3], [3], broadcast=1, axis=1)
-    feeds = {"x": np.full((3, 3, 3), 2, np.float32), "y": np.array([1, 2, 3], np.float32)}
-    wrong = onnx.version_converter.convert_version(model, 7)
-    exact = hu.run(model, feeds)["out"]
-    assert not np.array_equal(hu.run(wrong, feeds)["out"], exact)
-    assert np.array_equal(hu.run(converted(model, 7).model, feeds)["out"], exact)
 
 
 @pytest.mark.parametrize("operator", ["Add", "Sub", "Mul", "Div", "Less", "Greater"])
@@ -154,19 +140,6 @@ def test_a_slope_per_channel(
     assert not after.graph.node[-1].attribute
 
 
-def test_the_onnx_converter_leaves_a_slope_that_no_longer_fits() -> None:
-    """It makes an invalid model of it, which its full check accepts."""
-    model = single(
-        "PRelu", 6, {"x": ("float32", [2, 3, 4, 5]), "s": ("float32", [3])}, ("float32", [2, 3, 4, 5])
-    )
-    wrong = onnx.version_converter.convert_version(model, 7)
-    onnx.checker.check_model(wrong, full_check=True)
-    feeds = {"x": np.ones((2, 3, 4, 5), np.float32), "s": np.ones(3, np.float32)}
-    with pytest.raises(hu.ModelError, match=r"onnx\.PRelu-7\.C2"):
-        hu.run(wrong, feeds)
-    converted(model, 7)
-
-
 def test_a_real_exported_model() -> None:
     folder = Path(onnx.__file__).parent / "backend/test/data/pytorch-converted/test_PReLU_2d_multiparam"
     before = onnx.load(folder / "model.onnx")
@@ -185,22 +158,16 @@ def test_a_real_exported_model() -> None:
     [
         ([2, 3], [2, 3]),
         ([2, 3, 4], []),
-        ([2, 3, 4], [1]),
         ([2, 3, 4], [4]),
         ([2, 3, 4], [3, 1]),
         ([2, 3, 4], [2, 1, 1]),
         ([2, 3, 4], [2, 1, 4]),
-        ([2, 3, 4], [1, 3, 1]),
         ([3, 1], [2, 3, 4]),
-        ([1], [2, 2]),
         ([], [2, 2]),
-        ([1, 1], [1]),
         ([1], [1, 1]),
         ([2, 1, 4], [3, 1]),
         (["N", 3, "M"], ["N", 3, "M"]),
-        (["N", 3, "M"], ["M"]),
         (["N", 3, "M"], ["N", 1, 1]),
-        (["N", "M"], []),
     ],
 )
 def test_broadcasting_becomes_axis(x: list[Any], y: list[Any], opset: int) -> None:
@@ -281,14 +248,9 @@ def test_an_exponent_in_bfloat16_becomes_float32() -> None:
     ("x", "y", "exact"),
     [
         ("float32", "int8", True),
-        ("float32", "uint16", True),
         ("float32", "float16", True),
-        ("float64", "int32", True),
         ("float64", "float32", True),
-        ("float16", "uint8", True),
-        ("float16", "int16", False),
         ("float32", "int32", False),
-        ("float64", "int64", False),
         ("float32", "float64", False),
         ("int32", "int32", False),
         ("int64", "float32", False),
@@ -433,24 +395,6 @@ def test_external_data_stays_external(tmp_path: Path) -> None:
     assert sorted(path.name for path in other.iterdir()) == ["new.onnx", "w.bin"]
 
 
-@pytest.mark.parametrize("file", ["sub/w.bin", "sub\\w.bin"])
-def test_a_backslash_in_the_place_of_external_data(file: str, tmp_path: Path) -> None:
-    """It separates folders as on Windows, unless there is a file with it in its name; so it does when it is run."""
-    data = np.array([1, 2, 3], np.float32)
-    model = parsed("""<ir_version: 8, opset_import: ["": 13]>
-        g (float[3] x) => (float[3] z) { z = Pow (x, x) }""")
-    model.graph.node[0].input[1] = "w"
-    model.graph.initializer.append(numpy_helper.from_array(data, "w"))
-    external(model, "sub\\w.bin")
-    for folder in ("a", "a/sub", "b"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "a" / file).write_bytes(data.tobytes())
-    onnx.save(model, tmp_path / "a/net.onnx")
-    hu.convert(tmp_path / "a/net.onnx", tmp_path / "b/new.onnx", opset=15, verify=True)
-    for path in ("a/net.onnx", "b/new.onnx"):
-        assert hu.run(tmp_path / path, {"x": np.full(3, 2, np.float32)})["z"].tolist() == [2, 4, 8]
-
-
 def test_an_operator_that_the_onnx_package_does_not_convert() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 11]>
         g (int64[N] x, int64 d, float[2] v) => (float[N, D] z) { y = OneHot (x, d, v) z = Pow (y, y) }""")
@@ -473,12 +417,6 @@ def test_a_model_of_the_first_ir_version() -> None:
     del model.opset_import[:]
     after = converted(model, 9).model
     assert after.ir_version >= 3
-
-
-def test_what_the_checker_held_against_it_before_is_said() -> None:
-    model = single("Pow", 12, {"x": ("float32", None), "y": ("float32", None)})
-    conversion = hu.convert(model, opset=13)
-    assert "does not pass the onnx package's checker, nor did it before" in str(conversion.changes[-1])
 
 
 def test_what_does_not_exist() -> None:

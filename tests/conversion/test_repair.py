@@ -27,25 +27,10 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
         [f"#0 (PRelu): the slope of shape [3] {PLACED}"],
     ),
-    "a slope of shape (1, C)": (
-        f"{IMAGE} <float[1, 3] s = {{0.5, -2, 3}}> {{ y = PRelu(x, s) }}",
-        f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
-        [f"#0 (PRelu): the slope of shape [1, 3] {PLACED}"],
-    ),
-    "a slope of more dims than X": (
-        "g (float[2, 3] x) => (float[2, 3] y) <float[3, 1, 1] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
-        "g (float[2, 3] x) => (float[2, 3] y) <float[3] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
-        ["#0 (PRelu): the slope of shape [3, 1, 1] gets the shape [3]: per channel of X, [2, 3]"],
-    ),
     "a slope per channel where the channels come last": (
         "g (float[1, 4, 5, 3] x) => (float[1, 4, 5, 3] y) <float[3, 1, 1] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
         "g (float[1, 4, 5, 3] x) => (float[1, 4, 5, 3] y) <float[3] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
         ["#0 (PRelu): the slope of shape [3, 1, 1] gets the shape [3]: along dim 3 of X, [1, 4, 5, 3]"],
-    ),
-    "a slope that is computed": (
-        f"{IMAGE} {SLOPE} {{ t = Neg(s)  y = PRelu(x, t) }}",
-        f"{IMAGE} {CHANNEL} {{ t = Neg(s)  y = PRelu(x, t) }}",
-        [f"#1 (PRelu): the slope of shape [3] {PLACED}"],
     ),
     "a slope for two ranks": (
         (
@@ -62,12 +47,6 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
             "#2 (PRelu): the slope of shape [3] gets the shape [3, 1]: per channel of X, [1, 3, 4]",
         ],
     ),
-    # microsoft/onnxruntime 15046 and others: float16 converters leave constants in float32
-    "an exponent in float32": (
-        "g (float16[4] x) => (float16[4] y) <float e = {2}> { y = Pow(x, e) }",
-        "g (float16[4] x) => (float16[4] y) <float16 e = {16384}> { y = Pow(x, e) }",
-        ["#0 (Pow): the exponent, a constant in float32, is stored in float16, exactly"],
-    ),
     # pytorch/pytorch 22744: torch wrote integer exponents at opset 9
     "an exponent in int64": (
         "g (float[4] x) => (float[4] y) { e = Constant<value = int64 {3}>()  y = Pow(x, e) }",
@@ -82,11 +61,6 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
             "  y = Pow(x, c) }"
         ),
         ["#1 (Pow): the exponent is cast from bool to float32, exactly"],
-    ),
-    "a base that is a constant": (
-        "g (float[4] x) => (float[4] y) { b = Constant<value = int64 {10}>()  y = Pow(b, x) }",
-        "g (float[4] x) => (float[4] y) <float b = {10}> { y = Pow(b, x) }",
-        ["#1 (Pow): X, a constant in int64, is stored in float32, exactly"],
     ),
     "attributes of opset 6": (
         "g (float[2, 3, 4] x, float[3] e) => (float[2, 3, 4] y) { y = Pow<axis = 1, broadcast = 1>(x, e) }",
@@ -105,41 +79,10 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}> { y = PRelu(x, s) }",
         ["<ModelProto>: 'y', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
     ),
-    "a declared shape of another node": (
-        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}, float[2, 4] n> { n = Neg(x)  y = PRelu(n, s) }",
-        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}, float[2, 3] n> { n = Neg(x)  y = PRelu(n, s) }",
-        ["<ModelProto>: 'n', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
-    ),
     "a weight that is declared otherwise": (
         "g (float[2, 3] x, float[2] s) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
         "g (float[2, 3] x, float[3] s) => (float[2, 3] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
         ["<ModelProto>: 's', declared as float32[2], is a weight, and is declared as float32[3]"],
-    ),
-    "a Cast that is declared otherwise": (
-        "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
-        "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float16[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
-        ["<ModelProto>: 'c', declared as float32[4], is float16[4] by its node, and is declared so"],
-    ),
-    "the numbers of a norm in other types": (
-        """g (float[4] x) => (float[4] y) <float e = {2}, double a = {0.5}, double b = {0.75}, float c = {1}> {
-            p = Pow(x, e)  m = Mul(p, a)  s = Add(m, a)  q = Pow(s, b)  y = Div(q, c) }""",
-        """g (float[4] x) => (float[4] y) <float e = {2}, float a = {0.5}, float b = {0.75}, float c = {1}> {
-            p = Pow(x, e)  m = Mul(p, a)  s = Add(m, a)  q = Pow(s, b)  y = Div(q, c) }""",
-        [
-            "#1 (Mul): its input 1, a constant in float64, is stored in float32, exactly",
-            "#2 (Add): its input 1, a constant in float64, is stored in float32, exactly",
-            "#3 (Pow): the exponent, a constant in float64, is stored in float32, exactly",
-        ],
-    ),
-    "an output before its input": (
-        f"{IMAGE} <float[3] s = {{0.5, -2, 3}}, int64[3] k = {{3, 1, 1}}> {{ y = PRelu(x, t)  t = Reshape(s, k) }}",
-        f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
-        [
-            (
-                "<ModelProto>: its nodes were not in order and have been sorted;"
-                " a node without a name has its number in the new order"
-            )
-        ],
     ),
     "in a branch and in a function": (
         f"""{IMAGE} {SLOPE} {{ c = Constant<value = bool {{1}}>()  z = f.act(x, s)
@@ -165,29 +108,6 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
             "<ModelProto>: the function act is copied as act_2 for calls with other types or shapes",
             f"act.#1 (PRelu): the slope of shape [3] {PLACED}",
             "act_2.#1 (PRelu): the slope of shape [3] gets the shape [3, 1]: per channel of X, [1, 3, 7]",
-        ],
-    ),
-    "in a function, with slopes of two sizes": (
-        """g (float[1, 3, 4, 5] x, float[1, 2, 4, 5] v) => (float[1, 3, 4, 5] y, float[1, 2, 4, 5] w)
-            <float[3] s = {0.5, -2, 3}, float[2, 1, 1] t = {1, 2}> { y = f.act(x, s)  w = f.act(v, t) }
-        <domain: "f", opset_import: ["" : 9]> act (a, b) => (c) { c = PRelu(a, b) }""",
-        """g (float[1, 3, 4, 5] x, float[1, 2, 4, 5] v) => (float[1, 3, 4, 5] y, float[1, 2, 4, 5] w)
-            <float[3, 1, 1] s = {0.5, -2, 3}, float[2, 1, 1] t = {1, 2}> { y = PRelu(x, s)  w = PRelu(v, t) }""",
-        [
-            "<ModelProto>: the function act is copied as act_2 for calls with other types or shapes",
-            f"act.#0 (PRelu): the slope of shape [3] {PLACED}",
-        ],
-    ),
-    "in a function, with bases of two types": (
-        """g (float[4] x, double[4] v) => (float[4] y, double[4] w) { y = f.square(x)  w = f.square(v) }
-        <domain: "f", opset_import: ["" : 9]> square (a) => (b) {
-            e = Constant<value = int64 {2}>()  b = Pow(a, e) }""",
-        """g (float[4] x, double[4] v) => (float[4] y, double[4] w) <float e = {2}, double f = {2}> {
-            y = Pow(x, e)  w = Pow(v, f) }""",
-        [
-            "<ModelProto>: the function square is copied as square_2 for calls with other types or shapes",
-            "square.#1 (Pow): the exponent, a constant in int64, is stored in float32, exactly",
-            "square_2.#1 (Pow): the exponent, a constant in int64, is stored in float64, exactly",
         ],
     ),
 }
@@ -279,15 +199,6 @@ def test_a_type_that_no_version_takes_goes_through_a_wider_one() -> None:
     ]
     x, e = np.array([2, 3, 17], np.uint8), np.array(5, np.int64)
     assert hu.run(found.model, {"x": x, "e": e})["y"].tolist() == [value**5 % 256 for value in (2, 3, 17)]
-
-
-def test_a_constant_that_its_type_does_not_hold_is_rounded_and_this_is_said() -> None:
-    found = hu.repair(
-        model("g (float16[1, 2] x) => (float16[1, 2] y) <float[2] s = {0.1, 1}> { y = PRelu(x, s) }")
-    )
-    line = "the slope, a constant in float32, is stored in float16 (a slope that float16 does not hold is rounded)"
-    assert said(found) == [f"#0 (PRelu): {line}"]
-    assert found.valid
 
 
 @pytest.mark.parametrize(
@@ -627,29 +538,6 @@ def test_unknown_dims(shape: str, outcome: str) -> None:
 # --- casts that contradict what they are declared as ----------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "opset", "line"),
-    [
-        (
-            """g (float[3] x) => (float[3] y) { c = Constant<value = int64 {2}>()  b = Cast<to = 1>(c)  p = Pow(b, x)
-            y = Cast<to = 7>(p) }""",
-            9,
-            "#3 (Cast): to becomes float32, the type that its output is declared in",
-        ),
-        (
-            """g (int64[3] x) => (float[3] y) { c = Constant<value = float {2.5}>()  b = Cast<to = 7>(c)
-            y = Pow(b, x) }""",
-            18,
-            "#2 (Pow): X is not cast from float32, the type that the result is declared in",
-        ),
-    ],
-)
-def test_the_declared_type_is_meant(body: str, opset: int, line: str) -> None:
-    found = hu.repair(model(body, opset))
-    assert said(found) == [line]
-    assert found.valid
-
-
 def test_dims_below_0_are_not_known() -> None:
     """As converters declare a batch of any size, against which inference puts the size that it knows."""
     source = model(
@@ -678,13 +566,6 @@ def test_another_fault_is_an_error() -> None:
         hu.repair("m.xml")
 
 
-def test_verification_says_what_ran() -> None:
-    pytest.importorskip("onnxruntime")
-    found = hu.repair(model(REPAIRED["an exponent in int64"][0]), verify=True)
-    assert found.verification is not None
-    assert found.verification.same
-
-
 def test_openvino_computes_a_slope_of_one_dim_as_the_repaired_model_does() -> None:
     pytest.importorskip("openvino")
     found = hu.repair(model(REPAIRED["a slope for each channel"][0]), verify=True)
@@ -704,9 +585,3 @@ def test_a_broken_model_that_openvino_reads_and_does_not_run() -> None:
     assert found.verification is not None
     assert found.verification.same
     assert "no runtime that is installed takes the broken one" in str(found.verification)
-
-
-def test_a_model_that_is_not_broken_is_not_said_to_be() -> None:
-    pytest.importorskip("onnxruntime")
-    found = hu.repair(model("g (string[2] x) => (bool[2] y) { y = Equal(x, x) }", opset=19), verify=True)
-    assert "the model runs in onnxruntime; nothing was repaired" in str(found.verification)

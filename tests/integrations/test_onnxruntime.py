@@ -114,12 +114,6 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
     assert refused > 20
 
 
-def test_the_legacy_attributes_of_a_file() -> None:
-    x, slope = np.array([[-2, 3], [-4, 5]], np.float32), np.array([2, 3], np.float32)
-    model = single("PRelu", 1, {"X": ("float32", None), "slope": ("float32", None)}, consumed_inputs=[0, 0])
-    assert_same_bits(answer(model, {"X": x, "slope": slope}), hu.op("onnx.PRelu-1")(x, slope))
-
-
 def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
     model = single("PRelu", 9, {"x": ("float32", [2, 3]), "w": ("float32", [5])}, ("float32", None))
     with pytest.raises(ModelError, match=r"node 'node' \(PRelu\), onnx.PRelu-9.C2: slope must be") as error:
@@ -129,17 +123,6 @@ def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
     model = single("Pow", 14, {"x": ("bfloat16", [2]), "y": ("bfloat16", [2])}, ("bfloat16", None))
     with pytest.raises(ModelError, match=r"onnx.Pow-13.C7: Y must have a type"):
         plugin.session(model)
-
-
-def test_symbolic_dims() -> None:
-    text = """<ir_version: 8, opset_import: ["": 15]>
-        g (float[N, 3] x, int64[3] e, float[1] s) => (float[M, 3] z) { y = Pow(x, e)  z = PRelu(y, s) }"""
-    session = plugin.session(parser.parse_model(text))
-    for rows in (0, 1, 5):
-        x = np.linspace(-3, 3, rows * 3, dtype=np.float32).reshape(rows, 3)
-        e, s = np.array([1, 2, 3]), np.array([0.1], np.float32)
-        got = session.run(None, {"x": x, "e": e, "s": s})[0]
-        assert_same_bits(got, hu.prelu(hu.pow(x, e), s))
 
 
 SUBGRAPHS = {

@@ -30,7 +30,6 @@ SUPPORTED_OPS = """(float16[N] x, bool c) => (float16[M] z) {
 }"""
 NETWORK = "(float[N] x) => (float[M] z) { a = Abs(x)  b = Pow(a, x)  z = Neg(b) }"
 ONLY_HALFULP = "(bfloat16[N] x) => (bfloat16[M] z) { a = Abs(x)  z = Pow(a, x) }"
-AT_RUN_TIME = "(float[N] x, float[M] s) => (float[N] z) { z = PRelu(x, s) }"
 
 
 @pytest.fixture(autouse=True)
@@ -176,21 +175,6 @@ def test_other_files_are_not_for_onnxruntime() -> None:
     hu.convert(saved("(float[2] x) => (float[2] z) { z = Pow(x, x) }"), "net.xml")
     assert "onnxruntime runs ONNX files only" in invoked("net.xml")
     assert "onnxruntime runs ONNX files only" in invoked("net.xml", "--engine", "onnxruntime", status=2)
-
-
-def test_a_clause_broken_at_run_time() -> None:
-    saved(AT_RUN_TIME)
-    arguments = ("net.onnx", "-i", "N=2", "-i", "M=3", "--engine", "onnxruntime")
-    text = invoked(*arguments, status=2)
-    assert "SpecError onnx.PRelu-16.C2: slope must be unidirectionally broadcastable to X" in text
-    assert "X: float32[2]   slope: float32[3]" in text
-
-
-def test_what_is_fed_is_checked_as_ever() -> None:
-    saved(NETWORK)
-    np.save("x.npy", np.zeros((2, 2), np.float32))
-    text = invoked("net.onnx", "-i", "x=x.npy", status=2)
-    assert "input 'x' contradicts the model's declaration" in text
 
 
 def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper, parser
+from onnx import parser
 
 import halfulp as hu
 from halfulp.errors import HalfulpWarning
@@ -115,17 +115,3 @@ def test_halves_are_computed_of_their_own_operands() -> None:
         assert q.tobytes() == hu.prelu(d, np.float16([1.5])).tobytes()
         assert r.tobytes() == hu.pow(a, two).tobytes()
         assert f.tobytes() == hu.pow(-d, np.float16(3)).tobytes()
-
-
-def test_external_data(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    model = onnx.ModelProto()
-    model.CopyFrom(MODEL)
-    for tensor in model.graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
-    onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="weights.bin")
-    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 21):
-        pytest.skip("can't read the external data of a patched model")
-    check(plugin.session(path, keep_fusions=True).run(None, FEEDS))
-    onnx.save(plugin.patch(path), tmp_path / "patched.onnx")
-    check(plugin.session(tmp_path / "patched.onnx").run(None, FEEDS))

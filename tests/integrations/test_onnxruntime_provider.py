@@ -168,14 +168,6 @@ def test_profiles_name_the_nodes_and_nothing_is_copied(tmp_path: Path) -> None:
 
 
 @takes_providers
-def test_a_saved_optimized_model_is_a_plain_one(tmp_path: Path) -> None:
-    assert optimized(parser.parse_model(POW), tmp_path / "o.onnx") == ["Pow", "Abs"]
-    saved = onnx.load(tmp_path / "o.onnx")
-    assert {node.domain for node in saved.graph.node} == {""}
-    assert_same_bits(opened(tmp_path / "o.onnx").run(None, FEEDS)[0], POWERS)
-
-
-@takes_providers
 def test_choices(tmp_path: Path) -> None:
     folded = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
         g (float[3] x) => (float[3] z) <float[3] k = {1.1, 2.3, 3.7}, float[3] e = {1.7, 2.9, 3.3}>
@@ -204,17 +196,6 @@ def test_choices(tmp_path: Path) -> None:
     wrong.add_provider_for_devices(devices, {"operators": "Sqrt"})
     with pytest.raises(Exception, match="option operators is Pow, PRelu or Pow,PRelu; got Sqrt"):
         ort.InferenceSession(parser.parse_model(POW).SerializeToString(), wrong, enable_fallback=0)
-
-
-@takes_providers
-def test_a_path_with_external_data(tmp_path: Path) -> None:
-    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[N] z) <float[2] y = {2.5, 0.3}> { z = Pow(x, y) }""")
-    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.float32([2.5, 0.3]), "y"))
-    (tmp_path / "y").write_bytes(model.graph.initializer[0].raw_data)
-    onnx.save(external(model, "y"), tmp_path / "m.onnx")
-    x = np.float32([3, 7])
-    assert_same_bits(opened(tmp_path / "m.onnx").run(None, {"x": x})[0], hu.pow(x, np.float32([2.5, 0.3])))
 
 
 @takes_providers
