@@ -585,3 +585,26 @@ def test_a_broken_model_that_openvino_reads_and_does_not_run() -> None:
     assert found.verification is not None
     assert found.verification.same
     assert "no runtime that is installed takes the broken one" in str(found.verification)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "n = ReduceL2<axes = [1]>(x)  c = Clip(n, zero)  y = Div(x, c)",
+        "m = ReduceMean<axes = [1]>(x)  a = Add(m, zero)  r = Sqrt(a)  c = Max(r, zero)  y = Add(x, c)",
+    ],
+)
+def test_a_valid_zero_stays(body: str) -> None:
+    source = model(f"g (float16[2, 4] x) => (float16[2, 4] y) <float16 zero = {{0}}> {{ {body} }}", opset=13)
+    found = hu.repair(source)
+    assert (found.changes, found.left) == ((), ())
+    assert found.model == source
+
+
+def test_constants_of_a_norm_alone_get_the_type_beside_them() -> None:
+    found = hu.repair(model("g (float[2] x, float[2] c) => (float[2] y) { y = Where(c, x, x) }"))
+    assert not found.changes
+    assert "the onnx package's checker refuses it" in left(found)[0]
+    found = hu.repair(model("g (float[2] x, double[2] z) => (float[2] y) { y = Add(x, z) }", opset=13))
+    assert not found.changes
+    assert "B has inconsistent type tensor(double)" in str(found)

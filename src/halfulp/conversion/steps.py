@@ -322,6 +322,21 @@ def _shape_15_14(node: NodeProto, edit: Editor) -> None:
     return None
 
 
+@_step(14, 13, "Reshape")
+def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
+    """With allowzero, which torch writes everywhere, a 0 in the shape is a size; without it, a 0 copies a dim of X."""
+    asked, x = edit.array(node.input[1]), edit.value(node.input[0]).shape
+    if _attribute(node, "allowzero", 0) and asked is not None and (asked == 0).any():
+        raise NoExactForm("its attribute allowzero came with opset 14, and its shape holds a 0")
+    if (
+        _attribute(node, "allowzero", 0)
+        and asked is None
+        and not (x and all(isinstance(n, int) and n for n in x))
+    ):
+        edit.note("loses allowzero, which came with opset 14", "an X without elements may get other dims")
+    _same(remade(node, None, {"allowzero"}), edit)
+
+
 @_step(18, 17, "Split")
 def _split_18_17(node: NodeProto, edit: Editor) -> None:
     """Equal parts, the last one shorter, get their sizes."""
