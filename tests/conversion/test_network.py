@@ -161,25 +161,6 @@ def test_an_output_that_is_far_away_is_a_difference() -> None:
     assert "at most " in found.differences[0]
 
 
-def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real = network._runner
-
-    def narrow(*arguments: Any, **keywords: Any) -> Any:
-        run = real(*arguments, **keywords)
-        return lambda inputs: {
-            name: value[..., :0] if inputs["x"].shape[-1] < 48 else value
-            for name, value in run(inputs).items()
-        }
-
-    conversion = hu.convert(net(), to="openvino")
-    monkeypatch.setattr(network, "_runner", narrow)
-    found = compare_network(Subject(load(net()), net()), conversion.model, Feed())
-    assert found.same, found
-    assert "H=48, W=48" in found.dims
-
-
 def test_a_network_that_openvino_runs_only_with_our_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     real = network._runner
 

@@ -212,7 +212,7 @@ HELD = 'shape="3" offset="4" size="12"'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not an OpenVINO IR"),
+        ("", "an empty file"),
         ("<html/>", "a web page"),
         ("<model/>", "not an OpenVINO IR"),
         ("<net", "fails in openvino"),

@@ -82,20 +82,6 @@ def test_auto_takes_onnxruntime_and_says_so() -> None:
         np.testing.assert_array_equal(out["z"], -halfulp.pow(np.abs(x), x))
 
 
-def test_a_kernel_that_lacks_float64() -> None:
-    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-        g (double[1, 1, 4, 4] x) => (double[1, 1, 4, 4] y) <double[1, 1, 1, 1] w = {2}> { y = Conv(x, w) }""")
-    onnx.save(source, "net.onnx")
-    command = "halfulp convert net.onnx converted.onnx --float32 float64"
-    text = invoked("net.onnx", "--engine", "onnxruntime", status=2)
-    assert (
-        f"Could not find an implementation for Conv(11) node with name ''; float64 has few kernels: {command}"
-        in text
-    )
-    hu.convert("net.onnx", "converted.onnx", float32="float64")
-    assert "engine: onnxruntime" in invoked("converted.onnx", "--engine", "onnxruntime")
-
-
 def test_auto_falls_back_and_says_why() -> None:
     saved(ONLY_HALFULP)
     text = invoked("net.onnx")

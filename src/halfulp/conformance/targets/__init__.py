@@ -136,17 +136,9 @@ class TargetSpec:
 def _functions(
     name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
 ) -> TargetSpec:
-    """Return the target of a file beside this one that has ``pow`` and perhaps ``prelu``."""
+    """Return the target of a class in ``libraries``, or of a file beside it, with ``pow`` and perhaps ``prelu``."""
     families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
     return TargetSpec(name, "arrays.Functions", name, package or name, "", pip, only, families)
-
-
-def _library(
-    name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
-) -> TargetSpec:
-    """Return the target of a class in ``libraries``."""
-    target = _functions(name, pip, only, package=package, prelu=prelu)
-    return replace(target, argument=f"libraries.{name.capitalize()}")
 
 
 def _backend(name: str, pip: str) -> TargetSpec:
@@ -184,14 +176,14 @@ _BUILT_IN = (
         "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
     ),
     _functions("ncnn", "ncnn", ("float32",), prelu=True),
-    _library("mnn", "MNN", ("float32", "int32"), package="MNN"),
-    _library("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
-    _library("paddle", "paddlepaddle", _C_NUMBERS),
+    _functions("mnn", "MNN", ("float32", "int32"), package="MNN"),
+    _functions("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
+    _functions("paddle", "paddlepaddle", _C_NUMBERS),
     TargetSpec("inductor", "arrays.Inductor", "cpu", "torch", "torch", devices=_DEVICES),
-    _library("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
-    _library("numba", "numba llvmlite", _C_NUMBERS),
-    _library("numexpr", "numexpr", _C_NUMBERS),
-    _library("libm", "", _FLOATS, package="ctypes"),
+    _functions("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
+    _functions("numba", "numba llvmlite", _C_NUMBERS),
+    _functions("numexpr", "numexpr", _C_NUMBERS),
+    _functions("libm", "", _FLOATS, package="ctypes"),
 )
 _DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}

@@ -18,7 +18,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, libraries
 from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
@@ -55,15 +55,13 @@ class NumPy(Target):
 
 
 class Functions(Target):
-    """Calls ``pow`` and ``prelu`` of a file of this folder, or of a class in one, with arrays that broadcast."""
+    """Calls ``pow`` and ``prelu`` of a class in ``libraries``, or of a file beside it, with arrays that broadcast."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """The argument is ``file`` or ``file.Class``, with a variant after a colon if it has ``set_variant``."""
+        """The argument is the library's name, with a variant after a colon if it has ``set_variant``."""
         name, _, variant = argument.partition(":")
-        file, _, class_name = name.partition(".")
-        self._module: Any = import_module(f"{__package__}.{file}")
-        if class_name:
-            self._module = getattr(self._module, class_name)()
+        library = getattr(libraries, name.capitalize(), None)
+        self._module: Any = library() if library else import_module(f"{__package__}.{name}")
         if variant:
             self._module.set_variant(variant)
         if hasattr(self._module, "set_threads"):
@@ -105,9 +103,7 @@ class Symbol(Target):
         getattr(self._library, self._name)  # raises AttributeError
 
     def run(self, case: Case) -> list[Array]:
-        from halfulp.conformance.targets.libraries import call
-
-        return [call(self._library, self._name, *case.inputs)]
+        return [libraries.call(self._library, self._name, *case.inputs)]
 
 
 class CuPy(NumPy):

@@ -17,7 +17,6 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, in_shell,
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.tensors import type_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, graphs, is_ours
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.report import NodeRun, RunReport
@@ -150,10 +149,9 @@ def open_session(
 def _way_out(error: Exception, proto: ModelProto, file: str) -> str:
     """Return the command that helps where a kernel lacks a type; empty if it may be for another reason."""
     types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
-    for kind, nodes in ((TensorProto.DOUBLE, "float64"), (TensorProto.BFLOAT16, "all")):
-        if kind in types and "Could not find an implementation" in str(error) and not file.startswith("<"):
-            few = f"{type_of(kind)} has few kernels"
-            return f"; {few}: halfulp convert {in_shell(file)} converted.onnx --float32 {nodes}"
+    is_missing = "Could not find an implementation" in str(error) and not file.startswith("<")
+    if is_missing and TensorProto.BFLOAT16 in types:
+        return f"; bfloat16 has few kernels: halfulp convert {in_shell(file)} converted.onnx --float32 all"
     return ""
 
 

@@ -231,7 +231,7 @@ def _ranges(model: Model) -> dict[str, tuple[int, int]]:
 
 
 def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    """Return the range for an integer input by the first node that compares it, looks it up or takes it from 1."""
+    """Return the range for an integer input by the first node that compares, counts or looks up."""
     aliases = {name}
     for node in graph.nodes:
         if not aliases.intersection(node.inputs):
@@ -252,6 +252,8 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
             axis = int(node.attributes.get("axis", 0))
             rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
             return 0, max(0, min(rows, 6) - 1)
+        elif node.type == "Loop" and node.inputs[0] in aliases:
+            return 1, 3  # the number of turns
     return None
 
 
