@@ -43,7 +43,8 @@ std::vector<const Kernels*> available_kernels() {
         sets.push_back(&avx512::kernels);
 #endif
     if (sets.empty())
-        throw std::runtime_error("halfulp was built with HALFULP_ISA=native for another processor: install it again here");
+        throw std::runtime_error(
+            "halfulp was built with HALFULP_ISA=native for another processor: install it again here");
 #endif
     return sets;
 }
