@@ -1,7 +1,7 @@
 """Install and try the source distribution as on fresh machines: each Python with compilers old and new.
 
     python tools/try_machines.py               every machine that the interpreters and compilers here can make
-    python tools/try_machines.py 3.13 g++-11   those whose names have one of these words
+    python tools/try_machines.py 3.13 g++-11   those whose names have one of these words; '3.13 g++-11 newest' one
     python tools/try_machines.py --docs        also write the table in docs/platforms.md
 
 A machine is an environment with an empty home, no cache, and of this one's variables only PATH and pip's. One machine
@@ -139,12 +139,14 @@ def wheel() -> dict[str, Any]:
         return {"result": "skipped"}
     environment = clean(FOLDER / "home") | {"HALFULP_CUDA": "1"}
     command = ["make", "wheel", f"PYTHON={interpreters()[stable[0]]}", f"VENV={FOLDER / 'wheel'}"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
+        return {"result": "failed", "file": "", "tried": stable[:1]}
     (file,) = (ROOT / "dist").glob("*.whl")
-    for version in stable[1:]:
-        trial = [interpreters()[version], ROOT / "tools" / "try_wheel.py", file]
-        done = done or subprocess.run(trial, env=environment, check=False).returncode
-    return {"result": "failed" if done else "passed", "file": file.name, "tried": stable}
+    trials = [[interpreters()[version], ROOT / "tools" / "try_wheel.py", file] for version in stable[1:]]
+    failed = [
+        trial for trial in trials if subprocess.run(trial, env=environment, check=False).returncode != 0
+    ]
+    return {"result": "failed" if failed else "passed", "file": file.name, "tried": stable}
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -174,7 +176,9 @@ def main() -> None:
     """Try the machines that are asked for, keep the results, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "words", nargs="*", help="only machines whose names have one of these words, or wheel"
+        "words",
+        nargs="*",
+        help="only machines of these names, or with one of these words in theirs; or wheel",
     )
     parser.add_argument("--docs", action="store_true", help="write the table in docs/platforms.md")
     arguments = parser.parse_args()
@@ -185,7 +189,7 @@ def main() -> None:
     (sdist,) = FOLDER.glob("*.tar.gz")
     trials = {machine.name: machine for machine in machines()} | {"wheel": None}
     for name, machine in trials.items():
-        if arguments.words and not any(word in name.split() for word in arguments.words):
+        if arguments.words and not {name, *name.split()}.intersection(arguments.words):
             continue
         outcome = attempt(machine, sdist) if machine else wheel()
         results[name] = outcome | {"date": datetime.date.today().isoformat()}
