@@ -49,10 +49,13 @@ HALFULP_INLINE bool quick_power(double x, double y, double& power) {
     const uint64_t magnitude = bits_of(y) & ~double_sign;
     if (!(is_positive_normal(bits_of(x)) & (magnitude - least_y < most_y - least_y))) [[unlikely]]
         return false;
-    const FastFloat64 fast = fast_float64(x, y);
+    const DoubleDouble t = fast_float64_t(x, y);
+    // With a lesser power, what its product with s loses may be subnormal, which raises underflow.
+    if (!(fabs(t.high) <= 600)) [[unlikely]]
+        return false;
+    const FastFloat64 fast = fast_float64(t);
     power = fast.ends.least;
-    // With a lesser power, what its product with s loses may be subnormal.
-    return fast.is_decided() & (fabs(fast.t.high) <= 600);
+    return fast.is_decided();
 }
 
 HALFULP_INLINE double power_of_doubles(double x, double y) {

@@ -141,9 +141,12 @@ struct FastFloat64 {
     }
 };
 
-HALFULP_INLINE FastFloat64 fast_float64(double x, double y) {
+HALFULP_INLINE DoubleDouble fast_float64_t(double x, double y) {
     const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(x)];
-    const DoubleDouble t = float64_t<false>(float64_log(begin_float64_log(x, entry)), y, double(0));
+    return float64_t<false>(float64_log(begin_float64_log(x, entry)), y, double(0));
+}
+
+HALFULP_INLINE FastFloat64 fast_float64(DoubleDouble t) {
     const double place = float64_exp_place(t.high);
     const Float64Power power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
     return {t, float64_ends(power.value, power.power, float64_error_at(fabs(t.low)))};

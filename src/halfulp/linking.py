@@ -38,9 +38,9 @@ def get_include() -> str:
 
 def get_libm() -> str:
     """Return the path of the library that replaces pow and powf of the C library (docs/doors.md)."""
-    if sys.platform != "linux":
-        raise UnsupportedError("the C library's powers are replaced on Linux only; call hu.pow")
-    return str(_found("libhalfulp_m.so"))
+    if sys.platform == "linux":
+        return str(_found("libhalfulp_m.so"))
+    raise UnsupportedError("the C library's powers are replaced on Linux only; call hu.pow")
 
 
 def _cflags() -> str:

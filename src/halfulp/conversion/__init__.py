@@ -136,8 +136,8 @@ def convert(
         >>> print(*conversion.changes)
         #0 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it
         >>> print(conversion.verification)
-        the same bits: 144 elements of outputs, 4 sets of inputs
-        dims made up: N=3; -i DIM=N changes one
+        the same bits: 48 elements of outputs, 4 sets of inputs
+        dims made up: N=1; -i DIM=N changes one
     """
     if opset is not None:
         check_integer("opset", opset)
