@@ -17,14 +17,26 @@ from side_by_side.comparison import cell
 from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
 from side_by_side.peers import LIBRARIES
-from side_by_side.rows import GROUPS, IN_CACHE
+from side_by_side.rows import GROUPS, IN_CACHE, OUT_OF_CACHE
 
 Cells = tuple[str, ...]
 
 COLUMNS = (*LIBRARIES, MEMORY)
 BAR_COLUMNS = ("case", "our time divided by that of", "to reach", "to aim at", "measured", "met", "at worst")
 
-MAIN = ("arrays", "instruction sets", "constants", "calls")  # the groups of the first page
+# The rows of the first page: group, label, place, threads, instruction set.
+MAIN = (
+    ("arrays", "float32 ** float32", IN_CACHE, 1, ""),
+    ("arrays", "float32 ** float32", OUT_OF_CACHE, 2, ""),
+    ("instruction sets", "float32 ** float32", IN_CACHE, 1, "avx2"),
+    ("arrays", "float64 ** float64", IN_CACHE, 1, ""),
+    ("instruction sets", "float64 ** float64", IN_CACHE, 1, "avx2"),
+    ("arrays", "float16 ** float16", IN_CACHE, 1, ""),
+    ("constants", "float32 ** 2", OUT_OF_CACHE, 1, ""),
+    ("constants", "float32 ** 2.5", OUT_OF_CACHE, 1, ""),
+    ("integers", "int64 ** int64", IN_CACHE, 1, ""),
+    ("PRelu", "PRelu float32, per channel, NCHW", OUT_OF_CACHE, 1, ""),
+)
 FIRST_SCREEN = ("arrays", "float32 ** float32", IN_CACHE, 1, "")  # the row that README.md shows
 
 
@@ -65,11 +77,11 @@ def parts(
     return {
         "performance": {
             "machine": "\n".join(f"- {fact}" for fact in facts),
-            "main": "\n\n".join(text for group, text in tables.items() if group in MAIN),
+            "main": _markdown(("", *COLUMNS), main_rows(lines)),
         },
-        "performance-bars": {"bars": _markdown(BAR_COLUMNS, bars(outcomes))},
         "performance-tables": {
-            "tables": "\n\n".join(text for group, text in tables.items() if group not in MAIN)
+            "tables": "\n\n".join(tables.values()),
+            "bars": _markdown(BAR_COLUMNS, bars(outcomes)),
         },
     }
 
@@ -121,12 +133,20 @@ def measurements(lines: Sequence[Line]) -> Iterator[tuple[str, list[Cells]]]:
     """Yield each group's name and its rows: the label, then a cell for each of COLUMNS."""
     for group in GROUPS:
         own = [line for line in lines if line.group == group]
-        rows = []
-        for row in dict.fromkeys(line.row for line in own):
-            members = {line.library: line for line in own if line.row == row}
-            rows.append((_label(members["halfulp"]), *(_cell(members, name) for name in COLUMNS)))
+        rows = [_cells(own, row) for row in dict.fromkeys(line.row for line in own)]
         if rows:
             yield group, rows
+
+
+def main_rows(lines: Sequence[Line]) -> list[Cells]:
+    """Return those rows of the first page that were measured."""
+    measured = {line.row for line in lines}
+    return [_cells(lines, row) for row in MAIN if row in measured]
+
+
+def _cells(lines: Sequence[Line], row: tuple[str, str, str, int, str]) -> Cells:
+    members = {line.library: line for line in lines if line.row == row}
+    return (_label(members["halfulp"]), *(_cell(members, name) for name in COLUMNS))
 
 
 def _label(line: Line) -> str:
