@@ -8,6 +8,7 @@
 # make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour
 # make machines     the package on fresh machines, each Python with compilers old and new: an hour; ARGS='3.13 g++-11' some
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
+# make wasm         halfulp.wasm and halfulp.mjs, for JavaScript and other hosts, in build/wasm
 # make docs         the documentation as a site, in build/site
 # make lint         ruff, mypy --strict, clang-format; the build has the compiler's warnings as errors
 # make clean        remove what all of these made
@@ -40,7 +41,7 @@ RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-new
 # Some environments set it; then each of the hundreds of processes that tests start would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test exhaustive proofs bench accuracy gpu integrations machines wheel docs lint clean FORCE
+.PHONY: run test exhaustive proofs bench accuracy gpu integrations machines wheel wasm docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -98,6 +99,9 @@ wheel: $(VENV)/wheel
 	cp build/wheel/*.tar.gz dist
 	$(BIN)/python tools/try_wheel.py dist/*.whl
 
+wasm: $(VENV)/wasm
+	$(BIN)/python tools/make_wasm.py build/wasm
+
 docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -137,7 +141,7 @@ $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed tests/constraints.txt
 	touch $@
 
 # For these the package need not be built.
-$(VENV)/wheel $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
+$(VENV)/wheel $(VENV)/wasm $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
 	$(REQUIREMENTS) $(@F) >$@.txt
 	$(PIP) --requirement $@.txt
 	touch $@
