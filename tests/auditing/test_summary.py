@@ -106,6 +106,8 @@ def test_right_is_the_exact_result_and_within_is_said_to_be() -> None:
     assert str(summary) == "onnxruntime 1.31.1: 1 of 2 nodes right; 1 of 2 nodes within 1 ulp"
     assert not summary.is_right
     assert report.findings == ()
+    (older,) = hu.audit(model, "onnxruntime==1.31.0").summaries
+    assert str(older).startswith(f"onnxruntime 1.31.0 (measured: {older.version}): ")
     assert report.json()["models"][0]["runtimes"][0]["outcomes"] == summary.outcomes
 
 

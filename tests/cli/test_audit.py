@@ -87,7 +87,7 @@ def test_findings_are_status_1() -> None:
     assert "m.onnx: invalid: 'node' (Pow)" in text
     assert "! breaks onnx.Pow-13.C5: no attribute axis" in text
     assert "! breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape" in text
-    way_out = "halfulp repair m.onnx repaired.onnx Y gets the shape [2, 1], where axis=0 puts it"
+    way_out = "Do this: halfulp repair m.onnx repaired.onnx Y gets the shape [2, 1], where axis=0 puts it"
     assert " ".join(text.split()).count(way_out) == 1
 
 
@@ -96,7 +96,9 @@ def test_a_target_and_what_a_conversion_would_do() -> None:
     text = " ".join(invoked("m.onnx", "--target", "tensorrt", status=1).split())
     assert "tensorrt: its one node refused (opset 6)" in text
     assert "! tensorrt: refused: its documents list opsets 9 to 20, and this node is of opset 6" in text
-    assert "> halfulp convert m.onnx converted.onnx --target tensorrt opset 6 becomes 9" in text
+    assert (
+        "Do this: halfulp convert m.onnx converted.onnx --target tensorrt opset 6 becomes 9" in text
+    )
     assert "Y is unsqueezed to float32[3, 1], where axis=1 puts it" in text
     assert "tensorrt: not measured" in text
 

@@ -558,7 +558,7 @@ def run_what_is_printed(model: ModelProto) -> ModelProto:
     for _ in range(3):
         printed = CliRunner().invoke(app, ["audit", file, "--target", "onnxruntime"])
         text = re.sub(r"\n {4,}", " ", printed.output)
-        commands = dict.fromkeys(re.findall(r"> halfulp ((?:repair|convert) .+)", printed.output))
+        commands = dict.fromkeys(re.findall(r"^  halfulp ((?:repair|convert) .+)", printed.output, re.M))
         if not commands and "halfulp repair writes it in order" in text:
             commands = {f"repair {file} repaired.onnx": None}
         if not commands:
@@ -676,7 +676,7 @@ def test_a_sum_in_float16(report: str, tmp_path: Path, monkeypatch: pytest.Monke
     asked = ["audit", "m.onnx", "-i", "x=x.npy"]
     printed = CliRunner().invoke(app, asked)
     assert printed.exit_code == 1
-    (command,) = re.findall(r"> halfulp (convert .+)", printed.output)
+    (command,) = re.findall(r"^  halfulp (convert .+)", printed.output, re.M)
     assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
     assert CliRunner().invoke(app, [*asked[:1], "converted.onnx", *asked[2:]]).exit_code == 0
 
@@ -709,7 +709,7 @@ def test_values_that_float16_does_not_hold(
     np.savez("x.npz", **x)
     for _ in range(3):
         printed = CliRunner().invoke(app, ["audit", "m.onnx", "-i", "x.npz"]).output
-        commands = set(re.findall(r"> halfulp (convert .+--(?:float32|expand) .+)", printed))
+        commands = set(re.findall(r"^  halfulp (convert .+--(?:float32|expand) .+)", printed, re.M))
         assert len(commands) == ("! in float16" in printed), printed
         for command in commands:
             assert "#2 (MatMul)" in printed

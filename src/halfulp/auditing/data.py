@@ -167,15 +167,15 @@ class NodeData:
                 continue
             ends, margin = self.limits(type), self.margin(type)
             if self.exponent and ends is not None and ends.overflow is not None:
-                sign, met, change = "<", self.base.least, "greater"
+                sign, met, change = "<", self.base.least, "grow"
                 if self.exponent > 0:
-                    sign, met, change = ">", self.base.greatest, "smaller"
+                    sign, met, change = ">", self.base.greatest, "shrink"
                 parts = [
                     f"x^{self.exponent:g} overflows in {type} for |x| {sign} {ends.overflow:.4g}",
                     f"{found.overflow} of {found.elements} do; |x| is {met:.4g} at the worst",
                 ]
                 if margin is not None:
-                    parts.append(f"the data has to be {1 / margin:.3g} times {change}")
+                    parts.append(f"the data must {change} by {1 / margin:.3g}x")
             else:
                 what, each = ("results", "the result")
                 if self.operator in _INSIDE:
@@ -188,7 +188,7 @@ class NodeData:
                 parts.append("the infinities reach the outputs")
             elif type == self.type and self.lost and self.absorbed:
                 shown = ", ".join(self.absorbed)
-                parts.append(f"{shown} makes finite numbers of the infinities: the outputs do not show them")
+                parts.append(f"the infinities become finite in {shown}, so the outputs do not show them")
             yield type, "; ".join(parts)
         if zeros := self.divisions_by_zero:
             many = f"{zeros} of {self.result.elements} mean squares"

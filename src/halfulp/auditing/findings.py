@@ -296,9 +296,11 @@ class Summary:
         return "; ".join(parts)
 
     def __str__(self) -> str:
-        version = "" if self.version is None else f" {self.version}"
-        nearest = f" (nearest to {self.asked})" if version and self.asked not in (None, self.version) else ""
-        return f"{self.target}{version}{nearest}: {self.text}"
+        version = "" if self.version is None else f" {self.asked or self.version}"
+        measured = (
+            f" (measured: {self.version})" if version and self.asked not in (None, self.version) else ""
+        )
+        return f"{self.target}{version}{measured}: {self.text}"
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from html import escape
-from itertools import groupby
+from itertools import chain
 from typing import Any
 
 from halfulp.auditing.convert import Conversion
@@ -30,8 +30,8 @@ _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touch
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
 
-Told = tuple[str, str, str | None]
-"""The kind of a finding, its text and its remedy."""
+Told = tuple[str, str]
+"""The kind of a finding, and its text."""
 Part = tuple[str, str]
 """The start of a line, and a text that is wrapped after it."""
 
@@ -214,6 +214,7 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
     for model in report.models:
         if model.error is None:
             yield from _nodes(model, with_right=len(report.models) == 1)
+            yield from _remedies(model)
             yield from _notices(model)
     if left_open:
         yield from _open(report.models)
@@ -221,8 +222,8 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
     if concerned:
         yield "", ""
         for target in report.targets:
-            if target.measured is None or target.version not in (None, target.measured.version):
-                yield "", target.note
+            if target.measured is None:
+                yield "", f"{target.name}: not measured; its documents say which nodes it accepts"
     if not report.findings and [model.format for model in report.models if model.nodes] == ["onnx"]:
         (model,) = (model for model in report.models if model.nodes)
         if model.ways.elsewhere:
@@ -276,26 +277,26 @@ def _of_data(data: NetworkData, nodes: int) -> str:
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
-    """Give the nodes with the gravest verdict, the findings and the ways out; the nodes that are right last, if at all.
+    """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all.
 
     Nodes that differ only in their names and constants are grouped.
     """
-    for to_do, findings in groupby((*model.declarations, *model.of_others), lambda each: each.to_do):
+    others = (*model.declarations, *model.of_others)
+    if others:
         yield "", ""
-        for finding in findings:
-            yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
-            yield "  ! ", finding.about
-        yield "  > ", str(to_do)
+    for finding in others:
+        yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
+        yield "  ! ", finding.about
     together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
     for node, found in zip(model.nodes, model.of_nodes, strict=True):
-        told = [(each.kind, each.about, each.to_do) for each in (*found, *model.within(node))]
+        told = [(each.kind, each.about) for each in (*found, *model.within(node))]
         if told or with_right:
             own = of_constant(node)
-            texts = tuple((kind, text.replace(own, ""), to_do) for kind, text, to_do in told)
+            texts = tuple((kind, text.replace(own, "")) for kind, text in told)
             alike = node.is_prelu, texts or node.without_findings
             together.setdefault(alike, (told, []))[1].append(node)
     for told, nodes in sorted(together.values(), key=lambda each: not each[0]):
-        gravest = min((kind for kind, _, _ in told), key=_GRAVEST.index, default=nodes[0].without_findings)
+        gravest = min((kind for kind, _ in told), key=_GRAVEST.index, default=nodes[0].without_findings)
         many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
         yield "", ""
         yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
@@ -303,11 +304,26 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
             yield "  ", _described(nodes[0])
         constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
         own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
-        for to_do, same in groupby(told, key=lambda each: each[2]):
-            for kind, about, _ in same:
-                yield "  ~ " if kind == "within" else "  ! ", about.replace(own, every)
-            if to_do is not None:
-                yield "  > ", to_do
+        for kind, about in told:
+            yield "  ~ " if kind == "within" else "  ! ", about.replace(own, every)
+
+
+def _remedies(model: ModelReport) -> Iterator[Part]:
+    """Give each remedy once, with its reasons, and their nodes where not all have the same."""
+    remedies: dict[str, dict[str, dict[str, None]]] = {}
+    for finding in (*model.findings, *chain.from_iterable(map(model.within, model.nodes))):
+        if finding.to_do is not None:
+            remedy, _, reason = finding.to_do.partition(": ")
+            remedies.setdefault(remedy, {}).setdefault(reason, {})[str(finding.node)] = None
+    if remedies:
+        yield "", ""
+        yield "Do this:", ""
+    for remedy, nodes_by_reason in remedies.items():
+        yield "  ", remedy
+        for reason, nodes in nodes_by_reason.items():
+            which = few(nodes) if len(remedies) > 1 or len(nodes_by_reason) > 1 else ""
+            if which or reason:
+                yield "    ", ": ".join(filter(None, (which, reason)))
 
 
 def _notices(model: ModelReport) -> Iterator[Part]:
@@ -346,10 +362,9 @@ def _open(models: Iterable[ModelReport]) -> Iterator[Part]:
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:
-    """Return a text in lines; the first has a start, the others are indented. A command has a line of its own."""
-    command, _, reason = text.partition(": ")
-    if command.startswith("halfulp ") or not text:
-        return [start + command, *(_wrapped(reason, "    ", width) if reason else ())]
+    """Return a text in lines; the first has a start, the others are indented. A command is not wrapped."""
+    if not text or text.startswith("halfulp "):
+        return [start + text]
     return textwrap.wrap(
         text,
         max(width, 40),

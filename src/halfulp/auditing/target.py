@@ -54,18 +54,6 @@ class Asked:
         """Return the measurements that apply to nodes of a format."""
         return self.native if format == "openvino" and self.native else self.measured
 
-    @property
-    def note(self) -> str:
-        """The measured version, in a line."""
-        if self.measured is None:
-            return f"{self.name}: not measured; its documents say which nodes it accepts"
-        text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
-        if self.version is not None and self.version != self.measured.version:
-            how = "is installed" if self.installed else "was asked for"
-            text += f"; {self.version} {how} and not measured, this is the nearest version; to measure it:"
-            text += f" halfulp check {self.name} --json FILE.json, then audit with --target FILE.json"
-        return text
-
 
 def asked(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
@@ -234,7 +222,7 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     if NUMPY.fits(x, slope):
         return "it broadcasts X to the slope"
     message = "Attempting to broadcast an axis by a dimension other than 1"
-    return f"it loads the model and refuses to run it: {message}"
+    return f"it loads the model, then fails: {message}"
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
