@@ -93,6 +93,8 @@ The public functions and classes of halfulp. `import halfulp as hu` loads neithe
 ::: halfulp.integrations.torch
     options: { members: [exact, pow, prelu, replace, restore, PReLU] }
 
+::: halfulp.integrations.numpy
+
 ::: halfulp.integrations.jax
 
 ::: halfulp.integrations.dask

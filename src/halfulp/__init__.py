@@ -17,7 +17,7 @@ from os.path import basename
 from typing import TYPE_CHECKING, Any
 
 try:
-    from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+    from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, SpecError, UnsupportedError
     from halfulp.operators import Operator, float_power, op, ops, pow, prelu
     from halfulp.specs import TensorType
 except (KeyboardInterrupt, ImportError) as error:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
     from halfulp.conversion.repair import Repair, repair
+    from halfulp.integrations.numpy import power
     from halfulp.linking import get_include, get_library
     from halfulp.running import run
 
@@ -50,6 +51,7 @@ __all__ = [
     "CheckReport",
     "Conversion",
     "HalfulpError",
+    "HalfulpWarning",
     "ModelError",
     "Operator",
     "Repair",
@@ -66,6 +68,7 @@ __all__ = [
     "op",
     "ops",
     "pow",
+    "power",
     "prelu",
     "repair",
     "run",
@@ -83,6 +86,7 @@ _LAZY = {
     "convert": "halfulp.conversion",
     "get_include": "halfulp.linking",
     "get_library": "halfulp.linking",
+    "power": "halfulp.integrations.numpy",
     "repair": "halfulp.conversion.repair",
     "run": "halfulp.running",
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 POW: int
@@ -75,3 +76,9 @@ def torch_kernels(find: Callable[[str], int | None], dtypes: dict[int, int]) -> 
 
     find gives the addresses of torch's functions, and dtypes the core's numbers of types for torch's.
     """
+
+def power_ufunc(name: str, doc: str) -> np.ufunc:
+    """Return a new ufunc like np.power, whose loops for float16, float32 and float64 are halfulp's."""
+
+def replace_numpy_power(by_halfulps: bool) -> bool:
+    """Put halfulp's loops into np.power and np.float_power, or NumPy's back, and return whether np.power calls them."""

@@ -217,6 +217,8 @@ share_threads_of = _core.share_threads_of
 xla_handlers = _core.xla_handlers
 powers_of = _core.powers_of
 torch_kernels = _core.torch_kernels
+power_ufunc = _core.power_ufunc
+replace_numpy_power = _core.replace_numpy_power
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
@@ -359,10 +361,12 @@ def pow(x: int, y: NDArray[_T], /, *, out: None = None, integers: Integers = "wr
 def pow(x: int, y: _T, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
 @overload
 def pow(
-    x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integers = "wrap"
-) -> ArrayLike: ...
+    x: Any, y: Any, /, *, out: Any = None, where: Any = True, dtype: Any = None, integers: Integers = "wrap"
+) -> Any: ...
 @_quick(_core.POW)
-def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integers = "wrap") -> ArrayLike:
+def pow(
+    x: Any, y: Any, /, *, out: Any = None, where: Any = True, dtype: Any = None, integers: Integers = "wrap"
+) -> ArrayLike:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
     The result has x's type, also for integers: 2^-1 and 2^0.5 of an integer array are 0 and 1, and powers
@@ -376,6 +380,9 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
         y: the exponent, of any type of the table. It is broadcast with x by NumPy's rule. A Python number
             counts exactly: an integer of any size is that integer, a float is that double.
         out: an array of the result's type and shape for the result. It may share memory with x or y.
+        where: an array of bool, broadcast with x and y. Where it is False, the result has out's element, or 0 without
+            ``out``. Arrays of other libraries become NumPy's.
+        dtype: the type to which x is converted first, and which the result has.
         integers: whether powers that x's integer type cannot hold wrap, as ONNX specifies, or are refused.
 
     Returns:
@@ -386,7 +393,7 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
     Raises:
         SpecError: a type is not in the table, or the shapes do not broadcast (onnx.Pow-15).
         HalfulpError: with ``integers="raise"`` and an integer type, an exponent is negative or not an
-            integer, or a power overflows. The error names the first.
+            integer, or a power overflows. The error names the first. ``dtype`` would truncate x.
 
     Example:
         >>> pow(np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.int64))
@@ -396,6 +403,10 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
         >>> pow(10.0, np.array([-1, 0, 1]))
         array([ 0.1,  1. , 10. ])
     """
+    if dtype is not None:
+        return pow(_base_as(x, np.dtype(dtype)), y, out=out, where=where, integers=integers)
+    if where is not True:
+        return _pow_where(x, y, out, np.asarray(where), integers)
     if integers != "wrap":
         if integers != "raise":
             raise HalfulpError("integers must be 'wrap' or 'raise'", got=repr(integers)[:80])
@@ -407,6 +418,25 @@ def pow(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None, integers: Integ
         if result is not None:
             return result[()] if out is None and y.ndim == 0 else result
     return _call(POW, POW_UFUNC, x, y, out)
+
+
+def _base_as(x: Any, dtype: np.dtype[Any]) -> Any:
+    if is_number(x):
+        return POW._number(0, x, dtype)[()]
+    x = x if hasattr(x, "astype") else as_array(x)
+    if getattr(x, "dtype", dtype).kind == "f" and dtype.kind in "iu":
+        raise HalfulpError(f"dtype={dtype.name} would truncate a base of type {x.dtype.name}")
+    return x.astype(dtype)
+
+
+def _pow_where(x: Any, y: Any, out: Any, mask: Array, integers: Integers) -> Any:
+    x, y = POW.as_arrays(x, y)
+    y = np.where(mask, y, y.dtype.type(1))  # a power that is not chosen raises no error
+    powers = pow(x, y, integers=integers)
+    result = np.zeros_like(powers) if out is None else out
+    POW.check_output(tensor_type(powers), np.asarray(result), np.asarray(result).flags.writeable)
+    np.copyto(result, powers, where=mask)
+    return result[()] if out is None else result
 
 
 def checked_pow(x: Any, y: Any, /, *, out: Any = None) -> Any:

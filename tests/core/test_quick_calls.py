@@ -18,7 +18,7 @@ from halfulp.types import TYPES
 
 
 @pytest.mark.parametrize(
-    ("function", "parameters"), [(hu.pow, "x y out integers"), (hu.prelu, "x slope out")]
+    ("function", "parameters"), [(hu.pow, "x y out where dtype integers"), (hu.prelu, "x slope out")]
 )
 def test_it_looks_like_its_function(function: Any, parameters: str) -> None:
     assert list(inspect.signature(function).parameters) == parameters.split()

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "cuda": BASE | {"specs", "_interop", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
     "__init__": BASE
-    | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"},
+    | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"}
+    | {"integrations"},
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "operators", "models", "measured", "integrations"},

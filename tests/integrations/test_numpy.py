@@ -67,6 +67,35 @@ def test_powers_of_two_integers() -> None:
                 assert power == x**y
 
 
+def test_where_and_dtype() -> None:
+    """ONNX's rule stays: the result has the base's type, which dtype= converts."""
+    x, y, mask = np.array([[10, 3], [2, 5]], np.int8), np.array([3, -1]), np.array([[False], [True]])
+    out = x.copy()
+    assert hu.pow(x, y, out=out, where=mask) is out
+    np.testing.assert_array_equal(out, [[10, 3], [8, 0]])
+    np.testing.assert_array_equal(hu.pow(x, y, where=mask), [[0, 0], [8, 0]])
+    assert hu.pow(x[0], 2, where=[mask, ~mask]).shape == (2, 2, 2)
+    assert hu.pow(x, 3, where=mask, integers="raise").tolist() == [[0, 0], [8, 125]]
+    with pytest.raises(hu.HalfulpError, match=r"overflows at index \[0, 0\]: 10 to"):
+        hu.pow(x, 3, where=~mask, integers="raise")
+    assert hu.pow(2.0, 3, where=False) == 0
+    for base in (x, x.tolist(), ml_dtypes.bfloat16(3), 3):
+        powers = hu.pow(base, 0.1, dtype=np.float64)
+        np.testing.assert_array_equal(powers, hu.pow(np.asarray(base, np.float64), 0.1), strict=True)
+    assert hu.pow(0.1, np.float64(1), dtype="f4").tobytes() == np.float32(0.1).tobytes()
+    for call, words in {
+        (lambda: hu.pow(x, 2, where=[1, 0]), "'bool'"),
+        (lambda: hu.pow(x, 2, where=[True] * 3), "broadcast"),
+        (lambda: hu.pow(x, 2, where=mask, out=np.zeros((2, 2))), "out must have"),
+        (lambda: hu.pow(0.5, x, dtype=np.int8), "does not fit"),
+        (lambda: hu.pow(x + 0.5, 2, dtype=int), "dtype=int64 would truncate a base of type float64"),
+        (lambda: hu.pow(x, 2, dtype=complex), "X: complex"),
+        (lambda: hu.pow(np.ma.masked_array(x, x > 3), 2, where=mask), "mask would be lost"),
+    }:
+        with pytest.raises((hu.HalfulpError, TypeError, ValueError), match=words):
+            call()
+
+
 @pytest.mark.parametrize("x", [[1, 2, 3], (1, 2, 3), range(1, 4), memoryview(b"\x01\x02\x03")])
 def test_array_likes(x: Any) -> None:
     assert hu.pow(x, [2, 2, 2]).tolist() == [1, 4, 9]

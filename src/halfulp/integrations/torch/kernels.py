@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -22,6 +20,7 @@ from torch import Tensor
 import halfulp.operators as hu
 from halfulp._interop import Number
 from halfulp.errors import HalfulpError
+from halfulp.integrations.replacement import Replacement
 from halfulp.integrations.torch.operators import (
     DTYPES,
     LIBRARY,
@@ -45,20 +44,15 @@ for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_
     LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
-@contextmanager
-def exact() -> Iterator[None]:
-    """Put halfulp's kernels into torch while the context lasts: see ``enable``.
+def exact() -> Replacement:
+    """Return a context in which torch's own powers are halfulp's: see ``enable``.
 
     Example:
         >>> with exact():
         ...     torch.tensor([1.1, 2.3]) ** 2.5
         tensor([1.2691, 8.0227])
     """
-    enable()
-    try:
-        yield
-    finally:
-        disable()
+    return _KERNELS
 
 
 def enable() -> None:
@@ -72,11 +66,7 @@ def enable() -> None:
     Raises:
         HalfulpError: this build of torch has no stable ABI.
     """
-    global _depth
-    with _lock:
-        if _depth == 0:
-            _put_in()
-        _depth += 1
+    _KERNELS.enable()
 
 
 def disable() -> None:
@@ -85,19 +75,9 @@ def disable() -> None:
     Raises:
         HalfulpError: the kernels are not enabled.
     """
-    global _depth
-    with _lock:
-        if _depth == 0:
-            raise HalfulpError("halfulp's kernels are not enabled")
-        _depth -= 1
-        if _depth == 0:
-            for remove in _removals:
-                remove()
-            _removals.clear()
+    _KERNELS.disable()
 
 
-_lock = threading.Lock()
-_depth = 0
 _removals: list[Callable[[], object]] = []
 
 
@@ -112,6 +92,14 @@ def _put_in() -> None:
             library.impl(name.removeprefix("aten::"), kernel, "CPU", allow_override=True)
     handle = _registered(runtime, "aten", addresses)
     _removals.append(lambda: runtime.aoti_torch_delete_library_object(handle))
+
+
+def _take_out() -> None:
+    while _removals:
+        _removals.pop()()
+
+
+_KERNELS = Replacement(_put_in, _take_out)
 
 
 @cache
