@@ -139,9 +139,10 @@ def measurements(lines: Sequence[Line]) -> Iterator[tuple[str, list[Cells]]]:
 
 
 def main_rows(lines: Sequence[Line]) -> list[Cells]:
-    """Return those rows of the first page that were measured."""
+    """Return those rows of the first page that were measured, without the distances of the quartiles."""
     measured = {line.row for line in lines}
-    return [_cells(lines, row) for row in MAIN if row in measured]
+    rows = [_cells(lines, row) for row in MAIN if row in measured]
+    return [tuple(re.sub(r" ±\d+%", "", cell) for cell in row) for row in rows]
 
 
 def _cells(lines: Sequence[Line], row: tuple[str, str, str, int, str]) -> Cells:
