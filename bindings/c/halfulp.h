@@ -54,7 +54,7 @@ enum {
     HALFULP_OK = 0,
     HALFULP_BAD_ARGUMENT = 1, /* a null pointer, or options of a later version */
     HALFULP_BAD_TYPE = 2,     /* no element type, or types that do not go together */
-    HALFULP_BAD_SHAPE = 3,    /* shapes that do not go together, or too many axes */
+    HALFULP_BAD_SHAPE = 3,    /* shapes that do not go together, or too many axes or elements */
     HALFULP_OVERLAP = 4,      /* out may share memory with an operand other than element by element */
     HALFULP_NO_MEMORY = 5,
     HALFULP_STOPPED = 6,        /* by keep_going, or by the caller's parallel_for */

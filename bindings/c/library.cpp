@@ -32,7 +32,7 @@ static_assert(HALFULP_MOST_AXES == max_dims);
 struct Call {
     Shape shape;
     View views[role_count];
-    ptrdiff_t elements = 1;
+    ptrdiff_t elements;
 };
 
 bool is_type(halfulp_type type) { return type >= 0 && type < element_count; }
@@ -97,15 +97,20 @@ halfulp_status arrange(Kernel kernel, const halfulp_array* x, const halfulp_arra
     Shape& shape = call.shape;
     shape.dims = out->axes;
     if (std::max(x->axes, y->axes) != shape.dims) return HALFULP_BAD_SHAPE;
+    ptrdiff_t bytes = 8;  // of the result, if an element had the size of the largest type
+    bool empty = false, fits_in_memory = true;
     for (int i = 0; i < shape.dims; ++i) {
         const ptrdiff_t from_x = extent(*x, shape, i), from_y = extent(*y, shape, i), size = out->shape[i];
         const bool fits =
             from_x == size ? from_y == size || from_y == 1 : kernel == Kernel::pow && from_x == 1 && from_y == size;
         if (!fits) return HALFULP_BAD_SHAPE;
         shape.extent[i] = size;
-        call.elements *= size;
+        empty |= size == 0;
+        fits_in_memory &= !__builtin_mul_overflow(bytes, size, &bytes);
     }
     if (kernel == Kernel::prelu && x->axes != shape.dims) return HALFULP_BAD_SHAPE;
+    if (!empty && !fits_in_memory) return HALFULP_BAD_SHAPE;
+    call.elements = empty ? 0 : bytes / 8;
     set_view(call.views[role_x], *x, shape);
     set_view(call.views[role_y], *y, shape);
     set_view(call.views[role_out], *out, shape);
@@ -237,7 +242,8 @@ const char* halfulp_status_text(halfulp_status status) {
         case HALFULP_BAD_ARGUMENT: return "A pointer is null, or the options are of a later version.";
         case HALFULP_BAD_TYPE: return "A type is none of halfulp.h's, or out has another type than x, or slope than x.";
         case HALFULP_BAD_SHAPE:
-            return "The operands are not broadcastable to the shape of out, or an array has over 64 axes.";
+            return "The operands are not broadcastable to the shape of out, or an array has over 64 axes or too many"
+                   " elements for any memory.";
         case HALFULP_OVERLAP: return "The array out may share memory with an operand other than element by element.";
         case HALFULP_NO_MEMORY: return "There is not enough memory.";
         case HALFULP_STOPPED: return "The caller ended the call: out is partly written.";

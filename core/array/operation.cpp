@@ -22,14 +22,15 @@ uint64_t bytes_of(Element type, const void* element) {
 
 }  // namespace
 
+// Neither waits: in a forked child, a thread of the parent may hold the mutex for ever. A call then makes its own table.
 std::shared_ptr<const PowerTable> KeptTable::get() {
-    std::lock_guard lock(mutex_);
-    return table_;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock ? table_ : nullptr;
 }
 
 void KeptTable::set(std::shared_ptr<const PowerTable> table) {
-    std::lock_guard lock(mutex_);
-    table_ = std::move(table);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) table_ = std::move(table);
 }
 
 Operation::Operation(Kernel kernel, Element type, Element y_type, const void* one_y, ptrdiff_t elements,

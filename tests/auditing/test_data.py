@@ -21,6 +21,7 @@ from halfulp.auditing.data import NodeData
 from halfulp.auditing.ranges import JUDGED, limits
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
+from halfulp.errors import printable
 from halfulp.models.onnx.tensors import mapped
 from halfulp.models.run.inputs import dtype_named
 
@@ -675,6 +676,15 @@ def test_names_with_commas() -> None:
     for names, missing in (("norm,root,norm", "norm"), ("root", "root"), (",", ","), ("", "")):
         with pytest.raises(hu.HalfulpError, match=f"no node is called '{missing}'"):
             hu.convert(model, float32=names)
+
+
+@pytest.mark.parametrize("name", ["a\tb", " a", "a ", "\x1b,b "])
+def test_names_as_the_command_of_a_finding_shows_them(name: str) -> None:
+    model = norm()
+    model.graph.node[3].name = name
+    for spelling in (name, printable(name)):
+        told = hu.convert(model, float32=f"{spelling},/norm/shifted").changes
+        assert any(change.node.startswith(f"'{printable(name)}'") for change in told), told
 
 
 def test_nodes_of_functions(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -137,6 +139,19 @@ def refused() -> Iterator[tuple[str, Callable[[], int], str]]:
     yield "one place", lambda: call("halfulp_pow", a, a, np.broadcast_to(out[:1], 4)), "OVERLAP"
 
 
+@pytest.mark.parametrize("function", ["halfulp_pow", "halfulp_prelu"])
+@pytest.mark.parametrize(
+    "shape", [(2**32, 2**32), (2**62, 4), (2**40, 1, 2**40), (2**62,), (2**60, 0, 2**60)], ids=str
+)
+def test_more_elements_than_memory_holds(shape: tuple[int, ...], function: str) -> None:
+    memory = np.zeros(4, np.float32).ctypes.data
+    extents, nowhere = ((ctypes.c_ssize_t * len(shape))(*of) for of in (shape, [0] * len(shape)))
+    x, y, out = (Array(memory + 4 * n, STATUS["FLOAT32"], len(shape), extents, nowhere, 0) for n in range(3))
+    given = Options(size=ctypes.sizeof(Options), flags=STATUS["NO_OVERLAP"])
+    status = getattr(LIBRARY, function)(*map(ctypes.byref, (x, y, out, given)))
+    assert status == STATUS["OK" if 0 in shape else "BAD_SHAPE"]
+
+
 @pytest.mark.parametrize(("what", "called", "status"), [*refused()], ids=[what for what, _, _ in refused()])
 def test_it_refuses(what: str, called: Callable[[], int], status: str) -> None:
     assert called() == STATUS[status], what
@@ -191,6 +206,21 @@ def test_a_memo_serves_calls_with_any_exponents_and_types() -> None:
                 assert call("halfulp_pow", x, y, kept, flags=flags, memo=memo) == 0
                 assert plain.tobytes() == kept.tobytes()
     LIBRARY.halfulp_memo_free(memo)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_does_not_wait_for_a_memo() -> None:
+    """As if a thread of the parent used it at that moment, which is in the parent alone."""
+    memo = LIBRARY.halfulp_memo_new()
+    x, out = np.arange(2**12).astype(np.uint8).view(TYPES["float8_e4m3"].dtype), np.zeros(2**12, np.uint8)
+    result = out.view(x.dtype)
+    assert ctypes.CDLL(None).pthread_mutex_lock(ctypes.c_void_p(memo)) == 0  # its first member
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        status = call("halfulp_pow", x, np.uint8([3]), result, memo=memo)
+        os._exit(status or result.tobytes() != hu.pow(x, np.uint8(3)).tobytes())
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(("name", "kind"), [("halfulp_powf", np.float32), ("halfulp_powd", np.float64)])

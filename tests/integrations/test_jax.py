@@ -162,6 +162,23 @@ def test_shard_map() -> None:
     np.testing.assert_allclose(by_x, 3 * X**2, rtol=1e-6)
 
 
+def test_an_exported_program_with_symbolic_dims() -> None:
+    (n,) = jax.export.symbolic_shape("n")
+    names = ("halfulp_pow", "halfulp_pow_of_number", "halfulp_prelu")
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
+
+    def program(x: Any) -> Any:
+        return hjax.prelu(hjax.pow(jnp.concatenate([x, x]), hjax.pow(x, 2.5)[:1]), -X[0])
+
+    exported = jax.export.export(jax.jit(program), disabled_checks=allowed)(
+        jax.ShapeDtypeStruct((n, 4), np.float32)
+    )
+    for rows in (1, 3):
+        assert_same(exported.call(X[:rows]), np.asarray(program(X[:rows])))
+    with pytest.raises(hu.SpecError, match="broadcast"):
+        jax.export.export(jax.jit(lambda x: hjax.pow(x, Y[:3])))(jax.ShapeDtypeStruct((n, 4), np.float32))
+
+
 def test_jaxs_own_powers() -> None:
     x = RNG.uniform(0.5, 2, 100_000).astype(np.float32)
     exponent = np.float32(2.7)

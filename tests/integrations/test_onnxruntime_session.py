@@ -203,6 +203,21 @@ def test_arrays_of_small_types_are_not_copied_on_their_way_out() -> None:
     assert got.base is not None
 
 
+def test_arrays_of_small_types_keep_their_rank() -> None:
+    source = model("z = PRelu(x, x)", "bfloat16 x", "bfloat16 z")
+    for value in (*source.graph.input, *source.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    session = plugin.session(source)
+    for x in (
+        np.array(-3, ml_dtypes.bfloat16),
+        ml_dtypes.bfloat16(-3),
+        np.ones((2, 3), ml_dtypes.bfloat16).T,
+    ):
+        got = plugin.run(session, {"x": x})["z"]
+        assert got.shape == x.shape
+        np.testing.assert_array_equal(got, hu.prelu(np.asarray(x), np.asarray(x)))
+
+
 LIFE = """
 import gc, numpy as np, onnxruntime as ort
 from onnx import parser

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from tests.models.onnx_models import parsed
 
 import halfulp as hu
-from halfulp.errors import HalfulpWarning
+from halfulp import HalfulpWarning
 from halfulp.models.onnx import load, parse
 from halfulp.models.onnx.walk import in_order
 

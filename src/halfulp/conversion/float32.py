@@ -99,14 +99,19 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
 
 
 def _names(what: str, walk: Walk) -> set[str]:
-    """Return names of nodes that have commas between them, and may have commas within them."""
-    odd = {node.name for owner, _ in walk.owners for node in every_node(owner) if "," in node.name}
+    """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
+    known = {name for owner, _ in walk.owners for node in every_node(owner) for name in _spellings(node)}
     rest, names = f",{what},", set[str]()
-    for name in sorted(odd, key=len, reverse=True):
+    for name in sorted((name for name in known if "," in name), key=len, reverse=True):
         if f",{name}," in rest:
             rest = rest.replace(f",{name},", ",")
             names.add(name)
-    return names | {name.strip() for name in rest.split(",") if name.strip()}
+    return names | {name if name in known else name.strip() for name in rest.split(",") if name.strip()}
+
+
+def _spellings(node: NodeProto) -> set[str]:
+    """Return a node's name, and its spelling in commands, which have no characters that control a terminal."""
+    return {node.name, printable(node.name, most=None)}
 
 
 def _zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
@@ -127,7 +132,7 @@ def _outputs(
     for _, graph, values in known:
         wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
-            called = {node.name, f"#{index}"} & names
+            called = {*_spellings(node), f"#{index}"} & names
             found |= called
             kinds = {values.value(name).kind for name in (*node.input, *node.output)}
             is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)

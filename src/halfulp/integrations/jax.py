@@ -21,7 +21,7 @@ import halfulp.operators as hu
 from halfulp._interop import Number, as_array, exponent_array
 from halfulp.cuda import device
 from halfulp.errors import HalfulpError
-from halfulp.operators import POW, PRELU, number_array, xla_handlers
+from halfulp.operators import POW, PRELU, Operator, number_array, xla_handlers
 from halfulp.types import TYPES
 
 __all__ = ["exact", "pow", "prelu"]
@@ -214,11 +214,18 @@ def _program(type: str) -> Any:
         return hu.pow(x, words.ravel().view(type))
 
     def pow_words(x: jax.Array, words: NDArray[np.uint32]) -> Any:
-        POW.infer(x, np.float64(0))  # refuses types
+        _refuse(POW, x, np.float64(0))
         words = jnp.asarray(words)
         return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, **_attributes(type))
 
     return jax.jit(pow_words)
+
+
+def _refuse(operator: Operator, *operands: Any) -> None:
+    """Refuse types and shapes. The dims of an exported program may be expressions, which count as symbols."""
+    operator.infer(
+        *((a.dtype, [dim if isinstance(dim, int) else str(dim) for dim in a.shape]) for a in operands)
+    )
 
 
 def _of_equal_rank(x: jax.Array, y: jax.Array) -> list[jax.Array]:
@@ -230,7 +237,7 @@ def _of_equal_rank(x: jax.Array, y: jax.Array) -> list[jax.Array]:
 @jax.jit
 @jax.custom_jvp
 def _pow(x: jax.Array, y: jax.Array) -> jax.Array:
-    POW.infer(x, y)  # refuses types and shapes
+    _refuse(POW, x, y)
     x, y = _of_equal_rank(x, y)
     return _call("halfulp_pow", hu.pow, _result(x, y), x, y)
 
@@ -264,7 +271,7 @@ def _pow_number_jvp(y: Number, primals: Any, tangents: Any) -> tuple[jax.Array, 
 @jax.jit
 @jax.custom_jvp
 def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
-    PRELU.infer(x, slope)
+    _refuse(PRELU, x, slope)
     x, slope = _of_equal_rank(x, slope)
     return _call("halfulp_prelu", hu.prelu, _result(x, slope), x, slope)
 

@@ -412,9 +412,9 @@ def _ort_value(ort: Any, value: Any) -> Any:
     if not _is_small(array):
         return ort.OrtValue.ortvalue_from_numpy(array)
     row = element_type(array.dtype)
-    bits = np.ascontiguousarray(array).view(f"u{row.dtype.itemsize}")
+    bits = np.asarray(array, order="C").view(f"u{row.dtype.itemsize}")
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
 
 
 def _is_small(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and TYPES.get(value.dtype.name) in _SMALL.values()
+    return isinstance(value, np.ndarray | np.generic) and TYPES.get(value.dtype.name) in _SMALL.values()
