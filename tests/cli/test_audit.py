@@ -96,9 +96,7 @@ def test_a_target_and_what_a_conversion_would_do() -> None:
     text = " ".join(invoked("m.onnx", "--target", "tensorrt", status=1).split())
     assert "tensorrt: its one node refused (opset 6)" in text
     assert "! tensorrt: refused: its documents list opsets 9 to 20, and this node is of opset 6" in text
-    assert (
-        "Do this: halfulp convert m.onnx converted.onnx --target tensorrt opset 6 becomes 9" in text
-    )
+    assert "Do this: halfulp convert m.onnx converted.onnx --target tensorrt opset 6 becomes 9" in text
     assert "Y is unsqueezed to float32[3, 1], where axis=1 puts it" in text
     assert "tensorrt: not measured" in text
 
