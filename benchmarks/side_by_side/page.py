@@ -24,6 +24,7 @@ Cells = tuple[str, ...]
 COLUMNS = (*LIBRARIES, MEMORY)
 BAR_COLUMNS = ("case", "our time divided by that of", "to reach", "to aim at", "measured", "met", "at worst")
 
+MAIN_COLUMNS = ("halfulp", "numpy", "torch", "onnxruntime", "openvino", "jax")
 # The rows of the first page: group, label, place, threads, instruction set.
 MAIN = (
     ("arrays", "float32 ** float32", IN_CACHE, 1, ""),
@@ -77,7 +78,7 @@ def parts(
     return {
         "performance": {
             "machine": "\n".join(f"- {fact}" for fact in facts),
-            "main": _markdown(("", *COLUMNS), main_rows(lines)),
+            "main": _markdown(("", *MAIN_COLUMNS), main_rows(lines)),
         },
         "performance-tables": {
             "tables": "\n\n".join(tables.values()),
@@ -141,13 +142,13 @@ def measurements(lines: Sequence[Line]) -> Iterator[tuple[str, list[Cells]]]:
 def main_rows(lines: Sequence[Line]) -> list[Cells]:
     """Return those rows of the first page that were measured, without the distances of the quartiles."""
     measured = {line.row for line in lines}
-    rows = [_cells(lines, row) for row in MAIN if row in measured]
+    rows = [_cells(lines, row, MAIN_COLUMNS) for row in MAIN if row in measured]
     return [tuple(re.sub(r" ±\d+%", "", cell) for cell in row) for row in rows]
 
 
-def _cells(lines: Sequence[Line], row: tuple[str, str, str, int, str]) -> Cells:
+def _cells(lines: Sequence[Line], row: tuple[str, str, str, int, str], columns: Cells = COLUMNS) -> Cells:
     members = {line.library: line for line in lines if line.row == row}
-    return (_label(members["halfulp"]), *(_cell(members, name) for name in COLUMNS))
+    return (_label(members["halfulp"]), *(_cell(members, name) for name in columns))
 
 
 def _label(line: Line) -> str:
