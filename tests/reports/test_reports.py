@@ -862,6 +862,19 @@ def test_messages_of_numpy() -> None:
         np.testing.assert_array_equal(result, expected)
 
 
+def test_expressions_for_a_module_that_is_not_exported() -> None:
+    torch = pytest.importorskip("torch")
+    x, w = torch.linspace(-3, 3, 30).reshape(2, 3, 5), torch.tensor([0.25, -1, 2])
+    assert_close, functional = torch.testing.assert_close, torch.nn.functional
+    assert_close(torch.relu(x) - w.view(-1, 1) * torch.relu(-x), torch.prelu(x, w))
+    assert_close(1 - torch.erf(x), torch.erfc(x), rtol=0, atol=1e-6)
+    assert_close(0.5 * x * (1 + torch.erf(x / 2**0.5)), functional.gelu(x))
+    assert_close(1 / x.square().sqrt(), x.square().rsqrt())
+    assert_close(torch.pow(torch.tensor(2.0), x), 2**x)
+    half = x.to(torch.bfloat16)
+    assert functional.prelu(half, w.to(half.dtype)).dtype == half.dtype
+
+
 @pytest.mark.parametrize("verb", ["audit", "run", "convert --opset 13", "repair"])
 @pytest.mark.parametrize("report", FILES)
 def test_a_file_that_no_tool_reads(
