@@ -8,7 +8,7 @@
 # make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour
 # make machines     the package on fresh machines, each Python with compilers old and new: an hour; ARGS='3.13 g++-11' some
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
-# make wasm         halfulp.wasm and halfulp.mjs, for JavaScript and other hosts, in build/wasm
+# make wasm         halfulp.wasm, for JavaScript and other hosts, and a page that tries it, in build/wasm
 # make docs         the documentation as a site, in build/site
 # make lint         ruff, mypy --strict, clang-format; the build has the compiler's warnings as errors
 # make clean        remove what all of these made
@@ -102,7 +102,7 @@ wheel: $(VENV)/wheel
 wasm: $(VENV)/wasm
 	$(BIN)/python tools/make_wasm.py build/wasm
 
-docs: $(VENV)/docs
+docs: $(VENV)/docs wasm
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(VENV)/lint

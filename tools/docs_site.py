@@ -21,6 +21,7 @@ from mkdocs.utils import get_relative_url
 ROOT = Path(__file__).parents[1]
 FINDINGS = ROOT / "docs" / "findings" / "README.md"
 BUILT = ROOT / "build" / "docs" / "float32.html"
+DIGEST = ROOT / "build" / "wasm" / "digest.html"
 
 ROOT_PAGES = {
     "README.md": "index.md",
@@ -150,6 +151,10 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=content))
     files.append(File.generated(config, "api.md", content=API))
     files.append(File.generated(config, f"findings/{BUILT.name}", content=_side_by_side()))
+    digest = (
+        DIGEST.read_text() if DIGEST.exists() else "<!doctype html>\n<title>Not made</title>\n<p>make wasm\n"
+    )
+    files.append(File.generated(config, DIGEST.name, content=digest))
     return files
 
 
@@ -178,8 +183,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.generated_by is not None:
         return markdown
     folder = Path("docs", page.file.src_uri).parent
-    if folder == FINDINGS.parent.relative_to(ROOT):
-        markdown = markdown.replace(f"`{BUILT.name}`", f"[{BUILT.name}]({BUILT.name})")
+    made = BUILT if folder == FINDINGS.parent.relative_to(ROOT) else DIGEST
+    markdown = markdown.replace(f"`{made.name}`", f"[{made.name}]({made.name})")
     return _on_site(markdown, folder.as_posix())
 
 

@@ -1,4 +1,4 @@
-"""Compile halfulp.wasm, with halfulp.mjs beside it, by the package ziglang: Clang, and a linker for WebAssembly.
+"""Compile halfulp.wasm by the package ziglang, which is Clang and a linker, and put its scripts and a page beside it.
 
     python tools/make_wasm.py FOLDER
 
@@ -7,7 +7,9 @@ The file has a power of one number and powers of arrays, with SIMD128, and impor
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "bindings" / "wasm"
+SCRIPTS = [SOURCE / "halfulp.mjs", SOURCE / "digest.mjs"]
 
 # As CMakeLists.txt compiles core/. wasm32-wasi has the C++ library's headers; nothing of WASI is linked.
 COMPILE = [
@@ -50,9 +53,18 @@ def make(folder: Path) -> Path:
     ):
         subprocess.run([*zig, *command], env=environment, check=True)
     compiled.unlink()
-    for script in SOURCE.glob("*.mjs"):
+    for script in SCRIPTS:
         shutil.copy(script, folder)
+    (folder / "digest.html").write_text(page(module.read_bytes()))
     return module
+
+
+def page(module: bytes) -> str:
+    """Return the page that computes the digest: one file, which a browser also reads from the disk."""
+    scripts = "\n".join(script.read_text() for script in SCRIPTS)
+    scripts = re.sub(r"^import .*\n", "", scripts, flags=re.MULTILINE).replace("export ", "")
+    text = (SOURCE / "digest.html").read_text().replace("/* SCRIPTS */", scripts)
+    return text.replace("WASM", base64.b64encode(module).decode(), 1)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conformance.report.browser import chromium, requests, show
 from tests.house.builds import FOLDER, ROOT, locked, run, sources, tool
 
 import halfulp as hu
+from halfulp.doors import DIGESTS
 
 COUNT = 1_000_000
 MAKE = ROOT / "tools" / "make_wasm.py"
@@ -89,6 +92,23 @@ def test_bits(
     powers: Callable[..., bytes], folder: Path, operands: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:
     assert powers(folder, *operands, tmp_path) == hu.pow(*operands).tobytes()
+
+
+def test_the_page_computes_the_digest(folder: Path) -> None:
+    """It is one file, and shows the digests of halfulp doors; the browser's own powers differ."""
+    with chromium() as driver:
+        show(driver, folder / "digest.html")
+        for _ in range(100):
+            rows = [row.text.split() for row in driver.find_elements("css selector", "#results tr")]
+            if len(rows) == 4:
+                break
+            time.sleep(0.3)
+        assert [row[:4] for row in rows[:2]] == [
+            ["halfulp.wasm", dtype, digest, "right"] for dtype, digest in DIGESTS.items()
+        ]
+        assert rows[2][:2] == ["**", "float64"]
+        assert rows[2][3] == "differs"
+        assert requests(driver) == [(folder / "digest.html").as_uri()]
 
 
 def test_size(folder: Path) -> None:

@@ -55,7 +55,9 @@ MAY_IMPORT = {
         "measured",
         "running",
         "linking",
+        "doors",
     },
+    "doors": BASE | {"operators", "linking"},
     "__main__": {"cli", "installed"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

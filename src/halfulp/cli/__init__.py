@@ -21,6 +21,7 @@ from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
 from halfulp.cli.convert import convert, repair
 from halfulp.cli.demo import demo
+from halfulp.cli.doors import doors
 from halfulp.cli.exec import exec
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
@@ -150,7 +151,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (run, repair, convert, check, accuracy, audit, spec, bench, demo):
+for _verb in (run, repair, convert, check, accuracy, audit, spec, bench, demo, doors):
     app.command(cls=_Verb)(_verb)
 # All that follows the program is the program's.
 app.command(cls=_Verb, context_settings={"allow_interspersed_args": False})(exec)

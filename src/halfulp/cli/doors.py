@@ -1,0 +1,47 @@
+"""``halfulp doors``: the same powers by every way into halfulp."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from halfulp.cli.output import console, print_rows, working
+from halfulp.doors import COUNT, DIGESTS, DOORS, measure
+from halfulp.errors import HalfulpError, did_you_mean, named
+
+_TIMES = [f"ns, {dtype}" for dtype in DIGESTS]
+
+
+def doors(
+    names: Annotated[
+        list[str] | None, Argument(metavar="[DOOR]...", help="Names of doors; all if not given.")
+    ] = None,
+    count: Annotated[int, Option(min=1, max=10**7, help="The number of powers of each type.")] = COUNT,
+) -> None:
+    """Compute a million fixed powers by every way into halfulp, and print a digest of their bits for each.
+
+    Half of the powers are hard cases. A digest is the first 16 digits of a SHA-256.
+
+    Example: halfulp doors 'hu.pow of arrays' 'ONNX Runtime'
+    """
+    rows, any_differs = [], False
+    with working() as progress:
+        arrays = {} if count == COUNT else measure("hu.pow of arrays", count)
+        expected = DIGESTS | {dtype: result[0] for dtype, result in arrays.items()}
+        for given in names or DOORS:
+            if (name := named(given, DOORS)) is None:
+                raise HalfulpError(f"{given}: no door has this name; {did_you_mean(given, DOORS)}")
+            if progress is not None:
+                progress(name)
+            results = measure(name, count)
+            digests = {dtype: results[dtype][0] for dtype in DIGESTS if dtype in results}
+            times = [f"{results[dtype][1]:.0f}" if dtype in digests else "" for dtype in DIGESTS]
+            differs = "failed" in results or not digests.items() <= expected.items()
+            says = results.get("absent") or results.get("failed") or ("differs" if differs else "right")
+            rows.append([name, *(digests.get(dtype, "") for dtype in DIGESTS), says, *times])
+            any_differs |= differs
+    print_rows(console(), ["door", *DIGESTS, "", *_TIMES], rows, _TIMES)
+    if any_differs:
+        raise typer.Exit(1)
