@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +117,70 @@ def test_halves_are_computed_of_their_own_operands() -> None:
         assert q.tobytes() == hu.prelu(d, np.float16([1.5])).tobytes()
         assert r.tobytes() == hu.pow(a, two).tobytes()
         assert f.tobytes() == hu.pow(-d, np.float16(3)).tobytes()
+
+
+def part(exponent: float = 2, keepdims: int = 1, kind: str = "float", dims: str = "8, 8") -> onnx.ModelProto:
+    """Return a LayerNorm written out; one for squares and means that keep their dims only."""
+    number = onnx.TensorProto.DataType.Value("FLOAT16" if kind == "float16" else "FLOAT")
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 17]> g ({kind}[{dims}] x) => ({kind}[{dims}] z) {{
+        mean = ReduceMean <axes = [-1], keepdims = {keepdims}> (x)  d = Sub (x, mean)  p = Pow (d, exponent)
+        v = ReduceMean <axes = [-1], keepdims = {keepdims}> (p)  a = Add (v, eps)  s = Sqrt (a)  q = Div (d, s)
+        m = Mul (q, gain)  z = Add (m, shift) }}"""
+    )
+    held = {"exponent": exponent, "eps": 0.01, "gain": np.arange(1, 9), "shift": np.zeros(8)}
+    for name, value in held.items():
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(number)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value).astype(dtype), name))
+    return model
+
+
+PARTS = {
+    "x^4": part(4),
+    "x^2.5": part(2.5),
+    "x^-2 in float16": part(-2, kind="float16"),
+    "keepdims=0": part(keepdims=0),
+    "keepdims=0, rank 3": part(keepdims=0, dims="1, 8, 8"),
+    "x^4, keepdims=0": part(4, 0),
+    "a batch of 1": part(keepdims=0, dims="1, 8"),
+    "a norm": part(),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_that_only_resembles_a_norm_keeps_its_function(name: str) -> None:
+    model, data = PARTS[name], PARTS[name].SerializeToString()
+    dims = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    given = np.random.default_rng(4).standard_normal(dims) * np.arange(1, dims[-2] + 1)[:, None]
+    x = given.astype(onnx.helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type))
+    e, _, gain, _ = (onnx.numpy_helper.to_array(each).astype(float) for each in model.graph.initializer)
+    kept = model.graph.node[0].attribute[1].i == 1
+    d = x.astype(float) - x.astype(float).mean(-1, keepdims=kept)
+    with np.errstate(invalid="ignore"):
+        right = d / np.sqrt((d**e).mean(-1, keepdims=kept) + 0.01) * gain
+
+    def is_right(z: np.ndarray) -> bool:
+        return np.allclose(
+            z, right, rtol=0.01, atol=0.01 * np.nanmax(np.abs(right), initial=0), equal_nan=True
+        )
+
+    by_options = ort.SessionOptions()
+    providers = [plugin.provider(), "CPUExecutionProvider"]
+    plugin.provider(by_options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HalfulpWarning)
+        for session in (
+            ort.InferenceSession(data, providers=providers),
+            ort.InferenceSession(data, ort.SessionOptions(), providers),
+            ort.InferenceSession(path_or_bytes=data, sess_options=by_options),
+            plugin.session(model, keep_fusions=True),
+        ):
+            assert is_right(session.run(None, {"x": x})[0])
+    plain = {"onnxruntime": ort.InferenceSession(data).run(None, {"x": x})[0]}
+    if find_spec("openvino"):
+        ov, replace = import_module("openvino"), import_module("halfulp.integrations.openvino").replace
+        network, hints = ov.Core().read_model(data), {"INFERENCE_PRECISION_HINT": "f32"}
+        plain["openvino"] = ov.Core().compile_model(network, "CPU", hints)(x)[0]
+        assert is_right(ov.Core().compile_model(replace(network), "CPU", hints)(x)[0])
+    wrong = {finding.target for finding in hu.audit(model, plain).findings if "a fusion" in finding.text}
+    assert wrong == {runtime for runtime, z in plain.items() if not is_right(z)}

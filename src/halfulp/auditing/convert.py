@@ -103,10 +103,7 @@ class Ways:
 def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     """Return the results of the Pow nodes that become part of one operator if norms are fused."""
     copy = deepcopy(proto)
-    try:
-        fuse_norms(Walk(copy, file, folder))
-    except HalfulpError:  # there are no such norms
-        return frozenset()
+    fuse_norms(Walk(copy, file, folder))
     if refusal(copy) is not None and refusal(proto) is None:
         return frozenset()
     before, after = (

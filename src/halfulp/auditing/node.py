@@ -145,6 +145,9 @@ class Use:
     site: Site | None = None  # its place in an ONNX model
     folded: Collection[str] = ()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
+    mistaken: Mapping[str, str] = field(
+        default_factory=dict
+    )  # why a runtime computes another function, by runtime
 
     @property
     def is_prelu(self) -> bool:
@@ -208,7 +211,7 @@ class Use:
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
         attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
-        place = self.is_folded, self.is_alone
+        place = self.is_folded, self.is_alone, *self.mistaken.items()
         return self.operator, self.asked, operands, output, attributes, place
 
     @property

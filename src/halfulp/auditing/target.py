@@ -175,8 +175,9 @@ def statement(
     if row.verdict == "refused" and not row.groups and not (own or alike):
         reasons = () if row.message is None else (row.message,)
         return Statement(target.name, "refused", reasons=reasons, conversion=changed)
-    touched = (group for group in row.groups if _touches(use, group, own, alike))
-    groups = [*own, *alike, *touched]
+    groups = [*own, *alike, *(group for group in row.groups if _touches(use, group, own, alike))]
+    if (why := use.mistaken.get(target.name)) is not None:
+        groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
     verdicts = [group.verdict for group in groups] + ["wider"] * _is_wider(use, target)
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
@@ -398,6 +399,7 @@ GROUPS = {
     "edge": "values at the edges of the range",
     "hard": "values that are hard to round",
     "broadcast": "broadcasting",
+    "fusion": "a fusion of nodes",
 }
 """The groups that are measured together, by the name that cases have."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
+from halfulp.conversion.norms import mistaken
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
 from halfulp.models.graph import Array, Graph, Node, Value
@@ -90,6 +92,9 @@ class _Reader:
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
         } | folded
         known: dict[str, Operand] = {}
+        wrong = defaultdict[str, dict[str, str]](dict)
+        for power, runtime, reason in mistaken(owner, value_info, opset or 1):
+            wrong[power][runtime] = reason
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute, graph in subgraphs(node) if node.attribute else ():
@@ -107,7 +112,7 @@ class _Reader:
                     each.constant is not None or each.name in ends for each in inputs
                 )
                 is_alone = is_alone and output.name in ends
-                yield Use(*given, Site(owner, index, where, value_info), folded, is_alone)
+                yield Use(*given, Site(owner, index, where, value_info), folded, is_alone, wrong[output.name])
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)

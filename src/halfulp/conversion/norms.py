@@ -14,7 +14,6 @@ from halfulp.conversion.float32 import norms
 from halfulp.conversion.opset import finish
 from halfulp.conversion.steps import deviations_first
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError
 from halfulp.models.onnx.infer import ValueInfo, scalar
 from halfulp.models.onnx.walk import Owner, attributes_of, read_names, readers_of
 from halfulp.models.run.inputs import dtype_named
@@ -47,11 +46,7 @@ class _Norm:
 
 
 def fuse_norms(walk: Walk) -> list[Change]:
-    """Replace norms by exactly equivalent single operators, and variances by those of deviations; return the changes.
-
-    Raises:
-        HalfulpError: the opset lacks the operator.
-    """
+    """Replace norms by equivalent single operators, and variances by those of deviations; return the changes."""
     too_old: set[str] = set()
     found: dict[str, _Norm] = {}  # the norms of one graph or function, by their results
     fused = 0
@@ -78,8 +73,7 @@ def fuse_norms(walk: Walk) -> list[Change]:
     if not fused:
         said = "no norm in it is exactly one operator of its opset"
         if too_old:
-            needed = f"--opset {max(FUSED[name] for name in too_old)}, which has {', '.join(sorted(too_old))}"
-            raise HalfulpError(f"{walk.file}: {said}", expected=needed)
+            said += f"; --opset {max(FUSED[name] for name in too_old)} has {', '.join(sorted(too_old))}"
         walk.changes.append(Change(walk.file, said, is_notice=True))
     return finish(walk)
 
@@ -131,7 +125,8 @@ def _match(
     mean, shift = between[:2]
     epsilon = scalar(next((name for name in shift.input if name != mean.output[0]), ""), known)
     axes = _axes(mean, known)
-    if epsilon is None or axes is None or base not in nodes[-1].input:
+    is_wider = known.value(base).type == "float64"  # than the operators compute, and than their epsilon
+    if epsilon is None or axes is None or is_wider or base not in nodes[-1].input:
         return None
     if kinds[3:] not in (
         ["Sqrt", "Div"],
@@ -193,3 +188,66 @@ def _axes(node: NodeProto, known: ValueInfo) -> list[int] | None:
         return None
     axes = attributes.get("axes") if len(node.input) < 2 else known.array(node.input[1])
     return None if axes is None else sorted(int(axis) for axis in axes)
+
+
+# --- parts that runtimes take for norms -----------------------------------------------------------
+
+
+def mistaken(graph: Owner, known: ValueInfo, opset: int) -> Iterator[tuple[str, str, str]]:
+    """Yield the powers of parts that a runtime takes for a norm that they are not: output, runtime, reason.
+
+    ONNX Runtime's LayerNorm heeds neither the exponent nor keepdims. Its RMSNorm and OpenVINO's norms heed the first.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    readers = readers_of(graph.node)
+    for square in graph.node:
+        path = [square]
+        while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
+            path += ahead
+        kinds, base = [node.op_type for node in path], square.input[:1]
+        if kinds[:1] + kinds[3:4] not in _ENDS or kinds[1:3] != ["ReduceMean", "Add"]:
+            continue
+        centred = makers.get(base[0], square)
+        of = makers.get(centred.input[-1], square) if centred.op_type == "Sub" else square
+        means = path[1:2] + [of] * (of.op_type == "ReduceMean" and of.input[0] == centred.input[0])
+        is_square = kinds[0] == "Mul" or scalar(square.input[1], known) == 2
+        is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
+        if not all(is_last) or kinds[4:5] not in (["Div"], ["Reciprocal"], ["Mul"]):
+            continue
+        is_layer_norm, type = len(means) == 2, known.value(base[0]).type
+        reasons = {}
+        is_centred = is_layer_norm and base[0] in path[4].input
+        if is_square and (any(loses_dims) if is_centred else loses_dims[0] and kinds[3] == "Sqrt"):
+            reasons["openvino"] = _DIMS
+        is_scaled = any(node.op_type == "Mul" and base[0] not in node.input for node in path[5:])
+        if (
+            kinds[0] == "Pow"
+            and kinds[3:5] == ["Sqrt", "Div"]
+            and is_scaled
+            and type in ("float16", "float32")
+        ):
+            is_fused = is_layer_norm and (type == "float32" or opset >= FUSED["LayerNormalization"])
+            if is_fused and not is_square:
+                reasons["onnxruntime"] = (
+                    "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
+                )
+            elif is_square and (loses_dims[0] or (is_fused and any(loses_dims))):
+                reasons["onnxruntime"] = _DIMS
+        powers = [node.output[0] for node in path[:4] if node.op_type == "Pow"]
+        yield from ((power, *reason) for power in powers for reason in reasons.items())
+
+
+_ENDS = [[square, root] for square in ("Pow", "Mul") for root in ("Sqrt", "Pow")]
+_DIMS = "it becomes part of a norm whose means keep their dims"
+
+
+def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:
+    """Return whether a ReduceMean is over last dims, and whether it loses them, so that others are in their place."""
+    attributes, shape = attributes_of(mean), known.value(mean.output[0]).shape
+    axes = attributes.get("axes") if len(mean.input) < 2 else known.array(mean.input[1])
+    rank = len(known.value(mean.input[0]).shape or ())
+    last = sorted(
+        int(axis) - rank if rank and axis >= 0 else int(axis) for axis in ([] if axes is None else axes)
+    )
+    loses = not attributes.get("keepdims", 1) and (shape is None or any(dim != 1 for dim in shape))
+    return last == [*range(-len(last), 0)], loses

@@ -775,7 +775,8 @@ def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[N
             is_power = value(square.input[1]) == [2]
         deviation = by_operands.get(tuple(operands))
         is_read = any(reads[each.output[0]] > 1 for each in (square, mean, second))
-        if is_read or deviation is None or not (is_product or is_power):
+        loses_dims = any(each.name == "keepdims" and not each.i for each in mean.attribute)
+        if is_read or deviation is None or loses_dims or not (is_product or is_power):
             continue
         yield node
         places = {id(each): place for place, each in enumerate(nodes)}

@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, numpy_helper
 
 from halfulp.errors import HalfulpWarning, UnsupportedError
 from halfulp.integrations.onnxruntime.rewrite import patched
@@ -27,8 +28,9 @@ from halfulp.models.files import opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.inline import check_calls
-from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS, attributes_of, graphs
 from halfulp.models.source import Source
 from halfulp.operators import powers_of
 from halfulp.types import TYPES, ElementType, element_type
@@ -141,11 +143,7 @@ def _session_by_provider(
     """
     if isinstance(model, ModelProto):
         model = model.SerializeToString()
-    with contextlib.ExitStack() as stack:
-        data: Any = model
-        if not isinstance(model, bytes):
-            file = stack.enter_context(opened(Path(model)))
-            data = stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))
+    with _bytes_of(model) as data:
         powers = powers_of(data)
         if powers is None:
             raise UnsupportedError("the model has custom operators")
@@ -159,12 +157,74 @@ def _session_by_provider(
     return ort.InferenceSession(model, options, **asked), proto
 
 
-def _in_norms(model: ModelProto) -> list[str]:
-    """Return the powers of the main graph whose mean is taken, as in the norms that ONNX Runtime fuses."""
-    nodes = model.graph.node
-    averaged = {node.input[0] for node in nodes if node.op_type == "ReduceMean"}
-    powers = ((index, node) for index, node in enumerate(nodes) if node.op_type == "Pow")
-    return [label(node, index, "") for index, node in powers if not averaged.isdisjoint(node.output)]
+def _in_norms(model: ModelProto) -> dict[str, bool]:
+    """Return the powers whose mean is taken, as in the norms that ONNX Runtime fuses, and whether a norm has them.
+
+    ONNX Runtime makes LayerNormalization, of squares and means that keep their dims, of other parts, too.
+    """
+    found: dict[str, bool] = {}
+    for _, graph in (each for owner in (model.graph, *model.functions) for each in graphs(owner)):
+        constants = {tensor.name: tensor for tensor in getattr(graph, "initializer", ())}
+        constants |= {node.output[0]: held for node in graph.node if (held := held_tensor(node)) is not None}
+        makers = {name: node for node in graph.node for name in node.output}
+        means = {node.input[0]: node for node in graph.node if node.op_type == "ReduceMean"}
+        for index, node in enumerate(graph.node):
+            if node.op_type != "Pow" or means.keys().isdisjoint(node.output):
+                continue
+            base = makers.get(node.input[0], node)
+            sums = [means[node.output[0]], *filter(None, map(makers.get, base.input))]
+            held = constants.get(node.input[1])
+            is_square = False
+            if held is not None and held.data_location != TensorProto.EXTERNAL:
+                is_square = bool((numpy_helper.to_array(held) == 2).all())
+            keeps_dims = all(attributes_of(each).get("keepdims", 1) for each in sums)
+            found[label(node, index, "")] = is_square and keeps_dims
+    return found
+
+
+def _guard(ort: Any) -> None:
+    """Let sessions with the provider leave out the fusion into LayerNorm if it would change a model's function.
+
+    ONNX Runtime fuses before it asks a provider for its nodes, and only a session's arguments can prevent that.
+    """
+    start = ort.InferenceSession.__init__
+    if hasattr(start, "__wrapped__"):
+        return
+
+    @wraps(start)
+    def guarded(
+        self: Any,
+        path_or_bytes: Any,
+        sess_options: Any = None,
+        providers: Any = None,
+        *rest: Any,
+        **given: Any,
+    ) -> None:
+        names = {each if isinstance(each, str) else each[0] for each in providers or ()}
+        has_provider = PROVIDER in names or (sess_options is not None and _entry(sess_options, _OPERATORS))
+        disabled = {*(given.get("disabled_optimizers") or ())}
+        if has_provider and _FUSION not in disabled:
+            with contextlib.suppress(Exception), _bytes_of(path_or_bytes) as data:  # it may be no ONNX file
+                powers = powers_of(data)
+                if (
+                    powers is not None
+                    and powers[1]
+                    and not all(_in_norms(ModelProto.FromString(data[:])).values())
+                ):
+                    given["disabled_optimizers"] = {*disabled, _FUSION}
+        start(self, path_or_bytes, sess_options, providers, *rest, **given)
+
+    ort.InferenceSession.__init__ = guarded
+
+
+@contextlib.contextmanager
+def _bytes_of(model: Any) -> Iterator[Any]:
+    """Yield the bytes of a model, or of a file, which is mapped."""
+    if isinstance(model, bytes):
+        yield model
+        return
+    with opened(Path(model)) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        yield data
 
 
 def _has_functions(data: bytes | mmap) -> bool:
@@ -204,7 +264,7 @@ def provider(
             ``InferenceSession``.
         operators: the operators that these sessions compute by halfulp.
         fusions: with ``"exact"`` these sessions neither fold powers of constants nor replace subgraphs with a Pow by
-            operators of ONNX Runtime's own, such as LayerNorm.
+            operators of ONNX Runtime's own, such as LayerNorm. With ``"keep"`` they make LayerNorm of norms only.
 
     Raises:
         UnsupportedError: onnxruntime is not installed, or older than 1.24; without session_options, than 1.25.
@@ -236,6 +296,7 @@ def provider(
         _require(ort, (1, 25), "this onnxruntime would ignore the provider's name", hint)
     if not _devices(ort):
         ort.register_execution_provider_library("halfulp", library())
+    _guard(ort)
     if session_options is not None:
         wanted = ",".join(operators)
         before = session_options.has_providers() and _entry(session_options, _OPERATORS)

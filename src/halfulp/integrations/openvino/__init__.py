@@ -95,6 +95,8 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
     for node in model.get_ordered_ops():
         for body in bodies(node):
             left += _replace(body, every_node)
+        if node.get_type_name() == "ReduceMean" and _is_in_norm(node):
+            _keep_dims(node)
         if node.get_type_name() not in _OURS or node.get_type_info().version_id != "opset1":
             continue
         varies = node.get_name() in varying
@@ -112,6 +114,24 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
             narrow = "f32" if wide == "f64" else "i32"
             left.append(f"{label(node)} stays OpenVINO's own: the CPU plugin computes {wide} in {narrow}")
     return left
+
+
+def _is_in_norm(mean: Any) -> bool:
+    """Return whether a ReduceMean is that of squares, or is subtracted, and loses its dims."""
+    readers = {end.get_node().get_type_name() for end in mean.output(0).get_target_inputs()}
+    of_squares = mean.input_value(0).get_node().get_type_name() in ("Power", "Multiply")
+    return (of_squares or "Subtract" in readers) and not mean.get_attributes()["keep_dims"]
+
+
+def _keep_dims(mean: Any) -> None:
+    """Write a ReduceMean as one that keeps its dims, and a Squeeze.
+
+    The plugin would take the norm around it for one whose means keep their dims.
+    """
+    kept = ov.opset13.reduce_mean(mean.input_value(0), mean.input_value(1), True)
+    squeezed = ov.opset13.squeeze(kept, mean.input_value(1))
+    squeezed.set_friendly_name(mean.get_friendly_name())
+    replace_node(mean, squeezed)
 
 
 def _stays_ours(output: Any, members: Set[str]) -> bool:
