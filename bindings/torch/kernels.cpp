@@ -49,6 +49,7 @@ struct Operand {
     halfulp_array array{};
     const int64_t* element_strides;
     ptrdiff_t strides[HALFULP_MOST_AXES];
+    std::vector<ptrdiff_t> strides_of_many, shape_of_many;  // for more dims than that
 
     Operand() = default;
     Operand(const Operand&) = delete;
@@ -58,7 +59,7 @@ struct Operand {
     bool read(Tensor handle, bool is_result) {
         int64_t dim, *sizes, *element_strides_;
         if (api.dtype(handle, &dtype) || dtype < 0 || dtype >= dtypes || type_of_dtype[dtype] < 0) return false;
-        if (api.dim(handle, &dim) || dim > HALFULP_MOST_AXES) return false;
+        if (api.dim(handle, &dim)) return false;
         if (api.sizes(handle, &sizes) || api.strides(handle, &element_strides_)) return false;
         const void* data;
         if (is_result ? api.mutable_data(handle, &array.data) : api.const_data(handle, &data)) return false;
@@ -67,11 +68,31 @@ struct Operand {
         array.axes = static_cast<int32_t>(dim);
         static_assert(sizeof(ptrdiff_t) == sizeof(int64_t));
         array.shape = reinterpret_cast<const ptrdiff_t*>(sizes);
-        array.strides = strides;
+        ptrdiff_t* bytes = strides;
+        if (dim > HALFULP_MOST_AXES) {
+            strides_of_many.resize(static_cast<size_t>(dim));
+            bytes = strides_of_many.data();
+        }
+        array.strides = bytes;
         element_strides = element_strides_;
         const ptrdiff_t size = element_size(array.type);
-        for (int64_t i = 0; i < dim; ++i) strides[i] = element_strides[i] * size;
+        for (int64_t i = 0; i < dim; ++i) bytes[i] = element_strides[i] * size;
         return true;
+    }
+
+    // Leaves out the axes along which the result has one element: at most 63 others fit in memory.
+    void leave_out_ones(const std::vector<int64_t>& result) {
+        const size_t first = result.size() - static_cast<size_t>(array.axes);
+        std::vector<ptrdiff_t> kept_strides;
+        for (size_t i = first; i < result.size(); ++i) {
+            if (result[i] == 1) continue;
+            shape_of_many.push_back(array.shape[i - first]);
+            kept_strides.push_back(array.strides[i - first]);
+        }
+        strides_of_many = std::move(kept_strides);
+        array.axes = static_cast<int32_t>(shape_of_many.size());
+        array.shape = shape_of_many.data();
+        array.strides = strides_of_many.data();
     }
 
     void be_number(const uint64_t* element, halfulp_type type) {
@@ -134,22 +155,24 @@ int compare(int first, int second, const std::vector<int64_t>& shape, const Oper
 // Makes a result without gaps. Its axes are in memory in the operands' order, by the rules of torch's TensorIterator.
 Tensor make_result(const std::vector<int64_t>& shape, const Operand& x, const Operand& y) {
     const int dims = static_cast<int>(shape.size());
-    int order[HALFULP_MOST_AXES];  // the axis that is fastest in memory, first
+    std::vector<int> order(shape.size());  // the axis that is fastest in memory, first
+    const auto axis = [&order](int place) -> int& { return order[static_cast<size_t>(place)]; };
     for (int i = 0; i < dims; ++i) {
-        order[i] = dims - 1 - i;
+        axis(i) = dims - 1 - i;
         for (int place = i, other = i - 1; other >= 0; --other) {
-            const int comparison = compare(order[other], order[place], shape, x, y);
+            const int comparison = compare(axis(other), axis(place), shape, x, y);
             if (comparison < 0) break;
-            if (comparison > 0) std::swap(order[place], order[other]), place = other;
+            if (comparison > 0) std::swap(axis(place), axis(other)), place = other;
         }
     }
-    int64_t strides[HALFULP_MOST_AXES], stride = 1;
-    for (int i = 0; i < dims; ++i) {
-        strides[order[i]] = stride;
-        stride *= std::max<int64_t>(shape[static_cast<size_t>(order[i])], 1);
+    std::vector<int64_t> strides(shape.size());
+    int64_t stride = 1;
+    for (const int place : order) {
+        strides[static_cast<size_t>(place)] = stride;
+        stride *= std::max<int64_t>(shape[static_cast<size_t>(place)], 1);
     }
     Tensor made = nullptr;
-    if (api.empty_strided(dims, shape.data(), strides, x.dtype, cpu, 0, &made)) return nullptr;
+    if (api.empty_strided(dims, shape.data(), strides.data(), x.dtype, cpu, 0, &made)) return nullptr;
     return made;
 }
 
@@ -175,8 +198,14 @@ bool compute(decltype(halfulp_pow) function, Exponent exponent, Result result, b
     options.size = sizeof options;
     options.memo = memo;
     if (result == Result::is_new) options.flags = HALFULP_NO_OVERLAP;
-    if (!out.read(target, true) || out.dtype != x.dtype || !out.has_shape(shape) ||
-        function(&x.array, &y.array, &out.array, &options) != HALFULP_OK) {
+    const auto run = [&] {
+        if (shape.size() > HALFULP_MOST_AXES) {
+            if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+            for (Operand* operand : {&x, &y, &out}) operand->leave_out_ones(shape);
+        }
+        return function(&x.array, &y.array, &out.array, &options) == HALFULP_OK;
+    };
+    if (!out.read(target, true) || out.dtype != x.dtype || !out.has_shape(shape) || !run()) {
         if (result == Result::is_new) api.destroy(target);
         return false;
     }
@@ -209,8 +238,12 @@ void prelu(uint64_t* stack, uint64_t, uint64_t) {
 
 template <Exponent exponent, Result result>
 void power(uint64_t* stack, uint64_t, uint64_t) {
-    if (!compute(halfulp_pow, exponent, result, false, stack))
-        throw std::runtime_error("pow: no kernel for these types, or the operands' shapes do not fit");
+    if (compute(halfulp_pow, exponent, result, false, stack)) return;
+    // torch releases the operands of a call that succeeds only. (Those of call_other are its callee's.)
+    api.destroy(tensor(stack[0]));
+    if (exponent == Exponent::tensor) api.destroy(tensor(stack[1]));
+    if (result == Result::is_third) api.destroy(tensor(stack[2]));
+    throw std::runtime_error("pow: no kernel for these types, or the operands' shapes do not fit");
 }
 
 }  // namespace

@@ -266,7 +266,7 @@ class UnsupportedError(HalfulpError):
 
 
 class HalfulpWarning(UserWarning):
-    """A model that is not read exactly as written, but with the same meaning.
+    """A call that succeeds with a difference: a model is read in another way, or a program keeps its own powers.
 
     Example:
         >>> print(HalfulpWarning("net.onnx: its nodes were not in order and have been sorted"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ def test_every_type(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d"]
+    "shape",
+    ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d", "70 dims"],
 )
 def test_layouts_are_torchs(shape: str) -> None:
     image = X.reshape(3, 4, 20, 25)
@@ -77,13 +79,23 @@ def test_layouts_are_torchs(shape: str) -> None:
         "expanded": image[:1, :, :1].expand(3, 4, 7, 25),
         "empty": image[:0],
         "0-d": image[0, 0, 0, 0],
+        "70 dims": X[0, :2, :3].reshape([1] * 40 + [2, 3] + [1] * 28).transpose(40, 41),
     }[shape]
-    for function in (lambda x: x**x, lambda x: x**2.7, lambda x: F.prelu(x, x.new_tensor(0.5))):
+    for function in (
+        lambda x: x**x,
+        lambda x: x**2.7,
+        lambda x: 2.7**x,
+        lambda x: torch.pow(2, x),
+        lambda x: 2j**x,
+        lambda x: torch.pow(x, 2.7, out=x.new_empty(0)),
+        lambda x: F.prelu(x, x.new_tensor(0.5)),
+    ):
         ours = function(x)
         htorch.disable()
         assert (ours.shape, ours.stride()) == (function(x).shape, function(x).stride())
         htorch.enable()
-    assert_same(x**x, hu.pow(x.numpy(), x.numpy()))
+    flat = x.reshape(-1).numpy()
+    assert_same((x**x).reshape(-1), hu.pow(flat, flat))
 
 
 @pytest.mark.parametrize(
@@ -99,6 +111,14 @@ def test_layouts_are_torchs(shape: str) -> None:
         lambda: 2.5 ** torch.arange(4),
         lambda: torch.rand(4) ** 2j,
         lambda: (torch.rand(4) * 1j) ** torch.rand(4),
+        lambda: 2.0 ** torch.tensor([1 + 2j, 3 - 1j]),
+        lambda: (1 + 2j) ** torch.tensor([1 + 2j, 3 - 1j]),
+        lambda: 1 ** torch.tensor([1 + 2j, complex("nan")]),
+        lambda: 2j ** torch.rand(4),
+        lambda: 2j ** torch.arange(4),
+        lambda: torch.pow(2, torch.tensor([2j]), out=torch.empty(1, dtype=torch.complex64)),
+        lambda: torch.pow(2j, torch.rand(4), out=torch.empty(4)),
+        lambda: (torch.rand([0] * 70) ** 2.5).reshape(0),
         lambda: torch.pow(torch.arange(4), 2, out=torch.empty(4)),
         lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(4, dtype=torch.float64)),
         lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(0)),
@@ -126,6 +146,33 @@ def test_types_shapes_and_errors_are_torchs(call: Any) -> None:
         assert ours == torchs
     else:
         torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.pow(x, 2.5, out=torch.empty(0)),
+        lambda x: torch.pow(torch.ones(8), 2, out=x.double()),
+        lambda x: torch.pow(torch.ones(8, dtype=torch.float64), 2.5, out=x),
+        lambda x: torch.pow(x[:-1], 2.5, out=x[1:]),
+        lambda x: torch.pow(x, x[:3]),
+        lambda x: torch.pow(x, x[:3], out=x),
+        lambda x: x[:1].expand(8).pow_(2.5),
+        lambda x: x[:1].expand(8).pow_(x),
+        lambda x: x.pow_(x.reshape(2, 4)),
+        lambda x: torch.ops.halfulp._power_of_float.out(x, 2.5, out=torch.empty(3)),
+        lambda x: torch.ops.halfulp._power(x, x[:3]),
+        lambda x: F.prelu(x, x[:3]),
+        lambda x: 2j**x,
+    ],
+)
+def test_a_call_keeps_no_reference(call: Any) -> None:
+    x = torch.ones(8)
+    counts = [x._use_count(), torch._C._storage_Use_Count(x.untyped_storage()._cdata)]
+    for _ in range(3):
+        with suppress(RuntimeError):
+            call(x)
+    assert [x._use_count(), torch._C._storage_Use_Count(x.untyped_storage()._cdata)] == counts
 
 
 def test_operands_that_overlap() -> None:

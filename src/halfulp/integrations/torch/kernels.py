@@ -21,6 +21,7 @@ import halfulp.operators as hu
 from halfulp._interop import Number
 from halfulp.errors import HalfulpError
 from halfulp.integrations.replacement import Replacement
+from halfulp.integrations.torch.inductor import Inductor
 from halfulp.integrations.torch.operators import (
     DTYPES,
     LIBRARY,
@@ -60,8 +61,8 @@ def enable() -> None:
 
     This holds in all threads, modules, optimisers and derivatives, for each type that halfulp has; torch computes
     others (complex numbers) as before. torch's rules for the result's type and shape, autograd, torch.func, ``out=``
-    and autocast stay. Programs of torch.compile's Inductor contain powers of their own. Enable it before other
-    threads compute: torch does not lock its table of kernels.
+    and autocast stay. torch.compile's programs call the kernels; where they cannot (on CUDA, in C++ wrappers), it gives
+    a HalfulpWarning. Enable it before other threads compute: torch does not lock its table of kernels.
 
     Raises:
         HalfulpError: this build of torch has no stable ABI.
@@ -78,6 +79,7 @@ def disable() -> None:
     _KERNELS.disable()
 
 
+_INDUCTOR = Inductor()
 _removals: list[Callable[[], object]] = []
 
 
@@ -91,6 +93,8 @@ def _put_in() -> None:
         for name, kernel in _WITH_NUMBERS.items():
             library.impl(name.removeprefix("aten::"), kernel, "CPU", allow_override=True)
     handle = _registered(runtime, "aten", addresses)
+    _INDUCTOR.put_in()
+    _removals.append(_INDUCTOR.take_out)
     _removals.append(lambda: runtime.aoti_torch_delete_library_object(handle))
 
 
@@ -153,9 +157,13 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
         return result
     if result is not None and target is not None and torch.can_cast(result.dtype, target.dtype):
         if out is not None and out.shape != result.shape:
-            out.resize_(result.shape)
+            out.resize_(result.shape).as_strided_(result.shape, result.stride())
         if target.shape == result.shape:
             return target.copy_(result)
+    if not isinstance(x, Tensor):  # torch's kernel for numbers cannot be called by itself
+        dtype = torch.result_type(x, y)
+        x, y = torch.tensor(x, dtype=dtype), y.contiguous() if x != 1 else y.new_zeros(y.shape)
+        name = name.replace("Scalar", "Tensor_Tensor")
     # It raises torch's own error, unless it knows these types.
     return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
 
@@ -173,7 +181,8 @@ def _power(x: Any, y: Any) -> Tensor | None:
         torch.broadcast_shapes(base.shape, y.shape)
     except RuntimeError:
         return None
-    return _POWER(base, y if y.dtype in DTYPES else y.to(dtype))
+    y = y if y.dtype in DTYPES else y.to(dtype)
+    return _POWER(base, y if isinstance(x, Tensor) else y.contiguous())
 
 
 @lru_cache(maxsize=256)
@@ -208,7 +217,7 @@ def _with_number(name: str, ending: str, overload: str) -> Callable[..., Tensor]
 
 def _of_base(x: Any, y: Tensor) -> Tensor:
     if type(x) is float and y.dtype in _FLOATS:
-        return _POWER(_base(x, math.copysign(1, x), y.dtype), y)
+        return _POWER(_base(x, math.copysign(1, x), y.dtype), y.contiguous())
     return _pow("aten::pow.Scalar", x, y)
 
 

@@ -1,0 +1,104 @@
+"""torch.compile while halfulp's kernels are in torch: Inductor calls torch's operator for powers, and writes none."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import warnings
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+import torch
+
+from halfulp.errors import HalfulpWarning
+
+_LOWERING = "torch._inductor.lowering"
+_POWERS = [getattr(torch.ops.aten.pow, name) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")]
+
+
+class Inductor(MetaPathFinder):
+    """Inductor's rules for powers, which are replaced when Inductor is loaded: to load it takes seconds."""
+
+    def __init__(self) -> None:
+        self._is_in = False
+        self._undo: Any = None
+        self._programs: list[Any] = []  # those that existed when the kernels were taken out
+
+    def put_in(self) -> None:
+        self._is_in = True
+        if list(map(id, _programs())) != list(map(id, self._programs)):
+            sys.modules["torch._dynamo"].reset_code_caches()  # the new ones contain Inductor's powers
+        if _LOWERING in sys.modules:
+            self._replace(sys.modules[_LOWERING])
+        else:
+            sys.meta_path.insert(0, self)
+
+    def take_out(self) -> None:
+        self._is_in, self._programs = False, _programs()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _LOWERING:
+            return None
+        sys.meta_path.remove(self)
+        spec: Any = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+
+        def load_and_replace(module: Any) -> None:
+            load(module)
+            if self._is_in:
+                self._replace(module)
+
+        spec.loader.exec_module = load_and_replace
+        return spec
+
+    def _replace(self, lowering: Any) -> None:
+        try:
+            from torch._inductor import codecache
+
+            key, rules, decompositions = codecache.torch_key, lowering.lowerings, lowering.decompositions
+            before = {op: rules[op] for op in _POWERS}, {op: decompositions.pop(op, None) for op in _POWERS}
+            rules |= {op: _calling(lowering, op) for op in _POWERS}
+        except (AttributeError, ImportError, KeyError, TypeError):
+            _warn(f"torch {torch.__version__}")
+            return
+        process = os.urandom(8)
+        # Programs on the disk that were compiled without the kernels, or with a warning, are not taken.
+        codecache.torch_key = lambda: key() + process
+
+        def undo() -> None:
+            rules.update(before[0])
+            decompositions.update({op: rule for op, rule in before[1].items() if rule is not None})
+            codecache.torch_key = key
+
+        self._undo = undo
+
+
+def _programs() -> list[Any]:
+    """Return references to the programs that torch.compile has made."""
+    codes = getattr(sys.modules.get("torch._dynamo.convert_frame"), "output_codes", None)
+    return [] if codes is None else list(codes.seen)
+
+
+def _calling(lowering: Any, op: Any) -> Any:
+    """Return Inductor's rule to call an operator, for tensors on the CPU, where halfulp's kernels are."""
+    call, own = lowering.fallback_handler(op, add_to_fallback_set=False), lowering.lowerings[op]
+
+    def lower(*operands: Any) -> Any:
+        devices = {operand.get_device().type for operand in operands if hasattr(operand, "get_device")}
+        if devices <= {"cpu"} and not lowering.V.graph.cpp_wrapper:
+            return call(*operands)
+        _warn("C++ wrappers" if devices <= {"cpu"} else f"programs for {', '.join(sorted(devices))}")
+        return own(*operands)
+
+    return lower
+
+
+def _warn(where: str) -> None:
+    told = f"torch.compile keeps torch's own powers in {where}; call halfulp.integrations.torch.pow there"
+    warnings.warn(told, HalfulpWarning, stacklevel=3)
