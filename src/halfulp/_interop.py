@@ -42,8 +42,10 @@ class Ufunc:
         self.__qualname__ = name
         self.__doc__ = function.__doc__
 
-    def __call__(self, *operands: Any, out: Any = None) -> Any:
-        return self.function(*operands, out=out)
+    def __call__(self, x: Any, y: Any, /, out: Any = None, dtype: Any = None, **keywords: Any) -> Any:
+        if dtype is not None:  # Polars names the type of its memory for the result
+            x = np.asarray(x).astype(dtype, casting="same_kind")
+        return self.function(x, y, out=out, **keywords)
 
     def __repr__(self) -> str:
         return f"<ufunc '{self.__name__}'>"

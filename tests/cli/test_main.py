@@ -245,3 +245,49 @@ def test_a_wrong_variable_is_a_line(start: list[str], name: str) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"halfulp: {name}=abc")
+
+
+def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
+    package = tmp_path / "google" / "protobuf"
+    package.mkdir(parents=True)
+    package.joinpath("__init__.py").write_text(
+        'raise TypeError("Descriptors cannot be created directly.\\n")'
+    )
+    (tmp_path / "google" / "__init__.py").touch()
+    (tmp_path / "m.onnx").write_bytes(b"model")
+    done = subprocess.run(
+        [sys.executable, "-m", "halfulp", "run", tmp_path / "m.onnx"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "HalfulpError: onnx can't be imported: pip install --upgrade onnx protobuf (TypeError: "
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize(
+    ("end", "status", "said"),
+    [
+        (
+            "os.kill(os.getpid(), signal.SIGFPE)",
+            2,
+            "HalfulpError: net.xml: OpenVINO ended the process (SIGFPE)\n",
+        ),
+        ("os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
+        ("sys.exit(1)", 1, ""),
+    ],
+)
+def test_a_crash_inside_openvino_is_a_line(end: str, status: int, said: str) -> None:
+    code = f"""
+import os, signal, sys
+import halfulp.cli as cli
+sys.argv = ["halfulp", "run", "net.xml"]
+cli.app = lambda **_: {end}
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, said)

@@ -177,6 +177,20 @@ def test_a_network_that_openvino_runs_only_with_our_operators(monkeypatch: pytes
     assert all(line.endswith(" with halfulp's operators") for line in found.notes[1:])
 
 
+def test_a_network_that_openvinos_own_operators_compute_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = network._runner
+
+    def wrong(of: network.Network, *, exact: bool, notes: list[str] | None = None) -> Any:
+        run = real(of, exact=exact, notes=notes)
+        return run if exact else lambda inputs: {name: value + 1 for name, value in run(inputs).items()}
+
+    monkeypatch.setattr(network, "_runner", wrong)
+    found = hu.convert(net(), to="openvino", verify=True).verification
+    assert found is not None
+    assert not found.same
+    assert "with halfulp's operators, at most 1 away" in found.differences[0]
+
+
 @pytest.mark.parametrize("body", ["y = PRelu (x, s)", "h = Tanh (x)  y = PRelu (h, s)"])
 def test_a_prelu_of_a_scalar(body: str, tmp_path: Path) -> None:
     source = parser.parse_model(

@@ -363,3 +363,28 @@ def test_pickling() -> None:
     for thing in (hu.pow, hu.prelu, POW_UFUNC, PRELU_UFUNC, hu.op("onnx.Pow-1")):
         for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
             assert pickle.loads(pickle.dumps(thing, protocol)) is thing
+
+
+class Column(np.lib.mixins.NDArrayOperatorsMixin):
+    """As Polars' Series: its ``__array_ufunc__`` calls the ufunc with ``dtype=``."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **extra: Any) -> Column:
+        arrays = [each.values if isinstance(each, Column) else each for each in inputs]
+        return Column(ufunc(*arrays, dtype=np.result_type(*arrays).char, **extra))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_columns_that_name_the_type_of_the_result(kind: type) -> None:
+    values = np.array([1, 2, 3], kind)
+    wide = values.astype(np.result_type(values, 2.5))
+    for got, expected in (
+        (hu.pow(Column(values), 2.5), hu.pow(wide, 2.5)),
+        (hu.pow(Column(values), Column(values)), hu.pow(values, values)),
+        (hu.pow(Column(values), 2, integers="raise"), hu.pow(values, 2)),
+        (hu.prelu(Column(-values), Column(values)), hu.prelu(-values, values)),
+    ):
+        assert got.values.dtype == expected.dtype
+        np.testing.assert_array_equal(got.values, expected)

@@ -394,3 +394,9 @@ def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch: pytest.
     create.restype = ctypes.c_void_p
     assert create(b"halfulp", base, None, None, ctypes.c_size_t(1), None)
     assert messages == ["halfulp's execution provider needs ONNX Runtime 1.24 or later; this is 1.23.2"]
+
+
+def test_a_misspelt_keyword_is_refused() -> None:
+    for name, meant in (("keep_fusion", "keep_fusions"), ("provider_option", "provider_options")):
+        with pytest.raises(TypeError, match=f"no argument '{name}'; did you mean {meant}"):
+            plugin.session(parser.parse_model(POW), **{name: True})

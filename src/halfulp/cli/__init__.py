@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
+from traceback import walk_tb
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -25,7 +27,7 @@ from halfulp.cli.doors import doors
 from halfulp.cli.exec import exec
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
-from halfulp.errors import HalfulpError, HalfulpWarning, in_shell
+from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable
 from halfulp.installed import version_of
 from halfulp.linking import ANSWERS
 
@@ -121,6 +123,12 @@ def _in_words() -> Iterator[None]:
         text = f"HalfulpError: {where}{error.strerror or error}"
     except MemoryError:
         text = "HalfulpError: not enough memory"
+    except Exception as error:
+        frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
+        if all(frame.f_globals.get("__name__") != "onnx" for frame in frames):
+            raise
+        reason = printable(f"{type(error).__name__}: {error}".partition("\n")[0], most=300)
+        text = f"HalfulpError: onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
     _let_go(sys.stdout)
     try:
         typer.echo(text, err=True)
@@ -177,8 +185,28 @@ def _common(
     """
 
 
+_CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGILL)
+
+
+def _continue_in_a_child(file: str) -> None:
+    """Let a child process do the work, so that the end of the process inside OpenVINO becomes one line."""
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the child, too
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if -status in _CRASHES:
+        text = f"HalfulpError: {file}: OpenVINO ended the process ({signal.Signals(-status).name})"
+        print(printable(text, most=None), file=sys.stderr)
+    os._exit(status if status >= 0 else 2 if -status in _CRASHES else 128 - status)
+
+
 def main() -> None:
     """Run the command line and exit with its status."""
+    networks = [word for word in sys.argv[1:] if word.endswith(".xml")]
+    if networks and hasattr(os, "fork"):
+        _continue_in_a_child(networks[0])
     if sys.argv[1:] and all(option in ANSWERS for option in sys.argv[1:]):
         try:
             print(*(ANSWERS[option]() for option in sys.argv[1:]))

@@ -265,3 +265,12 @@ def test_a_command_that_writes_rubbish() -> None:
         outcome = process.run(POW)
     assert isinstance(outcome, Outcome)
     assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
+
+
+def test_a_module_beside_a_program_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("my_kernel_beside.py").write_text("def pow(x, y):\n    return x**y\n")
+    Path("my_kernel_beside").write_bytes(b"\x7fELF")
+    spec = find("my_kernel_beside:pow")
+    assert (spec.code, spec.argument) == ("arrays.Function", "my_kernel_beside:pow")

@@ -219,9 +219,10 @@ def find(target: object) -> TargetSpec:
     if spec is None:
         package = module.partition(".")[0]
         is_file = os.path.isfile(module)  # False for a name that is too long
+        is_script = is_file and module.endswith(".py")  # a program may have the name of a module
         is_module = all(part.isidentifier() for part in module.split(".")) and has_module(package)
-        if module.endswith(".py") if is_file else is_module:
-            argument = str(Path(module).resolve()) + target.removeprefix(module) if is_file else target
+        if is_script or is_module:
+            argument = str(Path(module).resolve()) + target.removeprefix(module) if is_script else target
             if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
                 return TargetSpec(target, "models.Backend", argument, package)
             operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"

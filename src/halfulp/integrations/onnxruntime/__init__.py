@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from halfulp.errors import HalfulpWarning, UnsupportedError
+from halfulp.errors import HalfulpWarning, UnsupportedError, did_you_mean
 from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.linking import get_library
 from halfulp.models.files import opened
@@ -46,6 +46,8 @@ _OPERATORS = f"ep.{PROVIDER.lower()}.operators"
 _DISABLED = "optimization.disable_specified_optimizers"
 # ONNX Runtime's optimizers that compute or replace powers before a provider is asked for its nodes.
 _FOLDING, _FUSION = "ConstantFolding", "LayerNormFusionL1"
+_KEYWORDS = ("provider_options", "disabled_optimizers", "enable_fallback", "read_config_from_model")
+"""The keywords of ``InferenceSession``."""
 
 # The types that NumPy lacks and that ONNX stores unpacked, by ONNX Runtime's names.
 _SMALL = {
@@ -74,7 +76,8 @@ def session(
         providers: as for ``InferenceSession``. The nodes run on the CPU, or on CUDA if that provider is named.
         keep_fusions: let ONNX Runtime make LayerNorm of its nodes, from opset 17 on, in the model as it is. It then
             computes the powers in them.
-        **kwargs: other arguments of ``InferenceSession``.
+        **kwargs: ``provider_options``, ``disabled_optimizers``, ``enable_fallback`` and ``read_config_from_model`` of
+            ``InferenceSession``, which would ignore a misspelt name.
 
     Warns:
         HalfulpWarning: subgraphs with a Pow run node by node, which ONNX Runtime would replace by operators of its own.
@@ -92,6 +95,9 @@ def session(
         >>> session(model).run(None, feeds)
         [array([9.995e-03, 8.100e+01], dtype=float16)]
     """
+    for name in kwargs.keys() - {*_KEYWORDS}:
+        help = did_you_mean(name, (*_KEYWORDS, "sess_options", "providers", "keep_fusions"))
+        raise TypeError(f"session() takes no argument {name!r}; {help}")
     return open_session(model, sess_options, providers, keep_fusions=keep_fusions, warns=True, **kwargs)
 
 
