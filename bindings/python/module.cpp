@@ -479,7 +479,7 @@ NB_MODULE(_core, m) {
             addresses[name.c_str()] = reinterpret_cast<uintptr_t>(kernel);
         return addresses;
     });
-    m.def("power_ufunc", &power_ufunc, nb::arg("name"), nb::arg("doc"));
+    m.def("power_ufunc", &power_ufunc);
     m.def("replace_numpy_power", &replace_numpy_power, nb::arg("by_halfulps"));
     m.def("undecided", &halfulp_undecided);
 }

@@ -227,11 +227,34 @@ nb::object numpys(const char* name) {
     return nb::module_::import_("numpy").attr(name);
 }
 
+constexpr const char* power_doc = R"(Return x1 to the power x2, elementwise, by np.power's rules, and correctly rounded.
+
+It is a real ufunc: ``where``, ``dtype``, ``outer``, ``reduce``, ``accumulate``, ``at`` and the warnings are those of
+np.power. ``hu.pow`` has ONNX's rule for types, and more types.
+
+Args:
+    x1: the base, an array-like.
+    x2: the exponent, broadcast with x1. Both are converted to NumPy's common type.
+
+Returns:
+    float16, float32, float64: the exact power rounded once, to nearest, ties to even. Other types: np.power's result.
+
+Raises:
+    ValueError: an integer to the power of a negative integer, as in np.power.
+
+Example:
+    >>> power(np.array([1, 2, 3]), [0.5, -1.0, 2.0])
+    array([1. , 0.5, 9. ])
+    >>> power.outer(np.float16([1.5, 3]), np.float16([2, -1]))
+    array([[2.25  , 0.6665],
+           [9.    , 0.3333]], dtype=float16)
+)";
+
 PyUFuncObject* as_ufunc(const nb::object& object) { return reinterpret_cast<PyUFuncObject*>(object.ptr()); }
 
 }  // namespace
 
-nb::object power_ufunc(nb::str name, nb::str doc) {
+nb::object power_ufunc() {
     const nb::object like = numpys("power");
     const PyUFuncObject& numpy_power = *as_ufunc(like);
     const auto count = static_cast<size_t>(numpy_power.ntypes);
@@ -241,9 +264,8 @@ nb::object power_ufunc(nb::str name, nb::str doc) {
     for (size_t i = 0; i < count; ++i)
         for (const auto& [number, own] : own_loops)
             if (numpy_power.types[3 * i] == number) (*functions)[i] = own;
-    name.inc_ref(), doc.inc_ref();
     return nb::steal(PyUFunc_FromFuncAndData(functions->data(), data->data(), numpy_power.types, numpy_power.ntypes, 2,
-                                             1, PyUFunc_None, name.c_str(), doc.c_str(), 0));
+                                             1, PyUFunc_None, "halfulp_power", power_doc, 0));
 }
 
 bool replace_numpy_power(bool by_halfulps) {

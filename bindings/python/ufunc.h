@@ -6,8 +6,8 @@
 namespace halfulp {
 
 // Returns a new ufunc with the types of np.power, NumPy's loops for integers, complex and other numbers, and halfulp's
-// for float16, float32 and float64. The texts stay referenced.
-nanobind::object power_ufunc(nanobind::str name, nanobind::str doc);
+// for float16, float32 and float64.
+nanobind::object power_ufunc();
 
 // Puts halfulp's loops into np.power and np.float_power, or NumPy's back. Returns whether np.power calls halfulp's then.
 bool replace_numpy_power(bool by_halfulps);

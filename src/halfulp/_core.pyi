@@ -77,7 +77,7 @@ def torch_kernels(find: Callable[[str], int | None], dtypes: dict[int, int]) -> 
     find gives the addresses of torch's functions, and dtypes the core's numbers of types for torch's.
     """
 
-def power_ufunc(name: str, doc: str) -> np.ufunc:
+def power_ufunc() -> np.ufunc:
     """Return a new ufunc like np.power, whose loops for float16, float32 and float64 are halfulp's."""
 
 def replace_numpy_power(by_halfulps: bool) -> bool:

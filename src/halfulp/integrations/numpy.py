@@ -14,31 +14,7 @@ from halfulp.operators import power_ufunc, replace_numpy_power
 __all__ = ["disable", "enable", "exact", "power"]
 
 # It is pickled by this name, by which no library takes it for np.power.
-halfulp_power: np.ufunc = power_ufunc(
-    "halfulp_power",
-    """Return x1 to the power x2, elementwise, by np.power's rules, and correctly rounded.
-
-It is a real ufunc: ``where``, ``dtype``, ``outer``, ``reduce``, ``accumulate``, ``at`` and the warnings are those of
-np.power. ``hu.pow`` has ONNX's rule for types, and more types.
-
-Args:
-    x1: the base, an array-like.
-    x2: the exponent, broadcast with x1. Both are converted to NumPy's common type.
-
-Returns:
-    float16, float32, float64: the exact power rounded once, to nearest, ties to even. Other types: np.power's result.
-
-Raises:
-    ValueError: an integer to the power of a negative integer, as in np.power.
-
-Example:
-    >>> power(np.array([1, 2, 3]), [0.5, -1.0, 2.0])
-    array([1. , 0.5, 9. ])
-    >>> power.outer(np.float16([1.5, 3]), np.float16([2, -1]))
-    array([[2.25  , 0.6665],
-           [9.    , 0.3333]], dtype=float16)
-""",
-)
+halfulp_power: np.ufunc = power_ufunc()
 power = halfulp_power
 __test__ = {"power": str(power.__doc__)}  # for doctest, which looks for functions only
 
