@@ -1,10 +1,12 @@
 """The fast phase of float64 without AVX-512 (core/numerics/pow_fast_float64.h), with and without fused operations: x^y
 is between the ends of its interval.
 
-Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = float64_t(...) with
+Theorem. Let x be a positive double, y = y_high + y_low an exponent of the kernels, t = float64_t(...) with
 |t.high| <= 691, `most` at least |t.low|, and |t.low| <= 2^-14 or t made a pair by fast_two_sum after that. Before they
 are rounded to doubles, float64_ends with the error float64_error_at(most) are not above and not below x^y. Vectors
-compute each lane as doubles are computed.
+compute each lane as doubles are computed. If |t.high| <= 751, the same holds for float64_power with the table's
+2^(i/256), 1 <= 2^(i/256) < 2, and x^y without its octave, of which round_to (proofs/rounding.py) loses less than
+float64_ends.
 
     x = m 2^e   part j of 128 has m from 1 + (2 j - 1)/256 + 2^-15 to 1 + (2 j + 1)/256 + 2^-15, and part 0 from
                 1 - 1/512 + 2^-16: programs/splits.cpp tests both ends of each
@@ -35,12 +37,15 @@ from proofs.fast_sixteenths import ENTRY, Sixteenths
 from proofs.interval import Interval, Polynomial, floor_log2, log2_text
 from proofs.logarithm_tables import Case, sum_of
 from proofs.phase import both_signs, symbol
+from proofs.rounding import GREATEST_ERROR_ON_GRID, GREATEST_LOW_ON_GRID
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Function, Operand
 
 PARTS, STEPS = 128, 256
-GREATEST_T = 691  # a pair's high part may be greater than the sum's
+GREATEST_T = 751  # a pair's high part may be greater than the sum's
+GREATEST_T_IN_POWERS = 691  # if the octaves are in the table's powers
+EXPONENTS = (-1074, 1024)
 GREATEST_S = Fraction(142, 100000)
 E_TO_S = 1 + 2 * GREATEST_S  # more than e^s
 # Of |t.low|. Within a range, errors are those of its end.
@@ -129,12 +134,13 @@ class Float64(Sixteenths):
         v = node(function.outputs["v"])
         r, part, _ = self.entry(j)
         for m in ms:
-            errors = RoundingErrors(function, {"m": m, "e": Input(Interval.of(-1024, 1024), 0)})
+            errors = RoundingErrors(function, {"m": m, "e": Input(Interval.of(*EXPONENTS), 0)})
             ideal = symbol("m") * Polynomial.constant(r) - Polynomial.constant(Fraction(1, 2))
             demand(errors.value(v) == ideal, f"v is rounded in part {j}")
-            # A multiple of 2^-44 below 2^9, and so is the product, of which e has at most 10 bits, or one.
+            # A multiple of 2^-44 below 2^9, and so is the product.
             unit = Fraction(1, 1 << 44)
-            is_whole = part % unit == 0 and self.ln2()[0] % unit == 0 and self.ln2()[0] < Fraction(1, 2)
+            greatest = max(map(abs, EXPONENTS)) * self.ln2()[0] + part
+            is_whole = part % unit == 0 and self.ln2()[0] % unit == 0 and greatest < 1 << 9
             demand(is_whole, f"e ln(2)/2 - log(r)/2 is rounded in part {j}")
             demand(self.is_sum_of_product(function, "whole"), f"part {j} begins in another way")
             demand(self.is_sum_of_product(function, "whole_low"), f"part {j} begins in another way")
@@ -313,6 +319,7 @@ class Float64(Sixteenths):
         )
         whole = Polynomial.constant(1) + symbol("rest") + symbol("rest_low") + squares
         bound = proved_bound(errors, value, expression, symbol("power") * whole)
+        demand(greatest_low <= GREATEST_LOW_ON_GRID, "the power's low part is too large")
         # An end adds the error times the power; all of it is rounded once or, if not fused, twice.
         error = self.claim("float64_error") + self.claim("float64_error_of_low") * low
         bound += rounding_bound(greatest_low + 2 * error, single=False) + 2 * error * ULP
@@ -348,6 +355,9 @@ class Float64(Sixteenths):
         # Beyond, t is a pair.
         demand(slope <= claimed_of_low * room, f"the error is {log2_text(slope)} |t.low|")
         demand(self.claim("greatest_float64_low") <= RANGES[-1], "t.low may be greater")
-        demand(self.claim("greatest_float64_t") + 1 <= GREATEST_T, "t may be greater")
+        demand(self.claim("greatest_float64_t") + 1 <= GREATEST_T_IN_POWERS, "t may be greater")
+        demand(self.claim("greatest_float64_t_on_grid") + 1 <= GREATEST_T, "t may be greater on a grid")
+        greatest_error_on_grid = self.claim("greatest_float64_error_on_grid")
+        demand(2 * greatest_error_on_grid <= GREATEST_ERROR_ON_GRID, "an error is too great on a grid")
         of_both = f"{log2_text(claimed)} + |t.low| {log2_text(claimed_of_low)}"
         return f"claimed {of_both}; all errors together are {float(1 / least_margin):.3f} of that"

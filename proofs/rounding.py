@@ -39,6 +39,8 @@ from proofs.trace import Node, Operand
 from proofs.triple_double import TEST_OF_TRIPLES
 
 GREATEST_ERROR = Fraction(1, 1 << 58)  # of a phase by pairs, where |t| is at most 1080
+# Of values that round_to rounds, also those of the fast phase of float64.
+GREATEST_ERROR_ON_GRID, GREATEST_LOW_ON_GRID = Fraction(1, 1 << 54), Fraction(1, 1 << 12)
 VALUES = Interval.of(Fraction(7, 10), 2)
 # The logarithms of the grids' spacings, for values from 0.7 to 2. (On a grid of 8, values up to 1.5 round to zero.)
 SPACINGS = range(-52, 3)
@@ -142,8 +144,8 @@ class Tests(Phase):
     def inputs(self) -> dict[str, Input]:
         return {
             "value": Input(VALUES, -53),
-            "value_low": Input(Interval.within(GREATEST_LOW)),
-            "error": Input(Interval(Fraction(0), GREATEST_ERROR)),
+            "value_low": Input(Interval.within(GREATEST_LOW_ON_GRID)),
+            "error": Input(Interval(Fraction(0), GREATEST_ERROR_ON_GRID)),
         }
 
     def last_sum(self, result: Operand, nodes: list[Node]) -> int:

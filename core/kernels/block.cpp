@@ -68,16 +68,17 @@ template <Element type>
 #endif
 
 template <Element type>
-[[gnu::noinline]] void run(const PowOptions&, const uint64_t* x, const double* y, uint64_t* out, uint64_t* undecided,
-                           int n, bool streaming) {
+[[gnu::noinline]] void run(const PowOptions& options, const uint64_t* x, const double* y, uint64_t* out,
+                           uint64_t* undecided, int n, bool streaming) {
     const auto* bases = reinterpret_cast<const double*>(x);
     const FastLogarithms logarithms(bases, Exponents<double>{y}, n);
     uint64_t outside[tile_size / 64];
-    logarithms.mark_outside(bases, outside, n);
+    const bool negative = logarithms.mark_outside(bases, outside, n);
     if (too_many(count_lanes(outside, n), n)) return all_undecided(undecided, n);
-    if (streaming && bytes_past_line(out) == 0) logarithms.round_lanes<true>(out, undecided, n);
+    if (streaming && !negative && bytes_past_line(out) == 0) logarithms.round_lanes<true>(out, undecided, n);
     else logarithms.round_lanes<false>(out, undecided, n);
     for (int k = 0; k < (n + 63) / 64; ++k) undecided[k] |= outside[k];
+    finish(KnownType<Element::float64>(), options, {negative, false, false}, bases, Exponents<double>{y}, out, n);
 }
 
 // The first phase for at most part_size elements. Sets a bit of `undecided` for each lane that it leaves to others.

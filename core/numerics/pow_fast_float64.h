@@ -7,7 +7,8 @@
 //               Half logarithms, since the square of v needs no factor then, and its low part no operation of its own.
 //               t is a sum whose low part is not small beside the high one: about 2 y v^3 P
 //   domain      x a positive normal double, y finite, |t.high| <= 690 and |t.low| <= 2^-14. If the low part is greater,
-//               fast_two_sum makes a pair of t. Other lanes yield a value without meaning
+//               fast_two_sum makes a pair of t. Other lanes yield a value without meaning. Also subnormal x, scaled, and
+//               |t.high| <= 750 if T is at least 1: round_to (pow_dd.h) rounds these powers
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   x^y is between the unrounded ends of its interval. The result is used only if both ends round to the
 //               same double; otherwise the next phase, pow_dd.h, runs
@@ -24,6 +25,9 @@ namespace halfulp::HALFULP_ISA {
 // |t|, T is so large that no part of a sum is subnormal.
 static constexpr double float64_error = 0x1.1p-68, float64_error_of_low = 0x1.cp-49;
 static constexpr double greatest_float64_t = 690, greatest_float64_low = 0x1p-14;
+// The greatest |t| of powers whose octaves are apart, which may be subnormal or overflow, and their greatest error. All
+// greater |t| have the same power.
+static constexpr double greatest_float64_t_on_grid = 750, greatest_float64_error_on_grid = 0x1p-55;
 
 static constexpr uint64_t float64_parts = 128;
 // The first part begins here: below 1 the spacing is half.

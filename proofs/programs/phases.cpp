@@ -46,6 +46,8 @@ static void fast_phase_of_float64() {
     state("float64_error_of_low", float64_error_of_low);
     state("greatest_float64_t", greatest_float64_t);
     state("greatest_float64_low", greatest_float64_low);
+    state("greatest_float64_t_on_grid", greatest_float64_t_on_grid);
+    state("greatest_float64_error_on_grid", greatest_float64_error_on_grid);
     state("float64_step.high", constants::float64_step.high);
     state("float64_step.low", constants::float64_step.low);
     for (int i = 0; i < 128; ++i) {

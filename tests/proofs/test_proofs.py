@@ -110,6 +110,12 @@ FAULTS = {
     "a lesser float64_error_of_low": Fault(
         FLOAT64, "of_low = 0x1.cp-49", "of_low = 0x1.cp-50", "fast_float64", "float64_error, fused"
     ),
+    "a greater t where octaves are apart": Fault(
+        FLOAT64, "t_on_grid = 750", "t_on_grid = 1500", "fast_float64", "float64_error, fused"
+    ),
+    "a greater error where octaves are apart": Fault(
+        FLOAT64, "error_on_grid = 0x1p-55", "error_on_grid = 0x1p-54", "fast_float64", "float64_error, fused"
+    ),
     "a narrower interval for one float": Fault(
         NUMERICS / "pow_fast_float32.h",
         "float32_error = 0x1p-37",

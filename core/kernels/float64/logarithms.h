@@ -7,14 +7,12 @@
 namespace halfulp::HALFULP_ISA {
 
 #if defined(__AVX512F__)
-#define HALFULP_DOUBLE_VECTORS
 using FastLogarithms = HalfLogarithms;
 static constexpr double greatest_fast_t = greatest_half_t;
-#elif defined(HALFULP_DOUBLE_ROWS)
-#define HALFULP_DOUBLE_VECTORS
-using FastLogarithms = LogarithmsByRows;
-static constexpr double greatest_fast_t = greatest_float64_t;
 #else
+#ifdef HALFULP_DOUBLE_ROWS
+using FastLogarithms = LogarithmsByRows<false>;
+#endif
 static constexpr double greatest_fast_t = greatest_float64_t;
 #endif
 

@@ -58,7 +58,16 @@ private:
     [[gnu::noinline]] bool fill_by_first_phase(const double* x, Y y, OperandFlags& operand_flags, int n,
                                                const Prefetch& prefetch) {
         prefetch.issue(0);
-#ifdef HALFULP_DOUBLE_VECTORS
+#ifdef HALFULP_DOUBLE_ROWS
+        prefetch.issue(1);
+        LogarithmsByRows<true> t(x, y, n);
+        prefetch.issue(2);
+        operand_flags = t.operand_flags;
+        const bool any_undecided = t.round(out, flags, n);
+        prefetch.issue(3);
+        return any_undecided;
+#else
+#ifdef __AVX512F__
         prefetch.issue(1);
         const FastLogarithms t(x, y, n);
         prefetch.issue(2);
@@ -109,6 +118,7 @@ private:
             any_outside |= outside;
         }
         return any | (any_outside != 0);
+#endif
     }
 
     // The double-double phase for the flagged lanes. Special values count as decided. Returns whether any flag is still

@@ -1,5 +1,8 @@
 // The fast phase of numerics/pow_fast_float64.h for a tile, with AVX2. Intrinsics, because compilers do not vectorise
 // look-ups: a row of a table is loaded as one vector, and the columns are put together from the rows of four lanes.
+//
+// The careful phase is the same for all operands: it also takes subnormal bases, and the powers that are subnormal or
+// overflow. Lanes with special operands have the power 1^y there, which kernels/phases/signs.h replaces.
 #pragma once
 
 #include "../../numerics/pow_fast_float64.h"
@@ -12,6 +15,7 @@
 
 #include "../../numerics/pow_special.h"
 #include "../../simd/tile.h"
+#include "../phases/signs.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -58,29 +62,40 @@ private:
 };
 
 // t = y log x of a tile, and the places of its powers in the table.
+template <bool careful>
 struct LogarithmsByRows {
     static constexpr int lanes = 4, step = 2 * lanes;
 
     alignas(64) double high[tile_size], low[tile_size], places[tile_size];
-    double error;     // of the powers
-    bool all_normal;  // every base is a positive normal number
+    alignas(64) double errors[careful ? tile_size : lanes];  // of the powers; unless careful, the same for all lanes
+    OperandFlags operand_flags{};
+    bool all_normal;  // every base is a normal number, positive unless there are flags of operands
     bool all_within;  // every |t| is at most greatest_float64_t
 
     template <typename Y>
     LogarithmsByRows(const double* x, Y y, int n) {
-        __m256i not_normal = _mm256_setzero_si256(), beyond = not_normal;
+        __m256i not_normal = _mm256_setzero_si256(), beyond = not_normal, special = not_normal, any_bit = not_normal;
         Doubles most_low = 0;
         const auto add = [&](const double* some_x, Y some_y, int i) {
             const Doubles base = Doubles::load(some_x);
-            constexpr uint64_t least_normal = uint64_t{1} << 52, greatest = (uint64_t{0x7ff} << 52) - 1;
-            not_normal = _mm256_or_si256(not_normal, _mm256_sub_epi64(bits_of(base), bits_of_each(least_normal)));
-            not_normal = _mm256_or_si256(not_normal, _mm256_sub_epi64(bits_of_each(greatest), bits_of(base)));
-            const Pair<Doubles> log = float64_log(begin(fabs(base), some_x));
-            Doubles y_low = 0;
+            Doubles y_high = Doubles::load(some_y.highs), y_low = 0;
             if constexpr (Y::has_lows) y_low = Doubles::load(some_y.lows);
-            const Pair<Doubles> t = float64_t<Y::has_lows>(log, Doubles::load(some_y.highs), y_low);
+            Pair<Doubles> t = {0, 0};
+            if constexpr (careful) {
+                any_bit = _mm256_or_si256(any_bit, bits_of(base));
+                const Normal normal = normal_base(base, y_high);
+                special = _mm256_or_si256(special, normal.special);
+                normal.base.store(places + i);
+                const Doubles limited = limit(y_high, 0x1p64);  // a greater y has the same power
+                t = float64_t<Y::has_lows>(float64_log(begin(normal.base, places + i, normal.bias)), limited, y_low);
+                float64_error_at(fabs(t.low)).store(errors + i);
+                t = fast_two_sum(t.high, t.low);
+            } else {
+                not_normal = _mm256_or_si256(not_normal, bits_of_not_normal(base));
+                t = float64_t<Y::has_lows>(float64_log(begin(fabs(base), some_x, bias_of_binades)), y_high, y_low);
+                most_low = _mm256_max_pd(fabs(t.low).values, most_low.values);  // without NaN
+            }
             beyond = _mm256_or_si256(beyond, bits_beyond(t.high));
-            most_low = _mm256_max_pd(fabs(t.low).values, most_low.values);  // without NaN
             t.high.store(high + i);
             t.low.store(low + i);
             float64_exp_place(t.high).store(places + i);
@@ -99,24 +114,14 @@ struct LogarithmsByRows {
             const Y some_y = {exponents, exponents_low};
             for (int k = 0; k < step; k += lanes) add(bases + k, some_y.from(k), i + k);
         }
-        all_normal = _mm256_movemask_pd(_mm256_castsi256_pd(not_normal)) == 0;
-        all_within = _mm256_movemask_pd(_mm256_castsi256_pd(beyond)) == 0;
-        double most = greatest(most_low);
-        if (most > greatest_float64_low) most = normalise(n);
-        error = float64_error_at(most);
-    }
-
-    // Writes the lower ends of the powers' intervals, and to flags whether they differ from the upper ones. Returns
-    // whether any does.
-    bool round(uint64_t* out, uint64_t* flags, int n) const {
-        __m256d any = _mm256_setzero_pd();
-        raise(out, n, [&](int i, double* to, const Float64Ends<Doubles>& ends) {
-            const __m256d differ = differing(ends);
-            any = _mm256_or_pd(any, differ);
-            _mm256_storeu_pd(reinterpret_cast<double*>(flags + i), differ);
-            ends.least.store(to);
-        });
-        return _mm256_movemask_pd(any) != 0;
+        all_within = !any_top_bit(beyond);
+        operand_flags = {any_top_bit(any_bit), any_top_bit(special), false};
+        all_normal = !any_top_bit(not_normal);
+        if constexpr (!careful) {
+            double most = greatest(most_low);
+            if (most > greatest_float64_low) most = normalise(n);
+            Doubles(float64_error_at(most)).store(errors);
+        }
     }
 
     // Rounds the powers, and sets the bits of undecided lanes. `streaming`: by streaming stores, to an address where a
@@ -133,25 +138,89 @@ struct LogarithmsByRows {
         });
     }
 
-    // Sets the bits of the lanes that are outside of the phase's domain, and clears those of the others.
-    void mark_outside(const double* x, uint64_t* outside, int n) const {
+    // Sets the bits of the lanes that are outside of the phase's domain, and clears those of the others. Negative bases
+    // are inside: returns whether there are any.
+    bool mark_outside(const double* x, uint64_t* outside, int n) const {
         std::memset(outside, 0, tile_size / 8);
-        if (all_normal && all_within) return;
-        for (int i = 0; i < n; ++i) outside[i / 64] |= uint64_t{x[i] < 0 || !is_inside(x[i], i)} << i % 64;
+        if (all_normal && all_within) return false;
+        auto* masks = reinterpret_cast<unsigned char*>(outside);
+        __m256i any_bit = _mm256_setzero_si256();
+        const auto mask_of = [&](const double* some_x, int i) {
+            const Doubles base = Doubles::load(some_x);
+            const __m256i beyond = bits_beyond(Doubles::load(high + i));
+            const __m256i bits = _mm256_or_si256(bits_of_not_normal(fabs(base)), beyond);
+            any_bit = _mm256_or_si256(any_bit, _mm256_andnot_si256(bits, bits_of(base)));
+            return _mm256_movemask_pd(doubles_of(bits).values);
+        };
+        int i = 0;
+        for (; i + step <= n; i += step)
+            masks[i / step] =
+                static_cast<unsigned char>(mask_of(x + i, i) | mask_of(x + i + lanes, i + lanes) << lanes);
+        if (i < n) {
+            double last[step] = {1, 1, 1, 1, 1, 1, 1, 1};
+            std::memcpy(last, x + i, sizeof(double) * static_cast<size_t>(n - i));
+            masks[i / step] = static_cast<unsigned char>(mask_of(last, i) | mask_of(last + lanes, i + lanes) << lanes);
+        }
+        return any_top_bit(any_bit);
+    }
+
+    // Rounds the powers, in the careful phase, and writes to flags how the ends of their intervals differ. Returns
+    // whether any do.
+    bool round(uint64_t* out, uint64_t* flags, int n) {
+        if (!all_within) return round_on_grid(out, flags, n);
+        __m256d any = _mm256_setzero_pd();
+        raise(out, n, [&](int i, double* to, const Float64Ends<Doubles>& ends) {
+            const __m256d differ = differing(ends);
+            any = _mm256_or_pd(any, differ);
+            _mm256_storeu_pd(reinterpret_cast<double*>(flags + i), differ);
+            ends.least.store(to);
+        });
+        return _mm256_movemask_pd(any) != 0;
     }
 
 private:
+    // The number of a binade is read from a double's bits, as an integer above 2^52.
+    static constexpr double bias_of_binades = 0x1p52 + 2048;
+
+    // Bases as positive normal numbers, with what is then to subtract from the numbers of their binades. A base is 1 if
+    // it or its exponent is special.
+    struct Normal {
+        Doubles base, bias;
+        __m256i special;
+    };
+    static Normal normal_base(Doubles x, Doubles y) {
+        const __m256i x_bits = bits_of(fabs(x)), y_bits = bits_of(fabs(y)),
+                      greatest = bits_of_each((uint64_t{0x7ff} << 52) - 1);
+        const __m256i x_special =
+            _mm256_or_si256(_mm256_cmpgt_epi64(bits_of_each(1), x_bits), _mm256_cmpgt_epi64(x_bits, greatest));
+        const __m256i special = _mm256_or_si256(x_special, _mm256_cmpgt_epi64(y_bits, greatest));
+        const __m256i bits = _mm256_blendv_epi8(x_bits, bits_of(Doubles(1)), special);
+        const __m256d subnormal = doubles_of(_mm256_cmpgt_epi64(bits_of_each(uint64_t{1} << 52), bits)).values;
+        // A subnormal number's bits are an integer: the number times 2^1074.
+        const Doubles scaled = doubles_of(_mm256_or_si256(bits, bits_of(Doubles(0x1p52)))) - Doubles(0x1p52);
+        return {_mm256_blendv_pd(doubles_of(bits).values, scaled.values, subnormal),
+                _mm256_blendv_pd(_mm256_set1_pd(bias_of_binades), _mm256_set1_pd(bias_of_binades + 1074), subnormal),
+                special};
+    }
+
+    // NaN becomes the limit.
+    static Doubles limit(Doubles a, double most) {
+        return _mm256_max_pd(_mm256_min_pd(a.values, _mm256_set1_pd(most)), _mm256_set1_pd(-most));
+    }
+
+    static bool any_top_bit(__m256i bits) { return _mm256_movemask_pd(_mm256_castsi256_pd(bits)) != 0; }
+
     // The start of the logarithms of these bases, whose look-ups take the upper half of a base from memory.
-    static Float64Logarithm<Doubles> begin(Doubles base, const double* at) {
+    static Float64Logarithm<Doubles> begin(Doubles base, const double* at, Doubles bias) {
         const __m256i from_least =
             _mm256_sub_epi64(bits_of(base), bits_of_each(halfulp::HALFULP_ISA::bits_of(least_of_float64_parts)));
         const __m256i binade = _mm256_and_si256(from_least, bits_of_each(~uint64_t{0} << 52));
         const Doubles m = doubles_of(_mm256_sub_epi64(bits_of(base), binade));
         const Doubles biased =
-            doubles_of(_mm256_xor_si256(_mm256_srli_epi64(from_least, 52), bits_of(Doubles(0x1p52 + 2048))));
+            doubles_of(_mm256_xor_si256(_mm256_srli_epi64(from_least, 52), bits_of(Doubles(bias_of_binades))));
         const unsigned char* const rows[] = {row_of(at), row_of(at + 1), row_of(at + 2), row_of(at + 3)};
         const TwoColumns r_and_high(rows), low(rows, sizeof(__m128d));
-        return begin_float64_log(m, biased - Doubles(0x1p52 + 2048), r_and_high.first, r_and_high.second, low.first);
+        return begin_float64_log(m, biased - bias, r_and_high.first, r_and_high.second, low.first);
     }
 
     // As float64_log_index.
@@ -163,13 +232,16 @@ private:
         return reinterpret_cast<const unsigned char*>(constants::float64_log_entries) + offset;
     }
 
+    // The top bits are set where a base is not a positive normal number.
+    static __m256i bits_of_not_normal(Doubles base) {
+        constexpr uint64_t least_normal = uint64_t{1} << 52, greatest = (uint64_t{0x7ff} << 52) - 1;
+        return _mm256_or_si256(_mm256_sub_epi64(bits_of(base), bits_of_each(least_normal)),
+                               _mm256_sub_epi64(bits_of_each(greatest), bits_of(base)));
+    }
+
     // The top bits are set where |t| is too great, or NaN.
     static __m256i bits_beyond(Doubles t) {
         return _mm256_sub_epi64(bits_of(Doubles(greatest_float64_t)), bits_of(fabs(t)));
-    }
-
-    bool is_inside(double base, int i) const {
-        return fabs(base) >= 0x1p-1022 && fabs(base) < __builtin_inf() && fabs(high[i]) <= greatest_float64_t;
     }
 
     // Makes pairs of t. Returns the greatest low part before, where |t| is not too great.
@@ -214,13 +286,56 @@ private:
     }
 
     Float64Ends<Doubles> ends_at(int i) const {
-        const Doubles place = Doubles::load(places + i);
+        const Power power = power_at(i, bits_of(Doubles::load(places + i)));
+        return float64_ends(power.value, power.of_table, Doubles::load(errors + (careful ? i : 0)));
+    }
+
+    struct Power {
+        Doubles of_table;
+        Pair<Doubles> value;
+    };
+
+    // The powers of a vector. `numbers` has n in its lower bits, without the octave unless it is to be in the power.
+    Power power_at(int i, __m256i numbers) const {
         const unsigned char* const rows[] = {row_at(i), row_at(i + 1), row_at(i + 2), row_at(i + 3)};
         const TwoColumns row(rows);
-        const __m256i octave = _mm256_slli_epi64(bits_of(place), 44);
-        const Doubles power = doubles_of(_mm256_add_epi64(bits_of(row.first), octave));  // as float64_exp
+        const Doubles power = doubles_of(_mm256_add_epi64(bits_of(row.first), _mm256_slli_epi64(numbers, 44)));
         const Pair<Doubles> t = {Doubles::load(high + i), Doubles::load(low + i)};
-        return float64_ends(float64_power(float64_remainder(t, place, row.second), power), power, Doubles(error));
+        return {power, float64_power(float64_remainder(t, Doubles::load(places + i), row.second), power)};
+    }
+
+    // As round, where powers may be subnormal or overflow: they are rounded without their octaves, by round_to.
+    [[gnu::noinline]] bool round_on_grid(uint64_t* out, uint64_t* flags, int n) {
+        for (int i = 0; i < n; i += lanes) {
+            const Doubles t = Doubles::load(high + i), t_low = Doubles::load(low + i);
+            const Doubles limited = limit(t, greatest_float64_t_on_grid);
+            const __m256d inside = _mm256_cmp_pd(t.values, limited.values, _CMP_EQ_OQ);
+            limited.store(high + i);
+            Doubles(_mm256_and_pd(t_low.values, inside)).store(low + i);
+            float64_exp_place(limited).store(places + i);
+            // With infinite errors, powers are undecided.
+            const __m256d error = _mm256_and_pd(_mm256_load_pd(errors + i), inside);
+            const __m256d great = _mm256_cmp_pd(error, _mm256_set1_pd(greatest_float64_error_on_grid), _CMP_GT_OQ);
+            _mm256_store_pd(errors + i, _mm256_blendv_pd(error, _mm256_set1_pd(__builtin_inf()), great));
+        }
+        for (int i = 0; i < n; i += lanes) {
+            const __m256i place = bits_of(Doubles::load(places + i));
+            const Power power = power_at(i, _mm256_and_si256(place, bits_of_each(255)));
+            power.value.high.store(high + i);
+            power.value.low.store(low + i);
+            (power.of_table * Doubles::load(errors + i)).store(errors + i);
+        }
+        constexpr Target target = Target::of(row(Element::float64));
+        uint64_t any = 0;
+        for (int i = 0; i < n; ++i) {  // vector loop
+            const uint64_t octave =
+                ((bits_of(places[i]) - bits_of(round_magic) + (uint64_t{1} << 40)) >> 8) - (uint64_t{1} << 32);
+            const Rounding rounding = round_to(target, {{high[i], low[i]}, errors[i], octave});
+            out[i] = bits_of(rounding.least);
+            flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
+            any |= flags[i];
+        }
+        return any != 0;
     }
 
     const unsigned char* row_at(int i) const {

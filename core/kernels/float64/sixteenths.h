@@ -191,16 +191,18 @@ struct HalfLogarithms {
                _mm512_cmp_pd_mask(_mm512_abs_pd(t), _mm512_set1_pd(greatest_half_t), _CMP_LT_OQ);
     }
 
-    // Sets the bits of the lanes that are outside of the phase's domain, and clears those of the others.
-    void mark_outside(const double* x, uint64_t* outside, int n) const {
+    // Sets the bits of the lanes that are outside of the phase's domain, and clears those of the others. Returns whether
+    // a negative base is inside: none is.
+    bool mark_outside(const double* x, uint64_t* outside, int n) const {
         std::memset(outside, 0, tile_size / 8);
-        if (all_normal && all_within) return;
+        if (all_normal && all_within) return false;
         auto* masks = reinterpret_cast<unsigned char*>(outside);
         for (int i = 0; i < n; i += lanes) {
             const auto used = static_cast<__mmask8>(n - i < lanes ? (1 << (n - i)) - 1 : 0xff);
             const __m512d base = _mm512_mask_loadu_pd(_mm512_set1_pd(1), used, x + i), t = _mm512_load_pd(high + i);
             masks[i / lanes] = static_cast<unsigned char>(used & ~inside(base, t));
         }
+        return false;
     }
 };
 

@@ -3,6 +3,7 @@
 
 #include "../../numerics/pow_special.h"
 #include "../kernels.h"
+#include "exponents.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -130,10 +131,14 @@ static void finish(const Type& type, const PowOptions& options, const OperandFla
     alignas(64) Word<X> parities[tile_size];
     for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));  // vector loop
     if (!operand_flags.special) return put_signs(type, x, parities, lanes, n);
-    alignas(64) X exponents[tile_size];
-    // vector loop: avx512 avx2 neon
-    for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);
-    put_specials(type, options, x, exponents, parities, lanes, n);
+    if constexpr (std::is_same_v<Y, Exponents<X>>) {
+        put_specials(type, options, x, y.highs, parities, lanes, n);
+    } else {
+        alignas(64) X exponents[tile_size];
+        // vector loop: avx512 avx2 neon
+        for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);
+        put_specials(type, options, x, exponents, parities, lanes, n);
+    }
 }
 
 }  // namespace halfulp::HALFULP_ISA
