@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 from tests.integrations.ir_models import SMALL, WEIGHTS, saved, written
 from tests.models.onnx_models import external, parsed, single, with_initializer
 
@@ -476,3 +476,11 @@ def test_nodes_that_halfulp_computes_are_named(tmp_path: Path) -> None:
         report = hu.audit(source, ())
         assert report.models[0].unread == (named,)
         assert f"not looked into: {named}" in " ".join(str(report).split())
+
+
+def test_a_slope_without_dims_is_audited() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 16]> g (float[1, 4, 7, 4] x) => (float[1, 4, 7, 4] y)
+        { y = LeakyRelu <alpha = 0.25> (x) }"""
+    )
+    assert not hu.audit(hu.convert(model, prelu="fold").model, "onnxruntime").findings

@@ -9,8 +9,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, parser
+from typer.testing import CliRunner
 
 import halfulp as hu
+from halfulp.cli import app
 from halfulp.conversion.repair import Repair
 from halfulp.errors import HalfulpError, ModelError
 
@@ -573,6 +575,25 @@ def test_openvino_computes_a_slope_of_one_dim_as_the_repaired_model_does() -> No
     assert found.verification.engine == "openvino"
     assert found.verification.same
     assert "'y' in openvino" in str(found.verification)
+
+
+def test_openvinos_reading_of_a_broken_model_says_nothing_against_a_repair() -> None:
+    pytest.importorskip("openvino")
+    body = "g (float[2, 3, 3, 5] x) => (float[2, 3, 3, 5] y) <float[3] s = {-1, 2, 5}> { y = PRelu(x, s) }"
+    found = hu.repair(model(body), slopes=2, verify=True)
+    assert found.verification is not None
+    assert found.verification.same
+    assert "OpenVINO reads the broken model otherwise" in str(found.verification)
+
+
+def test_a_file_is_not_replaced_by_its_repair(tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx"
+    onnx.save(model(REPAIRED["a slope for each channel"][0]), file)
+    before = file.read_bytes()
+    result = CliRunner().invoke(app, ["repair", str(file), str(file)])
+    assert result.exit_code == 2
+    assert "is an input, which would be replaced" in result.output
+    assert file.read_bytes() == before
 
 
 def test_a_broken_model_that_openvino_reads_and_does_not_run() -> None:

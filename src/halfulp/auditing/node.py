@@ -314,7 +314,7 @@ def _of_slopes(use: Use, slopes: Array, file: str) -> Iterator[str]:
     elif set(slopes.tolist()) <= {0}:
         yield "a slope of 0: the node is a Relu"
     x, slope = (operand.shape for operand in use.inputs[:2])
-    if x is None or slope is None or len(x) < 3 or len(slope) == len(x) or use.row.standard != "onnx":
+    if x is None or not slope or len(x) < 3 or len(slope) == len(x) or use.row.standard != "onnx":
         return
     if x[1] == x[-1] == slope[-1] != 1 and set(slope[:-1]) <= {1}:
         yield (

@@ -156,7 +156,7 @@ def repair(
     """
     from halfulp.conversion.repair import repair as repair_model
 
-    check_writable(output, binary=True, read=files_of(inputs))
+    check_writable(output, binary=True, read=[model, *files_of(inputs)])
     check_writable(output, json_output)
     check_writable(json_output, read=[model, *files_of(inputs)])
     if inputs and not verify:

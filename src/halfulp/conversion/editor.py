@@ -28,6 +28,9 @@ from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import Dim
 from halfulp.types import TYPES
 
+WRAPS = "wraps around, where the power saturates"
+"""How products of integers differ from a power with a floating-point exponent."""
+
 
 @dataclass(frozen=True)
 class Change:

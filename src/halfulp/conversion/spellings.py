@@ -13,6 +13,7 @@ import onnx
 from onnx import NodeProto
 
 from halfulp.conversion.editor import (
+    WRAPS,
     Change,
     Editor,
     NoExactForm,
@@ -116,6 +117,8 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "", *, most: int = _MOS
             what = "products" if set(kinds) == {"Mul"} else "operations"
             ulps = abs(exponent) + len(steps)
             differs.append(f"each of its {len(steps)} {what} is rounded")
+        elif len(steps) and is_int and "float" in (edit.value(node.input[1]).type or ""):
+            differs.append(f"a power that {value.type} does not hold {WRAPS}")
         differs += _at_special(exponent, steps)
     what = f"x^{exponent or 0:g} becomes {becomes}{why and f': {why}'}"
     edit.note(what, "; ".join(differs) or None, ulps=ulps)
@@ -267,6 +270,9 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "", *, by_relu: bool 
         edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs, ulps=0)
         below = edit.add("Neg", [edit.add("Relu", [edit.add("Neg", [x], value)], value)], value)
         attributes: dict[str, Any] = {}
+        rank, shape = len(value.shape or ()), edit.value(slope).shape
+        if edit.opset >= 7 and rank > 2 and shape is not None and len(shape) == 1 and shape != (1,):
+            slope = edit.unsqueeze(slope, range(rank - 1))  # OpenVINO makes a PReLU per channel of rank 1
         if edit.opset < 7:
             held = edit.value(slope)
             if len(value.shape or ()) > 1 and len(held.shape or ()) == 1 and not is_one(held):
