@@ -148,6 +148,7 @@ class Use:
     mistaken: Mapping[str, str] = field(
         default_factory=dict
     )  # why a runtime computes another function, by runtime
+    is_base_positive: bool = False  # whether the base is never below 0, and never -0
 
     @property
     def is_prelu(self) -> bool:
@@ -211,7 +212,7 @@ class Use:
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
         attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
-        place = self.is_folded, self.is_alone, *self.mistaken.items()
+        place = self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
         return self.operator, self.asked, operands, output, attributes, place
 
     @property

@@ -285,7 +285,8 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
 
 def _narrowed(use: Use, group: Group) -> Group:
     """Return a fault of other operands than a node's constants as the rounding of those that are like them."""
-    if group.verdict != "wrong" or group.grade not in _NOT_ORDINARY or not use.is_ordinary:
+    is_other = use.is_ordinary or (use.is_base_positive and use.exponent == 0.5)
+    if group.verdict != "wrong" or group.grade not in _NOT_ORDINARY or not is_other:
         return group
     if group.max_ulp is None or group.max_ulp > _NEAR:
         return group

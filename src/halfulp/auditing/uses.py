@@ -12,6 +12,7 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
 from halfulp.conversion.norms import mistaken
+from halfulp.conversion.spellings import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
 from halfulp.models.graph import Array, Graph, Node, Value
@@ -92,6 +93,7 @@ class _Reader:
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
         } | folded
         known: dict[str, Operand] = {}
+        makers = {name: node for node in owner.node for name in node.output}
         wrong = defaultdict[str, dict[str, str]](dict)
         for power, runtime, reason in mistaken(owner, value_info, opset or 1):
             wrong[power][runtime] = reason
@@ -112,7 +114,9 @@ class _Reader:
                     each.constant is not None or each.name in ends for each in inputs
                 )
                 is_alone = is_alone and output.name in ends
-                yield Use(*given, Site(owner, index, where, value_info), folded, is_alone, wrong[output.name])
+                site, base = Site(owner, index, where, value_info), [*node.input, ""][0]
+                is_positive = is_never_negative(base, makers.get, value_info.array)
+                yield Use(*given, site, folded, is_alone, wrong[output.name], is_positive)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)

@@ -214,7 +214,7 @@ def _fold_pow(node: NodeProto, edit: Editor) -> None:
     is_power = (
         node.op_type == "Reciprocal"
         or (node.op_type == "Mul" and node.input[0] == node.input[1])
-        or (node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit))
+        or (node.op_type == "Sqrt" and is_never_negative(node.input[0], edit.maker, edit.array))
     )
     kinds = ["float16", "float32", "float64"]
     if edit.opset >= 12:
@@ -228,21 +228,31 @@ def _fold_pow(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-def _is_never_negative(name: str, edit: Editor) -> bool:
-    """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such."""
-    maker = edit.maker(name)
+def is_never_negative(
+    name: str,
+    maker_of: Callable[[str], NodeProto | None],
+    array: Callable[[str], Array | None],
+    depth: int = 0,
+) -> bool:
+    """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such.
+
+    ``maker_of`` and ``array`` return the node that makes a value, and the array of a constant.
+    """
+    maker = maker_of(name)
     while maker is not None and maker.op_type in ("ReduceMean", "ReduceSum", "Identity"):
-        maker = edit.maker(maker.input[0])
-    if maker is None:
+        maker = maker_of(maker.input[0])
+    if maker is None or depth > _DEEPEST:
         return False
     if maker.op_type == "Pow":
-        exponent = exponent_of(maker, edit)
-        return exponent is not None and exponent % 2 == 0
+        exponent = array(maker.input[1])
+        return exponent is not None and exponent.dtype.kind in "iuf" and bool((exponent % 2 == 0).all())
+    held = [(each, array(each)) for each in maker.input if maker.op_type in ("Add", "Max")]
+    positive = [each for each, value in held if value is not None and bool((value > 0).all())]
+    if maker.op_type == "Max" and positive:
+        return True
     if maker.op_type == "Add":
-        others = [(edit.array(a), b) for a, b in (maker.input, maker.input[::-1])]
-        return any(
-            array is not None and bool((array > 0).all()) and _is_never_negative(b, edit)
-            for array, b in others
+        return all(
+            each in positive or is_never_negative(each, maker_of, array, depth + 1) for each, _ in held
         )
     return maker.op_type in _NOT_NEGATIVE or (maker.op_type == "Mul" and maker.input[0] == maker.input[1])
 
