@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -148,3 +152,21 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setattr(native, "_FOLDER", tmp_path)
     with pytest.raises(hu.UnsupportedError, match="need its headers and libraries"):
         native.build()
+
+
+def test_two_threads_build_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each writes a file of its own, which then replaces the library."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "_factory", cache(lambda: None))
+    both = Barrier(2)
+
+    def compile_slowly(command: list[str], **_: Any) -> Any:
+        Path(command[command.index("-o") + 1]).write_bytes(b"library")
+        both.wait(timeout=30)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(native.subprocess, "run", compile_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: native.build(), range(2))
+    assert first == second
+    assert [path.name for path in (tmp_path / "halfulp").iterdir()] == [Path(first).name]

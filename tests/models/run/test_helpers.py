@@ -104,6 +104,7 @@ def test_legacy_broadcasting_of_foreign_operators(op_type: str) -> None:
         ("RMSNormalization(x, s)", (2,)),
         ("InstanceNormalization(x, t, t)", (2,)),
         ("GroupNormalization<num_groups=1>(x, t, t)", (1, 2)),
+        ("MeanVarianceNormalization<axes=[2]>(x)", (2,)),
     ],
 )
 def test_norms_of_short_types_are_computed_in_float32(

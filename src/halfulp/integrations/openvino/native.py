@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -49,7 +50,7 @@ def build() -> str:
                 got=f"openvino {ov.__version__} in {_FOLDER}",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = target.with_suffix(f".{os.getpid()}")
+        made = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         libraries.append(get_library())
         compiler = os.environ.get("CXX") or "c++"
         options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(made)]

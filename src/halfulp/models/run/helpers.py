@@ -218,7 +218,7 @@ CONTROL: Mapping[str, Callable[[Node, list[Any], RunGraph], list[Any]]] = {"If":
 # The evaluator has only the versions of opset 7 and later of these, without axis and broadcast.
 _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"}
 # The evaluator computes these in the type of X. The squares of |x| > 256 overflow in float16.
-_NORMS = {"LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization"}
+_NORMS = {f"{name}Normalization" for name in ("Layer", "RMS", "Instance", "Group", "MeanVariance")}
 
 
 class Foreign:
