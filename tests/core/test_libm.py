@@ -47,6 +47,9 @@ LINES = "".join(f"{x!r} {y!r}\n" for x, y in zip(X.tolist(), Y.tolist(), strict=
 AWK = '{printf "%.17g\\n", $1 ^ $2}'
 LUA = 'for x,y in io.read("a"):gmatch("(%S+) (%S+)") do print(string.format("%.17g",x^y)) end'
 NUMPY = "x,y=np.array([l.split() for l in sys.stdin],float).T\nprint(*np.power(x,y).tolist())"
+SQL = """import sqlite3, sys
+query = sqlite3.connect(":memory:").execute
+for line in sys.stdin: print(repr(query("select pow(?, ?)", [*map(float, line.split())]).fetchone()[0]))"""
 OTHERS = {
     "Python": [
         sys.executable,
@@ -61,6 +64,8 @@ OTHERS = {
     "lua": ["lua5.4", "-e", LUA],
     "php": ["php", "-r", 'while($l=fgets(STDIN)){[$x,$y]=explode(" ",$l);printf("%.17g\\n",$x**(float)$y);}'],
     "jq": ["jq", "-R", 'split(" ")|map(tonumber)|pow(.[0];.[1])'],
+    "SQL": [sys.executable, "-c", SQL],
+    "Tcl": ["tclsh", str(PROGRAMS / "pairs.tcl")],
     "R": ["Rscript", "-e", 'd<-read.table(file("stdin"));writeLines(sprintf("%.17g",d[,1]^d[,2]))'],
 }
 
@@ -70,6 +75,13 @@ def test_unmodified_programs(name: str) -> None:
     program, *arguments = OTHERS[name]
     done = subprocess.run([*EXEC, tool(program), *arguments], input=LINES, capture_output=True, text=True)
     assert done.stderr == ""
+    assert list(map(float, done.stdout.split())) == hu.pow(X, Y).tolist()
+
+
+def test_rust(tmp_path: Path) -> None:
+    program = tmp_path / "pairs"
+    run(tool("rustc"), "-O", PROGRAMS / "pairs.rs", "-o", program)
+    done = subprocess.run([*EXEC, program], input=LINES, capture_output=True, text=True, check=True)
     assert list(map(float, done.stdout.split())) == hu.pow(X, Y).tolist()
 
 
