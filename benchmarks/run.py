@@ -7,7 +7,7 @@ off the farthest is: they are compared with halfulp's, which the tests prove aga
 
     python benchmarks/run.py [--quick] [--only TEXT] [--docs]
 
---docs also writes the tables and the chart of docs/performance*.md, and the table of README.md; on a quiet
+--docs also writes the tables and the chart of docs/performance*.md; on a quiet
 machine, a quarter of an hour.
 """
 
@@ -36,7 +36,6 @@ from side_by_side.worker import BUILD
 IMPORT = "calls import"  # the row that no worker measures
 ROOT = Path(__file__).parents[1]
 DOCS, CHART = ROOT / "docs", ROOT / "docs" / "performance.svg"
-README = ROOT / "README.md"
 
 
 def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) -> tuple[list[Line], bool]:
@@ -91,7 +90,7 @@ def main() -> None:
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the tables of docs/performance*.md and README.md, and the chart",
+        help="write the tables of docs/performance*.md, and the chart",
     )
     options = parser.parse_args()
     start, console = time.monotonic(), Console()
@@ -119,7 +118,6 @@ def main() -> None:
         for name, parts in page.parts(facts, bars.outcomes(lines), lines).items():
             path = DOCS / f"{name}.md"
             path.write_text(page.regenerate(path.read_text(), parts))
-        README.write_text(page.regenerate(README.read_text(), page.first_screen(facts, lines)))
         chart.draw(lines, CHART)
     console.print(f"{elapsed(start)}; all numbers: {options.source or options.csv}", highlight=False)
     if not well:

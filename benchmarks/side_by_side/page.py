@@ -1,4 +1,4 @@
-"""The tables of measurements and bars, for a terminal, and generated parts of docs/performance*.md and README.md."""
+"""The tables of measurements and bars, for a terminal, and generated parts of docs/performance*.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ MAIN = (
     ("integers", "int64 ** int64", IN_CACHE, 1, ""),
     ("PRelu", "PRelu float32, per channel, NCHW", OUT_OF_CACHE, 1, ""),
 )
-FIRST_SCREEN = ("arrays", "float32 ** float32", IN_CACHE, 1, "")  # the row that README.md shows
 
 
 def machine() -> list[str]:
@@ -85,23 +84,6 @@ def parts(
             "bars": _markdown(BAR_COLUMNS, bars(outcomes)),
         },
     }
-
-
-def first_screen(facts: Sequence[str], lines: Sequence[Line]) -> dict[str, str]:
-    """Return README.md's part: a row for each library."""
-    own = {line.library: line for line in lines if line.row == FIRST_SCREEN and line.library in LIBRARIES}
-    times = {name: line.ns for name, line in own.items() if line.ns is not None}
-    rows = [
-        (name, f"{ns:.2f} ns", _misrounded(own[name]), f"{ns / times['halfulp']:.2g}x")
-        for name, ns in times.items()
-    ]
-    columns = ("an element", "misrounded", "halfulp's speed-up")
-    table = _markdown(("float32 \\*\\* float32, in cache, one thread", *columns), rows)
-    return {"speed": "\n".join([table, "", facts[0]])}
-
-
-def _misrounded(line: Line) -> str:
-    return f"{100 * line.misrounded / line.elements:.2g} %" if line.misrounded else "none"
 
 
 def regenerate(text: str, parts: Mapping[str, str]) -> str:

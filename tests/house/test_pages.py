@@ -120,6 +120,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the files that the pages' commands name."""
     folder = tmp_path_factory.mktemp("pages")
     shutil.copytree(NETWORKS, folder / "halfulp-demo")
+    (kernel,) = blocks(ROOT / "docs/how-to/check-your-runtime.md", "python")[:1]
+    (folder / "my_kernel.py").write_text(kernel)
     from onnx import TensorProto, helper, save
 
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
