@@ -71,7 +71,7 @@ def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked["breaches"] == asked["touched"] <= 2
     asked.clear()
     hu.audit(chain(300, "float32", distinct=True), TARGETS)
-    assert asked["conversion"] <= 4
+    assert asked["conversion"] <= 6  # bases that may be below 0, and those that are not
     assert asked["breaches"] <= 2
     assert asked["touched"] == 300  # one for each exponent
     assert asked["statement"] <= 40  # those that were measured, and a few kinds

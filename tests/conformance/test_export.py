@@ -71,8 +71,9 @@ def test_every_case_passes_with_halfulp(exported) -> None:
     folder, counts = exported
     found = run(folder / "valid")
     assert not found.failures + found.errors
-    # For each case a second test asks for CUDA, and is skipped.
-    assert (found.testsRun, len(found.skipped)) == (2 * counts.valid, counts.valid)
+    # For each case a second test asks for CUDA, and is skipped; CPython 3.12.1 does not count it as run.
+    assert len(found.skipped) == counts.valid
+    assert found.testsRun in (2 * counts.valid, counts.valid)
 
 
 def test_a_wrong_output_fails(exported, tmp_path) -> None:

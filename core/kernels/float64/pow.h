@@ -112,7 +112,7 @@ private:
         operand_flags = scan(x, y.highs, n);
         if (all_within && !operand_flags.special && !operand_flags.subnormal) return any;
         uint64_t any_outside = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 neon scalar
             const uint64_t outside = (beyond(t.high[i]) | not_normal(fabs(x[i]))) >> 63;
             flags[i] |= outside;
             any_outside |= outside;

@@ -327,7 +327,7 @@ private:
         }
         constexpr Target target = Target::of(row(Element::float64));
         uint64_t any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop
+        for (int i = 0; i < n; ++i) {  // vector loop: avx2
             const uint64_t octave =
                 ((bits_of(places[i]) - bits_of(round_magic) + (uint64_t{1} << 40)) >> 8) - (uint64_t{1} << 32);
             const Rounding rounding = round_to(target, {{high[i], low[i]}, errors[i], octave});

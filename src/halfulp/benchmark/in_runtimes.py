@@ -177,7 +177,7 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
             if apart.misrounded:
                 share = share_of(apart.misrounded / apart.total)
                 told = f"outputs at most {apart.farthest:,} ulp apart, in {share} of {apart.total:,} elements"
-            yield f"{row.runtime}: with halfulp a run takes {row.ratio:.2f} times as long; {told}"
+            yield f"{row.runtime}: with halfulp {1 / row.ratio:.2g}x as fast; {told}"
         for name, reason in row.vacuous.items():
             yield f"{row.runtime}: {sentence(name, reason)}"
         if isinstance(row.own, str):
