@@ -3,7 +3,6 @@
 
 #include "../../numerics/pow_special.h"
 #include "../kernels.h"
-#include "exponents.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -131,7 +130,11 @@ static void finish(const Type& type, const PowOptions& options, const OperandFla
     alignas(64) Word<X> parities[tile_size];
     for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));  // vector loop
     if (!operand_flags.special) return put_signs(type, x, parities, lanes, n);
-    if constexpr (std::is_same_v<Y, Exponents<X>>) {
+    constexpr bool in_memory = requires {  // in the base's type
+        requires !Y::has_lows;
+        requires std::is_same_v<decltype(Y::highs), const X*>;
+    };
+    if constexpr (in_memory) {
         put_specials(type, options, x, y.highs, parities, lanes, n);
     } else {
         alignas(64) X exponents[tile_size];

@@ -190,6 +190,7 @@ _CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGILL)
 
 def _continue_in_a_child(file: str) -> None:
     """Let a child process do the work, so that the end of the process inside OpenVINO becomes one line."""
+    assert sys.platform != "win32"
     child = os.fork()
     if child == 0:
         return
