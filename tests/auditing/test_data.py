@@ -599,22 +599,6 @@ def test_the_list_in_polygraphy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--blocklist", "trtexec"], "--blocklist is about data"),
-        (["--blocklist", "nothing", "--samples", "1"], "no list is known for this tool"),
-        (["-i", "{folder}"], "no .npz files in this folder"),
-    ],
-)
-def test_options_that_do_not_fit(tmp_path: Path, arguments: list[str], message: str) -> None:
-    onnx.save(norm(), tmp_path / "m.onnx")
-    given = [each.format(folder=tmp_path) for each in arguments]
-    refused = CliRunner().invoke(app, ["audit", str(tmp_path / "m.onnx"), *given])
-    assert (refused.exit_code, message in str(refused.exception) + refused.output) != (0, True)
-    assert message in str(refused.exception) + refused.output
-
-
-@pytest.mark.parametrize(
     ("opset", "node"),
     [
         (6, "z = Pow<axis = 1, broadcast = 1>(x, y)"),

@@ -16,7 +16,6 @@ import pytest
 from onnx import parser
 from typer.testing import CliRunner
 
-from halfulp.benchmark import timing
 from halfulp.cli import app
 
 COMMAND = [sys.executable, "-m", "halfulp", "bench"]
@@ -79,35 +78,3 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
     assert found["halfulp"]["results"] == {"misrounded": 0, "total": 2, "farthest": 0, "nodes": 1}
     assert found["own"]["seconds"]["median"] > 0
     assert found["ratio"] > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["-i", "N=3"], "are for a network"),
-        (["net.onnx", "-i", "K=3"], "no dim of the model's inputs is called 'K'"),
-        (["net.onnx", "-i", "N=3", "-i", "in.npz"], "sizes of dims are for inputs that are made up"),
-        (["huge.onnx"], "huge.onnx: input 'x' would not fit into this computer's memory"),
-        (["gone.onnx"], "gone.onnx: can't be read"),
-        (["broken.onnx"], "broken.onnx: truncated, or not an ONNX model"),
-        (["exp.onnx"], "exp.onnx: has no Pow and no PRelu"),
-        (["net.onnx", "--json", "no/such/folder"], "there is no folder"),
-    ],
-)
-def test_refused_in_a_line(
-    network: Path, arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = network.parent
-    (folder / "broken.onnx").write_bytes(network.read_bytes()[:60])
-    text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] y) { y = Exp(x) }"""
-    onnx.save(parser.parse_model(text), folder / "exp.onnx")
-    onnx.save(
-        parser.parse_model(text.replace("[N]", f"[{1 << 62}]").replace("Exp(x)", "Pow(x, x)")),
-        folder / "huge.onnx",
-    )
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(timing, "environment", lambda threads: {})  # which is for this process's libraries
-    done = CliRunner().invoke(app, ["bench", *arguments])
-    assert done.exit_code == 2
-    assert told in done.stderr.splitlines()[0]
-    assert "Traceback" not in done.stderr

@@ -189,46 +189,6 @@ def test_export(tmp_path: Path) -> None:
     assert str(folder) in again.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["onnxruntim"], "no target onnxruntim; did you mean onnxruntime?"),
-        (
-            ["net.onnx"],
-            "net.onnx: a model, but check takes runtimes; halfulp audit examines models",
-        ),
-        (["--command", "tool {outputs}"], "a command must have {model}, {inputs}"),
-        (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
-        (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),
-        (["numpy", "--operator", "Pwo"], "no operator Pwo"),
-        (["numpy", "--types", "float32,flaot16"], "no element type flaot16"),
-        (
-            ["numpy", "--json", "no/such/folder/a.json"],
-            "no/such/folder/a.json: can't be written: there is no folder no/such/folder",
-        ),
-        (["numpy", "--html", "."], ".: can't be written: not a plain file"),
-        (["--export", "-"], "-: --export takes a folder"),
-        (["numpy", "--json", "/dev/null"], "/dev/null: can't be written: not a plain file"),
-        (["numpy", "--allow", "missing"], "missing: can't be read"),
-        (["numpy", "--fail-on", "ordinry"], "no grade ordinry; did you mean ordinary?"),
-        (["--library", "libm.so.6"], "a library must be FILE:FUNCTION"),
-        (["--library", "libnone.so:pow"], "the target libnone:pow does not load"),
-        (["numpy", "json", "--full"], "the target json does not load"),
-        (["json", "--operator", "PRelu"], "the target json does not load"),
-        (["numpy", "--json", "a", "--html", "./a"], "a: two outputs can't be the same file"),
-        (["numpy", "--json", "-", "--html", "-"], "-: two outputs can't be the same file"),
-    ],
-)
-def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert says in result.stderr
-    assert "Traceback" not in result.stderr
-    assert result.stdout == ""
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_device_that_is_not_there() -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():

@@ -128,7 +128,3 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     status, (_, _, row) = invoke("crashes", count)
     assert status == 1
     assert "exit status -6" in row
-    assert invoke("arays") == (
-        2,
-        ["HalfulpError: arays: no door has this name; there are " + ", ".join(doors.DOORS)],
-    )

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from tests.integrations.ir_models import SMALL, WEIGHTS
-from tests.models.onnx_models import parsed, single, with_initializer
+from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -131,58 +131,6 @@ def test_a_model_without_inputs() -> None:
         "net.onnx",
     )
     assert "27" in invoked("net.onnx")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["none.onnx"], "MissingFileError none.onnx: can't be read: No such file"),
-        (["."], "ModelError .: not a plain file"),
-        (["junk.onnx"], "ModelError junk.onnx: truncated, or not an ONNX model"),
-        (["broken.onnx"], "ModelError broken.onnx, node 'node' (Pow): it reads 'w', which nothing defines"),
-        (["net.onnx", "-i", "x"], "an input must be NAME=FILE"),
-        (["net.onnx", "-i", "=x.npy"], "an input must be NAME=FILE"),
-        (["net.onnx", "-i", "x="], "an input must be NAME=FILE"),
-        (["net.onnx", "-i", "q=x.npy"], "net.onnx has no input 'q'"),
-        (["net.onnx", "-i", "x=none.npy"], "none.npy: can't be read: No such file"),
-        (["net.onnx", "-i", "x=x.txt"], "unsupported input file type"),
-        (["net.onnx", "-i", "x=both.npz"], "no entry 'x'"),
-        (["net.onnx", "-i", "both.npz"], "entry 'p' is not an input"),
-        (["net.onnx", "-i", "x=x.npy", "-i", "x=x.npy"], "input 'x' is given twice"),
-        (["net.onnx", "-i", "x=x.npy"], "no --input is given for its input 'y'"),
-        (["net.onnx", "-i", "x=x.npy", "-i", "y=wide.npy"], "input 'y' contradicts the model's declaration"),
-        (["net.onnx", "-i", "x=x.npy", "-i", "y=long.npy"], "the dim 'N' another size"),
-        (["net.onnx", "-i", "x=raw.npy", "-i", "y=x.npy"], "holds a type that NumPy lacks"),
-        (["net.onnx", "-i", "N"], "an input must be NAME=FILE, FILE.npz or DIM=N"),
-        (["net.onnx", "-i", "N=-1"], "has no input 'N'"),
-        (["net.onnx", "-i", "M=1"], "no dim of the model's inputs is called 'M'"),
-        (["net.onnx", "-i", "N=1", "-i", "x=x.npy"], "sizes of dims are for inputs that are made up"),
-        (["net.onnx", "-i", f"N={2**50}"], "would not fit into this computer's memory"),
-        (["net.onnx", "-o", "none/out.npz"], "none/out.npz: can't be written"),
-        (["net.onnx", "-o", "."], ".: can't be written: not a plain file"),
-        (["net.onnx", "-o", "-"], "-: only text is written to standard output; name a file"),
-        (["net.onnx", "-o", "/dev/null"], "not a plain file"),
-        (["clause.onnx"], "ModelError clause.onnx, node 'node' (PRelu), onnx.PRelu-16.C"),
-    ],
-)
-def test_bad_input(arguments: list[str], words: str) -> None:
-    onnx.save(single("Pow", 15, {"x": ("float32", ["N"]), "y": ("float32", ["N"])}), "net.onnx")
-    onnx.save(single("PRelu", 16, {"x": ("float32", [2]), "s": ("float32", [3])}), "clause.onnx")
-    broken = with_initializer(np.ones(2, np.float32))
-    del broken.graph.initializer[:]
-    onnx.save(broken, "broken.onnx")
-    Path("junk.onnx").write_bytes(b"\xff" * 50)
-    Path("x.txt").write_text("1")
-    np.save("x.npy", np.ones(2, np.float32))
-    np.save("long.npy", np.ones(3, np.float32))
-    np.save("wide.npy", np.ones(2, np.float64))
-    np.save("raw.npy", np.ones(2, ml_dtypes.bfloat16))
-    np.savez("both.npz", p=np.ones(2), q=np.ones(2))
-    before = sorted(os.listdir())
-    text = invoked(*arguments, status=2)
-    assert words in text
-    assert len(text.splitlines()) <= 4
-    assert sorted(os.listdir()) == before
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])

@@ -23,7 +23,3 @@ def test_the_list_is_a_line_for_each() -> None:
 
 def test_a_page() -> None:
     assert invoked("onnx.Pow-12") == f"{text(page(find('onnx.Pow-12')))}\n"
-
-
-def test_bad_input() -> None:
-    assert "expected: onnx.Pow-1, onnx.Pow-7, " in invoked("onnx.Pow", status=2)

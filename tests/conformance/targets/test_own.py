@@ -130,23 +130,6 @@ def test_modules_and_classes() -> None:
     assert find("NP") == find("NumPy") == find("numpy")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--case", "nonsense"], "not the id of a case: nonsense"),
-        (["--case", "onnx.Pow-15/float32,float32/special/none"], "nothing of this selection"),
-        (["--group", "specials"], "no group of cases specials; did you mean special?"),
-        (["--types", "fp16,flaot32"], "no element type flaot32; did you mean float32?"),
-        (["--export", "a", "--format", "cvs"], "--format cvs; did you mean csv?"),
-        (["--operator", "Pow-99"], "no operator Pow-99"),
-    ],
-)
-def test_bad_input(arguments: list[str], says: str) -> None:
-    result = run("numpy", *arguments)
-    assert result.exit_code == 2
-    assert says in result.stderr
-
-
 def test_a_program_in_c(here: Path) -> None:
     if (compiler := shutil.which("cc")) is None:
         pytest.skip("no compiler of C")

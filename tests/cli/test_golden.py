@@ -1,0 +1,24 @@
+"""The words of each verb, and users' reports tried by its commands, as the golden files have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.golden import FILES, parts, played, write
+
+SECTIONS = [
+    pytest.param(file, number, id=f"{file.stem}: {section.splitlines()[0][3:]}")
+    for file in FILES
+    for number, section in enumerate(parts(file))
+    if number
+]
+
+
+@pytest.mark.parametrize(("file", "number"), SECTIONS)
+def test_what_a_verb_prints(file: Path, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    described, *sections = parts(file)
+    write(described)
+    section = sections[number - 1]
+    assert played(section).rstrip() == section.rstrip()

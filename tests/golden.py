@@ -1,0 +1,186 @@
+"""Golden files: commands and their outputs.
+
+``python -m tests.golden`` writes today's outputs into all of them, or into those that it is given. Review the
+difference before you commit it.
+
+A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python. A section may
+have more, and runs in a folder of its own. A status other than 0 follows its output in brackets. Beside ``halfulp``
+there are ``show``, which prints a model's versions, inputs and operators, ``same`` and ``near``, which compare outputs,
+and ``cmp``, which compares files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
+from typer.testing import CliRunner
+
+from halfulp.cli import app
+
+FILES = sorted(Path(__file__).parent.glob("*/golden/*.txt"))
+# Versions, the newest opset that is known, and the memory here are no words of a verb.
+VARYING = {
+    r"\b\d+\.\d+\.\d+\b": "<version>",
+    r"(?<=: 1 to )\d+": "<newest>",
+    r"(?<=at most )[\d.]+(?= GiB)": "<memory>",
+}
+
+
+def parts(file: Path) -> list[str]:
+    """Return the files that a golden file describes, as one text, and its sections."""
+    return re.split(r"^(?=## )", file.read_text("utf-8"), flags=re.MULTILINE)
+
+
+def parsed(text: str) -> ModelProto:
+    """Return a model; weights without values are made up."""
+    model = parser.parse_model(text)
+    results = {name for node in model.graph.node for name in node.output}
+    rng = np.random.default_rng(0)
+    for info in [each for each in model.graph.value_info if each.name not in results]:
+        shape = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+        kind = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        weights = rng.normal(size=shape).astype(kind)
+        model.graph.initializer.append(numpy_helper.from_array(weights, info.name))
+        model.graph.value_info.remove(info)
+    return model
+
+
+def write(described: str) -> None:
+    """Write the described files into the current folder."""
+    blocks = r"^--- (\S+)\n(.*?)(?=^--- |^\$ |\Z)"
+    for name, text in re.findall(blocks, described, re.MULTILINE | re.DOTALL):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("<ir_version"):
+            onnx.save(parsed(text), name)
+        elif name.endswith((".npy", ".npz")) or text.startswith(("b'", 'b"', "bytes(")):
+            value = eval(text, {"np": np, "bfloat16": ml_dtypes.bfloat16, "parsed": parsed})
+            if isinstance(value, bytes):
+                Path(name).write_bytes(value)
+            elif isinstance(value, dict):
+                np.savez(name, **value)
+            else:
+                np.save(name, value)
+        else:
+            Path(name).write_text(text, "utf-8")
+
+
+def played(section: str) -> str:
+    """Return a section with today's outputs."""
+    write(section)
+    title, *commands = re.split(r"^\$ ", section, flags=re.MULTILINE)
+    lines = [title.rstrip("\n"), ""]
+    for command in commands:
+        command = command.partition("\n")[0]
+        first, *rest = shlex.split(command)
+        output, status = ran(rest) if first == "halfulp" else (TOOLS[first](*rest), 0)
+        output = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines())
+        lines += [f"$ {command}", *([output] if output else []), *([f"[{status}]"] if status else [])]
+    return "\n".join([*lines, "", ""])
+
+
+def show(file: str) -> str:
+    """Return the versions, the inputs and the operators of a model."""
+    model = onnx.load(file)
+    operators = " ".join(node.op_type for node in model.graph.node if node.op_type != "Constant")
+    inputs = " ".join(info.name for info in model.graph.input)
+    return f"IR version {model.ir_version}, opset {model.opset_import[0].version}, {inputs}: {operators}"
+
+
+def outputs(file: str, inputs: dict[str, Any]) -> list[Any]:
+    """Return what ONNX Runtime computes."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # it warns of weights that no node reads
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, inputs))
+
+
+def inputs_of(model: ModelProto) -> dict[str, Any]:
+    """Return made-up inputs."""
+    rng = np.random.default_rng(1)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = {}
+    for info in model.graph.input:
+        if info.name not in weights:
+            shape = [dim.dim_value or 4 for dim in info.type.tensor_type.shape.dim]
+            kind = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            inputs[info.name] = np.asarray(rng.normal(size=shape) * 4).astype(kind)
+    return inputs
+
+
+def same(file: str, right: str) -> str:
+    """Compare the bits of the outputs of two models in ONNX Runtime."""
+    onnx.checker.check_model(onnx.load(file), full_check=True)
+    inputs = inputs_of(onnx.load(right))
+    for one, other in zip(outputs(file, inputs), outputs(right, inputs), strict=True):
+        if (one.dtype, one.tobytes()) != (other.dtype, other.tobytes()):
+            return f"other bits: {one.ravel()[:5]}, not {other.ravel()[:5]}"
+    return "the same bits"
+
+
+def near(file: str, right: str, tolerance: str) -> str:
+    """Compare a model in ONNX Runtime with another in the onnx package's evaluator."""
+    onnx.checker.check_model(onnx.load(file), full_check=True)
+    inputs = inputs_of(onnx.load(right))
+    expected = ReferenceEvaluator(right).run(None, inputs)
+    is_near = all(
+        np.allclose(one, other, rtol=float(tolerance), atol=float(tolerance))
+        for one, other in zip(outputs(file, inputs), expected, strict=True)
+    )
+    return "near" if is_near else "far off"
+
+
+def cmp(*files: str) -> str:
+    """Say whether all files have the same bytes."""
+    return "different" if len({Path(file).read_bytes() for file in files}) > 1 else "the same"
+
+
+TOOLS = {tool.__name__: tool for tool in (show, same, near, cmp)}
+
+
+def ran(words: list[str]) -> tuple[str, int]:
+    """Return the output and the status of the command; a refused one leaves the folder as it was."""
+    before = sorted(os.listdir())
+    with (
+        patch("halfulp.auditing.target.installed", lambda: {"onnxruntime": "1.31.1"}),
+        patch("halfulp.benchmark.timing.environment", lambda threads: {}),  # is for this process's libraries
+    ):
+        done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    if done.exit_code == 2:
+        assert done.stdout == ""
+        assert sorted(os.listdir()) == before
+    output = done.output.replace(os.getcwd(), "<folder>")
+    for pattern, word in VARYING.items():
+        output = re.sub(pattern, word, output)
+    return output, done.exit_code
+
+
+def renew(files: list[Path]) -> None:
+    """Write today's outputs into golden files."""
+    for file in files:
+        described, *sections = parts(file)
+        renewed = [described]
+        for section in sections:
+            with tempfile.TemporaryDirectory() as folder, chdir(folder):
+                write(described)
+                renewed.append(played(section))
+        file.write_text("".join(renewed).rstrip("\n") + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    renew([Path(name) for name in sys.argv[1:]] or FILES)
