@@ -40,7 +40,7 @@ def test_the_command_line_names_the_extra_that_it_needs(python: Callable[..., st
     program = "sys.stderr = sys.stdout\nfrom halfulp.__main__ import main\n"
     program += "try: main()\nexcept SystemExit as end: print(end)"
     printed = python(WITHOUT.format(package="typer") + program)
-    assert printed == "halfulp: the package typer is not installed: pip install 'halfulp[models]'\n2\n"
+    assert printed == "error: the package typer is not installed: pip install 'halfulp[models]'\n2\n"
 
 
 def test_arrays_need_no_package_of_an_extra(python: Callable[..., str]) -> None:

@@ -31,7 +31,7 @@ except (KeyboardInterrupt, ImportError) as error:
         raise
     if isinstance(error, KeyboardInterrupt):
         sys.exit(130)
-    print(f"halfulp: {error}", file=sys.stderr)  # such as a HALFULP_ISA that the processor does not have
+    print(f"error: {error}", file=sys.stderr)  # such as a HALFULP_ISA that the processor does not have
     sys.exit(2)
 
 if TYPE_CHECKING:

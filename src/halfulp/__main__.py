@@ -16,7 +16,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (line := missing(error)) is None:
             raise
-        print(f"halfulp: {line}", file=sys.stderr)
+        print(f"error: {line}", file=sys.stderr)
         sys.exit(2)
 
 

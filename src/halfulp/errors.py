@@ -1,35 +1,38 @@
 """The errors of halfulp and their one formatter.
 
-The first line of an error names the fault and the rule. Indented lines below show the operands, the expected and the
-actual value. ``str(error)`` is the whole text. The command line prints it behind the name of the error's class, as a
-traceback does.
+The first line of an error names the file, the node, the fault and, in parentheses, the clause. Indented lines below
+show the operands, the expected and the actual value, and the command that helps. ``str(error)`` is the whole text.
+The command line prints it behind ``error: ``.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from html import escape
 from numbers import Integral
+from os.path import basename
 from typing import Any
 
 # Each of these has its own line. All other values of an error share one line.
-_OWN_LINE = ("expected", "got")
+_OWN_LINE = ("expected", "got", "run")
 _LONGEST = 500
 
-REPAIR = "halfulp repair may mend it"
-"""The way out for a broken node, in errors."""
+REPAIR = "repair"
+"""The verb for a broken node, as ``run`` of an error. A ModelError shows the whole command."""
 
 
-def format_error(where: str, message: str, shown: Mapping[str, object]) -> str:
-    """Return the text of an error: one line of where and what, then the operands, expected and got.
+def format_error(where: str, message: str, clause: str | None, shown: Mapping[str, object]) -> str:
+    """Return the text of an error: a line with the place, the fault and the clause, then lines for what is shown.
 
     Characters that control a terminal or cannot be printed, such as a line break in a name from a file, become
     question marks.
     """
-    lines = [f"{where}: {message}" if where else message]
+    cited = "" if clause is None else f" ({clause})"
+    lines = [f"{where}: {message}{cited}" if where else f"{message}{cited}"]
     texts = {name: _text(value) for name, value in shown.items()}
     operands = [f"{name}: {text}" for name, text in texts.items() if name not in _OWN_LINE]
     if operands:
@@ -70,6 +73,16 @@ def in_shell(file: object) -> str:
     """Return a file's name as a shell's command line takes it, also one that begins like an option."""
     name = str(file)
     return shlex.quote(f"./{name}" if name.startswith("-") else name)
+
+
+def command(file: str, verb: str, **options: str | int) -> str:
+    """Return the command of a verb on a file, with an output of another name; without a file, the call in Python."""
+    if file.startswith("<"):
+        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
+        return f"hu.{verb}(model{''.join(given)})"
+    given = [f" --{name}{'' if v is True else f' {shlex.quote(str(v))}'}" for name, v in options.items()]
+    again = "2" if basename(file) == f"{verb}ed.onnx" else ""
+    return f"halfulp {verb} {in_shell(file)} {verb}ed{again}.onnx{''.join(given)}"
 
 
 def count_of(number: int, noun: str) -> str:
@@ -120,12 +133,11 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
         raise
     except UnsupportedError as error:
         place = node and f"{kind} {node}".lstrip()
-        where = ", ".join(part for part in (file, place) if part is not None)
+        where = ": ".join(part for part in (file, place) if part is not None)
         raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
     except HalfulpError as error:
-        clause = error.clause if isinstance(error, SpecError) else None
         shown: Mapping[str, Any] = error.shown
-        raise ModelError(error.message, file=file, node=node, clause=clause, **shown) from error
+        raise ModelError(error.message, file=file, node=node, clause=error.clause, **shown) from error
     except MemoryError:
         raise ModelError("not enough memory", file=file, node=node) from None
 
@@ -143,7 +155,7 @@ class HalfulpError(ValueError):
 
     Args:
         message: the fault, in one line.
-        **shown: values to show below it: operands by name, then ``expected`` and ``got``.
+        **shown: values to show below it: operands by name, then ``expected``, ``got`` and ``run``, a command.
 
     Example:
         >>> raise HalfulpError("a dim must be an integer >= 0", got=-1)
@@ -153,23 +165,18 @@ class HalfulpError(ValueError):
           got: -1
     """
 
+    clause: str | None = None
+
     def __init__(self, message: str, **shown: object) -> None:
-        if "expected" in shown and shown["expected"] is None:
-            del shown["expected"]
         self.message = message
-        self.shown = shown
-        super().__init__(format_error(self._where(), message, shown))
+        self.shown = {name: value for name, value in shown.items() if value is not None or name == "got"}
+        super().__init__(format_error(self._where(), message, self.clause, self.shown))
 
     def __str__(self) -> str:
         return str(self.args[0])
 
-    @property
-    def titled(self) -> str:
-        """The text behind the name of the class."""
-        return f"{type(self).__name__}{' ' if self._where() else ': '}{self}"
-
     def _where(self) -> str:
-        """Return the start of the text: the clause, or the file and the node."""
+        """Return the start of the text: the file and the node."""
         return ""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -191,22 +198,21 @@ class SpecError(HalfulpError):
         >>> error = SpecError("onnx.PRelu-9.C2", "slope must be unidirectionally broadcastable to X",
         ...                   X="float32[2, 3, 4]", slope="float32[5]")
         >>> print(error)
-        onnx.PRelu-9.C2: slope must be unidirectionally broadcastable to X
+        slope must be unidirectionally broadcastable to X (onnx.PRelu-9.C2)
           X: float32[2, 3, 4]   slope: float32[5]
         >>> error.clause
         'onnx.PRelu-9.C2'
     """
+
+    clause: str
 
     def __init__(self, clause: str, message: str, **shown: object) -> None:
         self.clause = clause
         super().__init__(message, **shown)
 
     def with_hint(self, hint: str) -> SpecError:
-        """Return this error with a way out behind its message."""
-        return SpecError(self.clause, f"{self.message}; {hint}", **self.shown)
-
-    def _where(self) -> str:
-        return self.clause
+        """Return this error with the command or the call that helps."""
+        return SpecError(self.clause, self.message, **self.shown, run=hint)
 
 
 class ModelError(HalfulpError):
@@ -221,7 +227,7 @@ class ModelError(HalfulpError):
 
     Example:
         >>> print(ModelError("Y has no initializer", file="net.onnx", node="pow_3"))
-        net.onnx, node pow_3: Y has no initializer
+        net.onnx: node pow_3: Y has no initializer
     """
 
     def __init__(
@@ -236,11 +242,13 @@ class ModelError(HalfulpError):
         self.file = file
         self.node = node
         self.clause = clause
+        if shown.get("run") == REPAIR:
+            shown["run"] = command(file or "<model>", REPAIR)
         super().__init__(message, **shown)
 
     def _where(self) -> str:
-        where = [self.file, f"node {self.node}" if self.node is not None else None, self.clause]
-        return ", ".join(part for part in where if part is not None)
+        where = [self.file, f"node {self.node}" if self.node is not None else None]
+        return ": ".join(part for part in where if part is not None)
 
 
 class MissingFileError(ModelError, FileNotFoundError):

@@ -205,7 +205,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.delattr("halfulp.conformance.report.page", raising=False)
     result = run("numpy", "--html", str(tmp_path / "a.html"))
     assert result.exit_code == 2
-    assert result.stderr == "HalfulpError: pages need jinja2: pip install 'halfulp[check]'\n"
+    assert result.stderr == "error: pages need jinja2: pip install 'halfulp[check]'\n"
     monkeypatch.setattr("halfulp.conformance.targets.has_module", lambda name: False)
     monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
     result = run("halfulp")

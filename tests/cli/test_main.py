@@ -62,8 +62,8 @@ def test_a_file_without_a_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("error", "status", "text"),
     [
-        (MemoryError(), 2, "HalfulpError: not enough memory"),
-        (OSError(28, "No space left on device", "z.npy"), 2, "HalfulpError: z.npy: No space left on device"),
+        (MemoryError(), 2, "error: not enough memory"),
+        (OSError(28, "No space left on device", "z.npy"), 2, "error: z.npy: No space left on device"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )
@@ -193,7 +193,7 @@ def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch: 
     monkeypatch.setattr(sys, "stderr", said := io.StringIO())
     with pytest.raises(SystemExit) as caught:
         app(["run", "m"])
-    assert (caught.value.code, said.getvalue()) == (2, "HalfulpError: then this\n")
+    assert (caught.value.code, said.getvalue()) == (2, "error: then this\n")
 
 
 def test_standard_output_that_is_full() -> None:
@@ -201,7 +201,7 @@ def test_standard_output_that_is_full() -> None:
         assert run_with(["spec", "onnx.Pow-15"], stdout=full) == (
             2,
             "",
-            "HalfulpError: No space left on device\n",
+            "error: No space left on device\n",
         )
 
 
@@ -244,7 +244,7 @@ def test_a_wrong_variable_is_a_line(start: list[str], name: str) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"halfulp: {name}=abc")
+    assert line.startswith(f"error: {name}=abc")
 
 
 def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
@@ -263,9 +263,7 @@ def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith(
-        "HalfulpError: onnx can't be imported: pip install --upgrade onnx protobuf (TypeError: "
-    )
+    assert line.startswith("error: onnx can't be imported: pip install --upgrade onnx protobuf (TypeError: ")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -275,7 +273,7 @@ def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
         (
             "os.kill(os.getpid(), signal.SIGFPE)",
             2,
-            "HalfulpError: net.xml: OpenVINO ended the process (SIGFPE)\n",
+            "error: net.xml: OpenVINO ended the process (SIGFPE)\n",
         ),
         ("os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
         ("sys.exit(1)", 1, ""),

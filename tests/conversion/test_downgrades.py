@@ -377,7 +377,7 @@ def test_the_checker_names_the_node() -> None:
         hu.convert(source, opset=21)
     assert str(caught.value).splitlines() == [
         (
-            "<ModelProto>, node #1 (AveragePool): converted, it would not pass the onnx package's"
+            "<ModelProto>: node #1 (AveragePool): converted, it would not pass the onnx package's"
             " checker: Inferred shape and existing shape differ in dimension 2: (2) vs (1)"
         ),
         f"  expected: --opset 22 to {onnx.defs.onnx_opset_version()}, where AveragePool stays unchanged",

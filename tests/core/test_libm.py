@@ -200,8 +200,8 @@ def test_symbols() -> None:
 def test_the_verb(tmp_path: Path) -> None:
     assert run(*EXEC, "--paths").strip() == LIBRARY
     for arguments, status, text in (
-        ([], 2, "HalfulpError: name the program to run, such as: halfulp exec python model.py"),
-        (["no-such-program"], 2, "HalfulpError: no-such-program: No such file or directory"),
+        ([], 2, "error: name the program to run, such as: halfulp exec python model.py"),
+        (["no-such-program"], 2, "error: no-such-program: No such file or directory"),
         (["sh", "-c", "exit 7", "--help"], 7, ""),
     ):
         done = subprocess.run([*EXEC, *arguments], capture_output=True, text=True)

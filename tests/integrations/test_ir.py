@@ -80,7 +80,7 @@ def test_broadcasting_that_the_file_rules_out(tmp_path: Path) -> None:
         ir.load(written(tmp_path, text))
     fitting = text.replace('shape="?,3"', 'shape="3"').replace("<dim>-1</dim>", "")
     same(hu.run(written(tmp_path, fitting), {"x": X[0]})["y"], Y[0])
-    with pytest.raises(hu.ModelError, match=r"'power' \(Power\), openvino.Power-1.C6"):
+    with pytest.raises(hu.ModelError, match=r"'power' \(Power\): .* \(openvino.Power-1.C6\)"):
         ir.load(written(tmp_path, SMALL.replace('"numpy"', '"pdpd"')))
 
 

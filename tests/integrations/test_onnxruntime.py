@@ -107,7 +107,8 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
                 expected = operator(x, y, **attributes)
             except SpecError as error:
                 refused += 1
-                with pytest.raises(Exception, match="Status Message: " + re.escape(error.titled) + "$"):
+                text = f"SpecError {error.clause}: {str(error).replace(f' ({error.clause})', '')}"
+                with pytest.raises(Exception, match=f"Status Message: {re.escape(text)}$"):
                     session.run(None, feeds)
             else:
                 assert_same_bits(session.run(None, feeds)[0], expected)
@@ -116,12 +117,14 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
 
 def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
     model = single("PRelu", 9, {"x": ("float32", [2, 3]), "w": ("float32", [5])}, ("float32", None))
-    with pytest.raises(ModelError, match=r"node 'node' \(PRelu\), onnx.PRelu-9.C2: slope must be") as error:
+    with pytest.raises(
+        ModelError, match=r"node 'node' \(PRelu\): slope must be .* \(onnx.PRelu-9.C2\)"
+    ) as error:
         plugin.session(model)
     assert error.value.clause == "onnx.PRelu-9.C2"
-    assert "halfulp repair" in str(error.value)
+    assert str(error.value).endswith("run: hu.repair(model)")
     model = single("Pow", 14, {"x": ("bfloat16", [2]), "y": ("bfloat16", [2])}, ("bfloat16", None))
-    with pytest.raises(ModelError, match=r"onnx.Pow-13.C7: Y must have a type"):
+    with pytest.raises(ModelError, match=r"Y must have a type .* \(onnx.Pow-13.C7\)"):
         plugin.session(model)
 
 
@@ -214,7 +217,7 @@ def test_broken_models_are_refused_in_words() -> None:
 
     refused("an operand or the output is missing", input=["x", ""])
     refused("an operand or the output is missing", output=[""])
-    refused("onnx.Pow-15.C4: Pow takes 2 inputs", input=["x"])
+    refused(r"Pow takes 2 inputs \(onnx.Pow-15.C4\)", input=["x"])
     refused("the type of 'nowhere' can't be inferred", input=["x", "nowhere"])
     with pytest.raises(ModelError, match="truncated, or not an ONNX model"):
         plugin.session(b"\x08\xff")

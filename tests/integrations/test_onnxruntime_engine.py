@@ -171,7 +171,7 @@ def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixtu
     assert "requested shape:{1009,-1}" in text  # its last words
     text = invoked("net.onnx", status=2)
     assert text.count("\n") == 1
-    assert text.startswith("ModelError net.onnx: fails in onnxruntime")
+    assert text.startswith("error: net.onnx: fails in onnxruntime")
     assert "dims made up: N=3; -i DIM=N changes one, -i NAME=FILE gives an input" in text
     assert "requested shape:{1009,-1}" in text
     assert capfd.readouterr() == ("", "")  # the runtime's own log

@@ -88,7 +88,7 @@ def test_missing_powers_are_not_checked() -> None:
 
 
 def test_what_pandas_can_not_do_is_an_error() -> None:
-    with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C3: X: an array of"):
+    with pytest.raises(hu.SpecError, match=r"^X: an array of"):
         hu.pow(pd.Series(["a"]), 2)
     frame = pd.DataFrame({"p": [1.0]})
     with pytest.raises(NotImplementedError):

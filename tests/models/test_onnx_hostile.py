@@ -185,12 +185,12 @@ def test_names_defined_twice() -> None:
 
 def test_what_the_schema_forbids() -> None:
     proto = single("Pow", 15, POW, broadcast=1)
-    refused(proto, "node 'node' (Pow), onnx.Pow-15.C5: no attribute broadcast")
+    refused(proto, "node 'node' (Pow): no attribute broadcast", "(onnx.Pow-15.C5)")
     proto = single("Pow", 6, POW, axis=1.5)
-    refused(proto, "node 'node' (Pow), onnx.Pow-1.C3: axis has a value of the wrong type")
+    refused(proto, "node 'node' (Pow): axis has a value of the wrong type", "(onnx.Pow-1.C3)")
     proto = single("Pow", 15, POW)
     del proto.graph.node[0].input[1]
-    refused(proto, "node 'node' (Pow), onnx.Pow-15.C4: Pow takes 2 inputs")
+    refused(proto, "node 'node' (Pow): Pow takes 2 inputs", "(onnx.Pow-15.C4)")
     proto = single("Cast", 15, {"x": ("float32", [2])})
     refused(proto, "node 'node' (Cast)", "to")
     proto = single("Pow", 6, POW, axis=1)

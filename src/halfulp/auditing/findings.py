@@ -10,8 +10,9 @@ from itertools import chain
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.node import Breach, Open, Use, command
+from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
+from halfulp.errors import command
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 

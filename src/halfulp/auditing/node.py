@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shlex
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +15,7 @@ from halfulp.auditing.ranges import limits
 from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
-from halfulp.errors import in_shell, printable
+from halfulp.errors import command, printable
 from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
@@ -254,17 +252,6 @@ def open_slope(use: Use) -> str | None:
 
 
 _NEAR = 4  # ulp
-
-
-def command(file: str, verb: str, **options: str | Literal[True]) -> str:
-    """Return the command of a verb with options on a file; of a model without a file, the call in Python."""
-    if file.startswith("<"):
-        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
-        return f"hu.{verb}(model{''.join(given)})"
-    given = [
-        f" --{name}" + (f" {shlex.quote(v)}" if isinstance(v, str) else "") for name, v in options.items()
-    ]
-    return f"halfulp {verb} {in_shell(file)} {verb}ed.onnx{''.join(given)}"
 
 
 def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:

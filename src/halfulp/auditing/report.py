@@ -16,11 +16,11 @@ from typing import Any
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
-from halfulp.auditing.node import Open, Operand, command, shown
+from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, Printed, count_of, printable
+from halfulp.errors import HalfulpError, Printed, command, count_of, printable
 from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
@@ -150,8 +150,8 @@ def _blocklist(tool: str, names: list[str]) -> str:
         given = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
         return f"{_TENSORRT}trtexec --onnx=model.onnx --fp16 --precisionConstraints=obey {' '.join(given)}"
     pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
-    command = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
-    return f"{_TENSORRT}{command} --layer-precisions {pairs}"
+    converts = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
+    return f"{_TENSORRT}{converts} --layer-precisions {pairs}"
 
 
 # --- as JSON -------------------------------------------------------------------------------------

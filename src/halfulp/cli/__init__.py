@@ -117,21 +117,21 @@ def _in_words() -> Iterator[None]:
         _let_go(sys.stdout)  # the reader closed the pipe, as in `halfulp ... | head`
         raise typer.Exit(0) from None
     except HalfulpError as error:
-        text = error.titled
+        text = str(error)
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
-        text = f"HalfulpError: {where}{error.strerror or error}"
+        text = f"{where}{error.strerror or error}"
     except MemoryError:
-        text = "HalfulpError: not enough memory"
+        text = "not enough memory"
     except Exception as error:
         frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
         if all(frame.f_globals.get("__name__") != "onnx" for frame in frames):
             raise
         reason = printable(f"{type(error).__name__}: {error}".partition("\n")[0], most=300)
-        text = f"HalfulpError: onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
+        text = f"onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
     _let_go(sys.stdout)
     try:
-        typer.echo(text, err=True)
+        typer.echo(f"error: {text}", err=True)
     except OSError:
         _let_go(sys.stderr)
     raise typer.Exit(2)
@@ -199,7 +199,7 @@ def _continue_in_a_child(file: str) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if -status in _CRASHES:
-        text = f"HalfulpError: {file}: OpenVINO ended the process ({signal.Signals(-status).name})"
+        text = f"error: {file}: OpenVINO ended the process ({signal.Signals(-status).name})"
         print(printable(text, most=None), file=sys.stderr)
     os._exit(status if status >= 0 else 2 if -status in _CRASHES else 128 - status)
 
@@ -213,7 +213,7 @@ def main() -> None:
         try:
             print(*(ANSWERS[option]() for option in sys.argv[1:]))
         except HalfulpError as error:
-            sys.exit(error.titled)
+            sys.exit(f"error: {error}")
         return
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows ? for some characters

@@ -107,7 +107,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
             why = _difference(node, known, by_name.get(node.output[0]))
             if why:
                 raise UnsupportedError(
-                    f"{file}, node {walk.label(path, node)}: OpenVINO's reader does not keep its meaning: {why}"
+                    f"{file}: node {walk.label(path, node)}: OpenVINO's reader does not keep its meaning: {why}"
                 )
     return network, changes
 

@@ -149,7 +149,7 @@ def _refuse(walk: Walk, opset: int, before: int, hint: str = "") -> None:
     way = f"; every node reaches --opset {reached}" if opset < reached < before else hint
     if len(refused) == 1:
         ((name, where, reason),) = refused
-        raise UnsupportedError(f"{walk.file}, node {name}: no exact form in {where}: {reason}{way}")
+        raise UnsupportedError(f"{walk.file}: node {name}: no exact form in {where}: {reason}{way}")
     by_reason: dict[str, list[str]] = {}
     for name, _, reason in refused:
         by_reason.setdefault(reason, []).append(name)

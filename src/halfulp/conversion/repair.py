@@ -31,7 +31,7 @@ from halfulp.errors import (
     UnsupportedError,
     check_integer,
     check_sizes,
-    in_shell,
+    command,
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
@@ -314,13 +314,10 @@ def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
     opset = default_opset(model.opset_import) or 1
     late = {n.op_type: version_of(n, opset) or 0 for n in late_nodes(model.graph, opset)}
     if late:
-        newest, files = (
-            max(late.values()),
-            "IN OUT" if file.startswith("<") else f"{in_shell(file)} converted.onnx",
-        )
+        newest = max(late.values())
         yield Left(
             file,
-            f"opset {opset} has no {listed(sorted(late), 4)}; halfulp convert {files} --opset {newest} makes it a model"
+            f"opset {opset} has no {listed(sorted(late), 4)}; {command(file, 'convert', opset=newest)} makes it a model"
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )

@@ -48,7 +48,7 @@ def test_pow_1_with_axis(opset: int) -> None:
     with pytest.raises(ModelError) as caught:
         run(single("Pow", opset, inputs), {"x": x, "y": y})
     assert caught.value.clause.startswith("onnx.Pow-1.C")
-    assert str(caught.value).startswith("<ModelProto>, node 'node' (Pow), onnx.Pow-1.C")
+    assert str(caught.value).startswith("<ModelProto>: node 'node' (Pow): ")
 
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 9, 16, NEWEST])
@@ -343,7 +343,7 @@ def test_a_declared_output_that_contradicts_the_operator(declared: tuple, got: s
 def test_the_way_out_of_a_declared_type_is_told() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[N] x) => (float[N] z) <double[N] y> { y = Abs (x)  w = Cast <to = 1> (y)  z = Pow (w, w) }""")
-    with pytest.raises(ModelError, match=r"its output 'y' contradicts .*; halfulp repair may mend it"):
+    with pytest.raises(ModelError, match=r"its output 'y' contradicts (.*\n)*  run: hu.repair\(model\)"):
         run(model, {"x": np.ones(1, np.float32)})
 
 

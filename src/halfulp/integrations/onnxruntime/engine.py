@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, in_shell, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, command, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
@@ -151,7 +151,7 @@ def _way_out(error: Exception, proto: ModelProto, file: str) -> str:
     types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
     is_missing = "Could not find an implementation" in str(error) and not file.startswith("<")
     if is_missing and TensorProto.BFLOAT16 in types:
-        return f"; bfloat16 has few kernels: halfulp convert {in_shell(file)} converted.onnx --float32 all"
+        return f"; bfloat16 has few kernels: {command(file, 'convert', float32='all')}"
     return ""
 
 

@@ -213,7 +213,7 @@ class _Builder:
             if name in known and not known[name].fits(array):
                 message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
-                self._check.fail(f"{message}; {REPAIR}", expected=known[name], got=got)
+                self._check.fail(message, expected=known[name], got=got, run=REPAIR)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:

@@ -99,14 +99,14 @@ def is_integral(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iub" or "int" in dtype.name
 
 
-def check(value: Any, declared: Value, what: str, hint: str = "") -> None:
+def check(value: Any, declared: Value, what: str, run: str | None = None) -> None:
     """Refuse a value that does not have the type, rank and dims that the model declares.
 
     Args:
         value: the value.
         declared: its declaration.
         what: how the error names the value.
-        hint: the way out where the type is another one.
+        run: the command that helps where the type is another one.
     """
     if declared.kind in ("sequence", "map"):
         fits = isinstance(value, list if declared.kind == "sequence" else dict)
@@ -114,10 +114,8 @@ def check(value: Any, declared: Value, what: str, hint: str = "") -> None:
         fits = declared.kind != "tensor" or (isinstance(value, np.ndarray) and declared.fits(value))
     if not fits:
         is_of_type = not isinstance(value, np.ndarray) or value.dtype.name == declared.type
-        message = f"{what} contradicts the model's declaration" + (
-            f"; {hint}" if hint and not is_of_type else ""
-        )
-        raise HalfulpError(message, expected=str(declared), got=show(value))
+        shown = {"expected": str(declared), "got": show(value), "run": None if is_of_type else run}
+        raise HalfulpError(f"{what} contradicts the model's declaration", **shown)
 
 
 def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]]) -> None:
