@@ -93,11 +93,14 @@ def played(section: str) -> str:
 
 
 def show(file: str) -> str:
-    """Return the versions, the inputs and the operators of a model."""
+    """Return the versions, the inputs and the operators of a model, with their integer attributes."""
     model = onnx.load(file)
-    operators = " ".join(node.op_type for node in model.graph.node if node.op_type != "Constant")
+    operators = ""
+    for node in (each for each in model.graph.node if each.op_type != "Constant"):
+        integers = ", ".join(f"{each.name} = {each.i}" for each in node.attribute if each.type == each.INT)
+        operators += f" {node.op_type}<{integers}>" if integers else f" {node.op_type}"
     inputs = " ".join(info.name for info in model.graph.input)
-    return f"IR version {model.ir_version}, opset {model.opset_import[0].version}, {inputs}: {operators}"
+    return f"IR version {model.ir_version}, opset {model.opset_import[0].version}, {inputs}:{operators}"
 
 
 def outputs(file: str, inputs: dict[str, Any]) -> list[Any]:
@@ -109,8 +112,8 @@ def outputs(file: str, inputs: dict[str, Any]) -> list[Any]:
     return list(session.run(None, inputs))
 
 
-def inputs_of(model: ModelProto) -> dict[str, Any]:
-    """Return made-up inputs."""
+def inputs_of(model: ModelProto, *special: float) -> dict[str, Any]:
+    """Return made-up inputs, which begin with special values."""
     rng = np.random.default_rng(1)
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = {}
@@ -118,17 +121,21 @@ def inputs_of(model: ModelProto) -> dict[str, Any]:
         if info.name not in weights:
             shape = [dim.dim_value or 4 for dim in info.type.tensor_type.shape.dim]
             kind = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-            inputs[info.name] = np.asarray(rng.normal(size=shape) * 4).astype(kind)
+            values = np.asarray(rng.normal(size=shape) * 4)
+            values.reshape(-1)[: len(special)] = special[: values.size]
+            with np.errstate(invalid="ignore"):  # a NaN as an integer
+                inputs[info.name] = values.astype(kind)
     return inputs
 
 
 def same(file: str, right: str) -> str:
     """Compare the bits of the outputs of two models in ONNX Runtime."""
     onnx.checker.check_model(onnx.load(file), full_check=True)
-    inputs = inputs_of(onnx.load(right))
-    for one, other in zip(outputs(file, inputs), outputs(right, inputs), strict=True):
-        if (one.dtype, one.tobytes()) != (other.dtype, other.tobytes()):
-            return f"other bits: {one.ravel()[:5]}, not {other.ravel()[:5]}"
+    for special in ((), (np.nan, -0.0, np.inf, -1.0)):
+        inputs = inputs_of(onnx.load(right), *special)
+        for one, other in zip(outputs(file, inputs), outputs(right, inputs), strict=True):
+            if (one.dtype, one.tobytes()) != (other.dtype, other.tobytes()):
+                return f"other bits: {one.ravel()[:5]}, not {other.ravel()[:5]}"
     return "the same bits"
 
 

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from halfulp.conformance.process import packed, send
 from halfulp.errors import HalfulpError
 
 Array = Any
+Fault = Callable[[onnx.ModelProto, list[Array]], list[Array]]
 
 
 def run_model(model: onnx.ModelProto, inputs: list[Array], device: str = "CPU") -> Any:
@@ -97,38 +100,6 @@ def ignores_axis(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
         return right(model, inputs)
 
 
-def dies(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """A segmentation fault."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return [z]
-
-
-def exits(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """Ends the process, with the status of success."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        os._exit(0)
-    return [z]
-
-
-def raises(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """An exception of Python, with a line that changes from run to run."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        raise KeyError(f"no kernel at {id(object()):#x}\nand more")
-    return [z]
-
-
-def hangs(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """No answer."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        time.sleep(600)
-    return [z]
-
-
 def hangs_always(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """No answer to any case."""
     time.sleep(600)
@@ -139,19 +110,6 @@ def masked(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """The right elements, hidden by a mask; nothing where there are none to hide."""
     (z,) = right(model, inputs)
     return [np.ma.masked_array(z, np.ones(z.shape, bool)) if z.size else None]
-
-
-def wrong_shape(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """A dim of 1 too many."""
-    (z,) = right(model, inputs)
-    return [z[np.newaxis]]
-
-
-def wrong_type(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """The exponent's type."""
-    (z,) = right(model, inputs)
-    with np.errstate(all="ignore"):
-        return [z.astype(np.float64)]
 
 
 def fewer_outputs(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
@@ -195,36 +153,6 @@ def prints_garbage(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     return right(model, inputs)
 
 
-def exhausts_memory(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """All that there is."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        hoard = []
-        while True:
-            hoard.append(np.ones(1 << 27))
-    return [z]
-
-
-def closes_everything(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """All open files, the socket to ``check`` among them."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        os.closerange(3, 256)
-    return [z]
-
-
-def answers_for_check(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
-    """Nonsense, on every open file."""
-    (z,) = right(model, inputs)
-    if is_marked(z):
-        for descriptor in range(3, 64):
-            try:
-                os.write(descriptor, b"nonsense" * 64)
-            except OSError:
-                continue
-    return [z]
-
-
 def forks(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """A child process that comes back from every call as well, with another result."""
     (z,) = right(model, inputs)
@@ -249,33 +177,67 @@ def answers_for_another_case(model: onnx.ModelProto, inputs: list[Array]) -> lis
 ASKED: list[Array] = []
 
 
-FAULTS = {
-    function.__name__: function
-    for function in (
-        flips_one_ulp,
-        drops_parity,
-        flushes_subnormals,
-        ignores_axis,
-        dies,
-        exits,
-        raises,
-        hangs,
-        hangs_always,
-        masked,
-        wrong_shape,
-        wrong_type,
-        fewer_outputs,
-        accepts_invalid,
-        depends_on_position,
-        depends_on_threads,
-        prints_garbage,
-        exhausts_memory,
-        closes_everything,
-        answers_for_check,
+def killed() -> None:
+    """A segmentation fault."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def raised() -> None:
+    """An exception of Python, with a line that changes from run to run."""
+    raise KeyError(f"no kernel at {id(object()):#x}\nand more")
+
+
+def filled() -> None:
+    """All the memory that there is."""
+    hoard = []
+    while True:
+        hoard.append(np.ones(1 << 27))
+
+
+def nonsense() -> None:
+    """Nonsense, on every open file."""
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"nonsense" * 64)
+
+
+def only_marked(fault: Callable[[], object]) -> Fault:
+    """Return a runtime that is right but for the marked cases, which have no result."""
+
+    def run(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+        (z,) = right(model, inputs)
+        if is_marked(z):
+            fault()
+        return [z]
+
+    return run
+
+
+def as_double(z: Array) -> Array:
+    """Return the result in the exponent's type."""
+    with np.errstate(all="ignore"):
+        return z.astype(np.float64)
+
+
+FAULTS: dict[str, Fault] = {
+    "none": right,
+    "dies": only_marked(killed),
+    "exits": only_marked(lambda: os._exit(0)),  # with the status of success
+    "raises": only_marked(raised),
+    "hangs": only_marked(lambda: time.sleep(600)),
+    "exhausts_memory": only_marked(filled),
+    "closes_everything": only_marked(lambda: os.closerange(3, 256)),  # the socket to `check` among all files
+    "answers_for_check": only_marked(nonsense),
+    "wrong_shape": lambda model, inputs: [right(model, inputs)[0][np.newaxis]],
+    "wrong_type": lambda model, inputs: [as_double(right(model, inputs)[0])],
+} | {
+    fault.__name__: fault
+    for fault in (
+        *(flips_one_ulp, drops_parity, flushes_subnormals, ignores_axis, hangs_always, masked, fewer_outputs),
+        *(accepts_invalid, depends_on_position, depends_on_threads, prints_garbage, forks),
         answers_for_another_case,
-        forks,
     )
-} | {"none": right}
+}
 
 
 def main(model: str, inputs: str, outputs: str) -> None:

@@ -167,25 +167,6 @@ def test_what_is_for_whom() -> None:
     assert of_a_profile == BUILT_IN.keys() - {"openvino-native"}
 
 
-@pytest.mark.parametrize(
-    ("target", "says"),
-    [
-        ("onnxruntim", "no target onnxruntim; did you mean onnxruntime?"),
-        ("nothing.like.it", "no target nothing.like.it; there are onnxruntime, openvino"),
-        ("../model", "no target ../model"),
-        ("", "no target"),
-        ("a" * 300, "no target aaa"),
-        ("tool {model} {inputs}", "a command must have {outputs}"),
-        ("no-such-program {model} {inputs} {outputs}", "no program 'no-such-program'"),
-        ("tool '{model} {inputs} {outputs}", "a broken command: No closing quotation"),
-    ],
-)
-def test_no_such_target(target: str, says: str) -> None:
-    with pytest.raises(HalfulpError) as caught:
-        find(target)
-    assert says in str(caught.value)
-
-
 @pytest.mark.parametrize("target", ["mine", "mine:f", "libmine.so:powf"])
 def test_a_program_and_a_library_are_told_their_options(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
