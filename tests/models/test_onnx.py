@@ -53,22 +53,6 @@ def test_declared_types_and_shapes() -> None:
     assert list(map(str, model.graph.inputs)) == ["bfloat16[N, ?, 3]", "uint8[]"]
 
 
-def test_subgraphs_know_what_they_capture() -> None:
-    model = load(
-        parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (bool c, float[N] x) => (float[N] z) {
-            y = Mul (x, x)
-            z = If (c) <then_branch = t () => (float[N] a) { a = Pow (x, y) },
-                        else_branch = e () => (float[N] b) { b = Identity (x) }>
-        }""")
-    )
-    branch = model.graph.nodes[1]
-    assert branch.attributes["then_branch"].captures == {"x", "y"}
-    assert branch.reads == {"c", "x", "y"}
-    # y dies with its last reader, which is the branch; c and x too
-    assert set(model.graph.dead_after[1]) == {"c", "x", "y"}
-
-
 def test_function_attributes_are_bound_per_call() -> None:
     model = load(
         parsed(

@@ -30,8 +30,8 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run import openvino
 from halfulp.models.run.api import run
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.helpers import CONTROL, HELPERS
 from halfulp.models.run.inputs import is_integral
+from halfulp.models.run.operators import PLUMBING
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import TYPES
 
@@ -45,7 +45,7 @@ _SPECIAL_FLOATS = (
 )
 # fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
-_OWN_OPS = {*SUPPORTED_OPS, *HELPERS, *CONTROL, "Constant"}
+_OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
 """The operators of ONNX that halfulp evaluates itself."""
 _RANDOM = (
     "Bernoulli",

@@ -7,7 +7,7 @@ that format's own library.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import Dim, Shape, format_shape
+from halfulp.specs.tensor import Shape, format_shape
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -39,66 +39,10 @@ def is_countable(shape: Iterable[int]) -> bool:
     return math.prod(max(dim, 1) for dim in shape) < 1 << 60
 
 
-def reshaped(array: Array, shape: Sequence[Any]) -> Array:
-    """Return an array in another shape; raises HalfulpError for more dims than NumPy allows."""
-    check_rank(len(shape))
-    return array.reshape(shape)
-
-
-def unsqueezed(shape: Sequence[Dim], axes: Sequence[int], *, from_end: bool = True) -> tuple[Dim, ...]:
-    """Return a shape with 1-dims inserted at some axes of the result.
-
-    Negative axes count from its end if ``from_end`` is set, and are refused otherwise.
-    """
-    rank = len(shape) + len(axes)
-    check_rank(rank)
-    lowest = -rank if from_end else 0
-    places = {axis % rank for axis in axes if lowest <= axis < rank}
-    if len(places) < len(axes):
-        known = f"{lowest} to {rank - 1}"
-        raise HalfulpError("the axes must be distinct dims of the output", expected=known, got=list(axes))
-    rest = iter(shape)
-    return tuple(1 if axis in places else next(rest) for axis in range(rank))
-
-
-def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, ...]:
-    """Return the output shape of Reshape, as far as it is known; raises HalfulpError if the data does not fit.
-
-    Args:
-        shape: that of the data.
-        asked: the wanted shape. One -1 stands for the dim that gives the data's number of elements.
-        copies: whether a 0 stands for the data's dim at the same axis.
-    """
-    dims: list[Dim] = list(asked)
-    if any(dim < -1 for dim in asked) or dims.count(-1) > 1:
-        raise HalfulpError("the shape may hold one -1 and no other negative dim", got=dims[:MOST_DIMS])
-    if copies and shape is None:
-        dims = [dim or None for dim in asked]
-    elif copies and shape is not None:
-        if 0 in asked[len(shape) :]:
-            raise HalfulpError("a 0 in the shape copies a dim that the data lacks", got=dims[:MOST_DIMS])
-        dims = [dim or shape[axis] for axis, dim in enumerate(asked)]
-    total, rest = _elements(shape), _elements([dim for dim in dims if dim != -1])
-    if total is None or rest is None:
-        return tuple(None if dim == -1 else dim for dim in dims)
-    if -1 in dims and rest and total % rest == 0:
-        dims[dims.index(-1)], rest = total // rest, total
-    if total != rest or -1 in dims:
-        message = "the shape has another number of elements than the data"
-        raise HalfulpError(message, expected=list(asked[:MOST_DIMS]), got=format_shape(shape))
-    return tuple(dims)
-
-
 def check_rank(rank: int, what: str = "its output") -> None:
     """Refuse more dims than NumPy's arrays have."""
     if rank > MOST_DIMS:
         raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=rank)
-
-
-def _elements(shape: Shape | list[Dim]) -> int | None:
-    """Return the number of elements of a shape; None if a dim is not known."""
-    dims = [dim for dim in shape or () if isinstance(dim, int)]
-    return None if shape is None or len(dims) < len(shape) else math.prod(dims)
 
 
 def agree(a: Shape, b: Shape) -> bool:
@@ -209,11 +153,10 @@ class Node:
 
     @property
     def reads(self) -> set[str]:
-        """The names that the node and its subgraphs read."""
+        """The names that the node reads, and all those in its subgraphs."""
         names = set(self.inputs)
         for graph in self.subgraphs if self.attributes else ():
-            names |= graph.captures
-        names.discard("")
+            names.update(*(node.reads for node in graph.nodes), (value.name for value in graph.outputs))
         return names
 
 
@@ -245,33 +188,18 @@ class Graph:
         made = {name: value for node in nodes for name in node.outputs for value in node.attributes.values()}
         return {**made, **self.constants}
 
-    @property
-    def captures(self) -> frozenset[str]:
-        """The names that the graph reads from the graphs around it."""
-        return self._lifetimes[0]
-
-    @property
+    @cached_property  # a graph that is not run does not need it
     def dead_after(self) -> tuple[tuple[str, ...], ...]:
         """For each node, the names that nothing reads after it."""
-        return self._lifetimes[1]
-
-    @cached_property  # a graph that is not run needs neither
-    def _lifetimes(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
-        own = {value.name for value in self.inputs} | set(self.constants)
-        for node in self.nodes:
-            own.update(node.outputs)
         last_reader: dict[str, int] = {}
         for index, node in enumerate(self.nodes):
             # A value without readers dies with its maker.
-            for name in (*node.reads, *node.outputs):
-                last_reader[name] = index
-        results = {value.name for value in self.outputs}
-        captures = frozenset((set(last_reader) | results) - own - {""})
+            last_reader |= dict.fromkeys((*node.reads, *node.outputs), index)
         dead: list[list[str]] = [[] for _ in self.nodes]
-        for name, index in last_reader.items():
-            if name and name in own and name not in results:
-                dead[index].append(name)
-        return captures, tuple(map(tuple, dead))
+        results = {value.name for value in self.outputs}
+        for name in last_reader.keys() - results:
+            dead[last_reader[name]].append(name)
+        return tuple(map(tuple, dead))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import reduce
 from importlib import import_module
@@ -24,7 +24,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
-from halfulp.models.graph import Array, Value, type_name
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
@@ -625,25 +625,12 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            evaluate = evaluator(node, given, {"": _AXES_AS_ATTRIBUTE if old else _NEWEST})
-            (result,) = cast("list[object]", evaluate.run(None, given))
+            graph = GraphProto(node=[node], output=[onnx.ValueInfoProto(name=node.output[0])])
+            evaluator = ReferenceEvaluator(graph, {"": _AXES_AS_ATTRIBUTE if old else _NEWEST})
+            (result,) = cast("list[object]", evaluator.run(None, given))
     except Exception:  # the evaluator checks little, and NumPy raises errors of many classes
         return None
     return result if isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED else None
-
-
-def evaluator(node: NodeProto, values: Mapping[str, Any], opsets: Mapping[str, int]) -> ReferenceEvaluator:
-    """Return the onnx package's evaluator of one node; its inputs have the types and ranks of these values."""
-    infos = [
-        declaration(name, type_name(value.dtype), (None,) * value.ndim)
-        if isinstance(value, np.ndarray)
-        else declaration(name, None, None)
-        for name, value in values.items()
-    ]
-    outputs = [declaration(name, None, None) for name in node.output if name]
-    graph = onnx.helper.make_graph([node], "node", infos, outputs)
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
 
 
 def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:

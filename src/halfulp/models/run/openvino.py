@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Array, Node, reshape, reshaped, unsqueezed
-from halfulp.models.memory import guard_memory
+from halfulp.models.graph import Array, Node
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
-from halfulp.operators import op
-from halfulp.specs.broadcast import AUTO, Mismatch
-from halfulp.specs.tensor import Shape, tensor_type
+from halfulp.models.run.operators import guard_broadcast, power, reshaped, unsqueezed
+from halfulp.specs.tensor import tensor_type
 
 _NUMPY: Mapping[str, Callable[..., Any]] = {
     "Multiply": np.multiply,
@@ -63,38 +60,19 @@ def evaluate(node: Node, inputs: Sequence[Array]) -> Array:
     x = inputs[0]
     match node.type:
         case "Power" | "PReLU":
-            operator = op(node.operator)
-            shape = operator.infer(*inputs, **node.attributes).shape
-            _guard(shape, inputs, x.itemsize)
-            return np.asarray(operator(*inputs, **node.attributes))
+            return power(node, *inputs)
         case "Convert":
             if x.dtype.name == "float8_e8m0fnu":
                 x = x.astype(np.float32)  # float32 holds all its values, powers of two
-            with np.errstate(all="ignore"):
-                # As in OpenVINO, a value that is too large for a float8 does not become its largest number.
-                return np.asarray(cast(x, dtype_named(node.attributes["destination_type"]), saturate=False))
+            # As in OpenVINO, a value that is too large for a float8 does not become its largest number.
+            return np.asarray(cast(x, dtype_named(node.attributes["destination_type"]), saturate=False))
         case "Reshape":
-            return reshaped(x, reshape(x.shape, _numbers(inputs[1]), copies=node.attributes["special_zero"]))
+            return reshaped(x, inputs[1], copies=node.attributes["special_zero"])
         case "Unsqueeze":
-            return reshaped(x, unsqueezed(x.shape, _numbers(inputs[1])))
-    shape = x.shape
-    try:
-        for operand in inputs[1:]:
-            shape = AUTO.infer(shape, operand.shape, node.attributes)
-    except Mismatch:
-        shapes = " and ".join(str(tensor_type(operand)) for operand in inputs)
-        raise HalfulpError(f"the inputs of {node.type} can't be broadcast", got=shapes) from None
-    _guard(shape, inputs, inputs[-1].itemsize)
-    with np.errstate(all="ignore"):
-        return np.asarray(_NUMPY[node.type](*inputs))
-
-
-def _numbers(values: Array) -> list[int]:
-    return [int(value) for value in values.reshape(-1)]
-
-
-def _guard(shape: Shape, inputs: Sequence[Array], itemsize: int) -> None:
-    """Refuse an output that is larger than every input if it does not fit in memory."""
-    sizes = tuple(dim for dim in shape or () if isinstance(dim, int))  # all of them: the operands are known
-    if math.prod(sizes) > max(value.size for value in inputs):
-        guard_memory(sizes, itemsize, "its output")
+            return unsqueezed(x, inputs[1])
+    shapes = {value.shape for value in inputs}
+    if node.attributes.get("auto_broadcast") == "none" and len(shapes) > 1:
+        got = " and ".join(str(tensor_type(value)) for value in inputs)
+        raise HalfulpError(f"the inputs of {node.type} can't be broadcast", got=got)
+    guard_broadcast(inputs)
+    return np.asarray(_NUMPY[node.type](*inputs))

@@ -1,12 +1,14 @@
-"""The operators around ours, each version by its document."""
+"""The operators beside Pow and PRelu: each version by its document, and sums of 16-bit floats."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from ml_dtypes import bfloat16
 from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
 from tests.models.onnx_models import single
 
 from halfulp.errors import ModelError
@@ -18,10 +20,7 @@ F32 = ("float32", None)
 
 
 def evaluated(model: onnx.ModelProto, **inputs: object) -> np.ndarray:
-    """Return the output, having seen that halfulp evaluated every node."""
-    out, report = run_with_report(model, inputs)
-    assert {row.engine for row in report.nodes} == {"halfulp"}
-    return out["out"]
+    return np.asarray(run(model, inputs)["out"])
 
 
 def constant(opset: int, **attribute: object) -> np.ndarray:
@@ -64,17 +63,18 @@ def test_constant_needs_one_attribute() -> None:
         constant(13, value_int=1, value_float=1.0)
 
 
-@pytest.mark.parametrize("op_type", ["Add", "Mul", "Less"])
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Less", "Sub", "Div"])
 @pytest.mark.parametrize("opset", [1, 6])
 def test_legacy_broadcasting(op_type: str, opset: int) -> None:
-    function = {"Add": np.add, "Mul": np.multiply, "Less": np.less}[op_type]
-    a = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    numpy_names = {"Mul": "multiply", "Sub": "subtract", "Div": "divide"}
+    function = getattr(np, numpy_names.get(op_type, op_type.lower()))
+    a = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
     output = ("bool" if op_type == "Less" else "float32", None)
 
     def run(b: np.ndarray, **attributes: int) -> np.ndarray:
         return evaluated(single(op_type, opset, {"a": F32, "b": F32}, output, **attributes), a=a, b=b)
 
-    b = np.arange(3, dtype=np.float32)
+    b = np.arange(1, 4, dtype=np.float32)
     np.testing.assert_array_equal(run(b, broadcast=1, axis=1), function(a, b[:, None]))
     np.testing.assert_array_equal(run(b[:2], broadcast=1, axis=0), function(a, b[:2, None, None]))
     np.testing.assert_array_equal(run(a[0], broadcast=1), function(a, a[0]))
@@ -87,44 +87,88 @@ def test_legacy_broadcasting(op_type: str, opset: int) -> None:
             run(bad, **attributes)
 
 
-@pytest.mark.parametrize("op_type", ["Sub", "Div"])
-def test_legacy_broadcasting_of_foreign_operators(op_type: str) -> None:
-    a, b = np.arange(1, 7, dtype=np.float32).reshape(2, 3), np.array([2, 4], np.float32)
-    model = single(op_type, 6, {"a": F32, "b": F32}, broadcast=1, axis=0)
-    want = {"Sub": np.subtract, "Div": np.divide}[op_type](a, b[:, None])
-    np.testing.assert_array_equal(run(model, {"a": a, "b": b})["out"], want)
+SUMS = [
+    *(f"ReduceMean<axes=[{axes}]>(x)" for axes in ("2", "0, 2")),
+    *(f"{name}<axes=[2]>(x)" for name in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")),
+    "ReduceLogSum<axes=[2]>(p)",
+    *(f"LpNormalization<axis=2, p={p}>(x)" for p in (1, 2)),
+    *(f"LpPool<kernel_shape=[40], strides=[40], p={p}>(x)" for p in (1, 2, 3)),
+    "AveragePool<kernel_shape=[500], strides=[250]>(x)",
+    "GlobalAveragePool(x)",
+    "LRN<size=3>(image)",
+    "Mean(p, p, x)",
+    "Sum(big, big, x, less, less)",
+    "CumSum(x, axis)",
+    "MatMul(x, w)",
+    'Einsum<equation="ijk,kl->il">(x, w)',
+    "Conv(x, kernel)",
+    "Softmax<axis=2>(none)",
+    "Softplus(x)",
+    "LayerNormalization(x, s, b)",
+    "LayerNormalization<axis=2>(x, s)",
+    "RMSNormalization(x, s)",
+    "InstanceNormalization(x, t, t)",
+    "GroupNormalization<num_groups=1>(x, t, t)",
+    "MeanVarianceNormalization<axes=[2]>(x)",
+]
+
+
+def model_of_sum(node: str, type_name: str) -> onnx.ModelProto:
+    opset = 17 if "axes" in node else 23
+    inputs = f"{type_name}[2, 3, 1000] x, {type_name}[1000, 2] w, {type_name}[4, 3, 200] kernel, int64 axis, "
+    inputs += ", ".join(f"{type_name}[{size}] {name}" for size, name in ((1000, "s"), (1000, "b"), (3, "t")))
+    return parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": {opset}]>'
+        f" g ({inputs}) => ({type_name}[] y) <float most = {{60000}}, int64[4] dims = {{2, 3, 100, 10}}> {{"
+        f" p = Abs(x)  none = Sub(x, x)  big = CastLike(most, x)  less = Neg(big)  image = Reshape(x, dims)"
+        f" y = {node} }}"
+    )
 
 
 @pytest.mark.parametrize("type_name", ["float16", "bfloat16"])
-@pytest.mark.parametrize(
-    ("node", "axes"),
-    [
-        ("LayerNormalization(x, s, b)", (2,)),
-        ("LayerNormalization<axis=1>(x, s)", (1, 2)),
-        ("RMSNormalization(x, s)", (2,)),
-        ("InstanceNormalization(x, t, t)", (2,)),
-        ("GroupNormalization<num_groups=1>(x, t, t)", (1, 2)),
-        ("MeanVarianceNormalization<axes=[2]>(x)", (2,)),
-    ],
-)
-def test_norms_of_short_types_are_computed_in_float32(
-    node: str, axes: tuple[int, ...], type_name: str
-) -> None:
-    """The squares of |x| > 256 overflow in float16, whose norm would be 0."""
-    kind = TYPES[type_name]
-    model = parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 23]> g ({type_name}[2, 3, 64] x, {type_name}[64] s, {type_name}[64] b,'
-        f" {type_name}[3] t) => ({type_name}[2, 3, 64] y) {{ y = {node} }}"
+@pytest.mark.parametrize("node", SUMS)
+def test_sums_of_short_types_are_computed_in_float32(node: str, type_name: str) -> None:
+    """The onnx package computes the same node in float32. In float16 its sums overflow or stop growing."""
+    rng = np.random.default_rng(0)
+    x = np.sort(400 * rng.standard_normal((2, 3, 1000)))[:, :, ::-1]
+    values = {"x": x, "w": rng.standard_normal((1000, 2)), "kernel": rng.standard_normal((4, 3, 200))}
+    values |= {"s": np.full(1000, 2.0), "b": np.ones(1000), "t": np.ones(3)}
+    dtype = TYPES[type_name].dtype
+    short = {name: value.astype(dtype) for name, value in values.items()} | {"axis": np.int64(2)}
+    wide = {name: value if name == "axis" else value.astype(np.float32) for name, value in short.items()}
+    y = run(model_of_sum(node, type_name), short)["y"]
+    assert y.dtype == dtype
+    if "p=1" in node and node.startswith("LpN"):  # where the package sums X itself
+        exact = wide["x"] / np.abs(wide["x"]).sum(2, keepdims=True)
+    else:
+        (exact,) = ReferenceEvaluator(model_of_sum(node, "float")).run(None, wide)
+    limit = float(ml_dtypes.finfo(dtype).max)
+    exact = np.where(np.abs(exact) > limit, np.copysign(np.inf, exact), exact)
+    greatest = np.abs(exact[np.isfinite(exact)]).max(initial=0)
+    np.testing.assert_allclose(y.astype(float), exact, rtol=2**-7, atol=2**-9 * greatest)
+
+
+@pytest.mark.parametrize("type_name", ["float16", "float"])
+@pytest.mark.parametrize("stash", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_a_stash_type_of_16_bits(stash: int, type_name: str) -> None:
+    """As in ONNX Runtime, the result is that of float32, and the type is that of the outputs that have it."""
+    text = f'<ir_version: 10, opset_import: ["": 23]> g ({type_name}[2, 64] x, {type_name}[64] s)'
+    text += f" => ({type_name}[] y, float16[] m, {type_name}[] r)"
+    text += " {{ y, m = LayerNormalization{0}(x, s)  r = RMSNormalization{0}(x, s) }}"
+    x = (400 * np.random.default_rng(0).standard_normal((2, 64))).astype(np.float32)
+    dtype = helper.tensor_dtype_to_np_dtype(
+        TensorProto.FLOAT16 if type_name == "float16" else TensorProto.FLOAT
     )
-    x = (400 * np.random.default_rng(0).standard_normal((2, 3, 64))).astype(kind.dtype)
-    s, b, t = np.full(64, 2, kind.dtype), np.ones(64, kind.dtype), np.ones(3, kind.dtype)
-    wide = x.astype(np.float64)
-    centred = wide if "RMS" in node else wide - wide.mean(axes, keepdims=True)
-    exact = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)
-    exact = exact * (2 if "s" in node.split("(")[1] else 1) + ("b)" in node or "t)" in node)
-    found = run(model, {"x": x, "s": s, "b": b, "t": t})["y"]
-    assert found.dtype == kind.dtype
-    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=1e-2, atol=1e-2)
+    inputs = {"x": x.astype(dtype), "s": np.ones(64, dtype)}
+    models = [parser.parse_model(text.format(each)) for each in ("", f"<stash_type={stash}>")]
+    for model, kind in zip(models, (TensorProto.FLOAT, stash), strict=True):
+        model.graph.output[1].type.tensor_type.elem_type = kind
+    plain, found = (run(model, inputs) for model in models)
+    for name in "yr":
+        np.testing.assert_array_equal(found[name], plain[name])
+        assert np.ptp(found[name].astype(float)) > 3
+    assert found["m"].dtype == helper.tensor_dtype_to_np_dtype(stash)
+    np.testing.assert_allclose(found["m"].astype(float), x.mean(1, keepdims=True), rtol=0.02, atol=0.1)
 
 
 @pytest.mark.parametrize("opset", [7, 13, 14, NEWEST])
@@ -134,37 +178,6 @@ def test_numpy_broadcasting(opset: int) -> None:
     np.testing.assert_array_equal(evaluated(model, a=a, b=b), a * b)
     with pytest.raises(ModelError, match="can't be broadcast to one shape"):
         run(model, {"a": np.ones(3, np.int32), "b": b})
-
-
-@pytest.mark.parametrize(
-    ("op_type", "opset", "name", "allowed"),
-    [
-        ("Mul", 1, "int32", False),
-        ("Mul", 6, "int32", True),
-        ("Mul", 14, "int8", True),
-        ("Less", 7, "int64", False),
-        ("Less", 9, "int64", True),
-        ("Identity", 13, "bfloat16", True),
-    ],
-)
-def test_types_of_each_version(op_type: str, opset: int, name: str, allowed: bool) -> None:
-    dtype = bfloat16 if name == "bfloat16" else np.dtype(name)
-    x = np.array([2, 3], dtype)
-    inputs = {"a": (name, None)} | ({} if op_type == "Identity" else {"b": (name, None)})
-    output = ("bool" if op_type == "Less" else name, None)
-    model = single(op_type, opset, inputs, output)
-    feeds = dict.fromkeys(inputs, x)
-    if allowed:
-        assert evaluated(model, **feeds).dtype.name == output[0]
-    else:
-        with pytest.raises(ModelError, match=rf"onnx.{op_type}-\d+ does not take tensor\({name}\)"):
-            run(model, feeds)
-
-
-def test_inputs_of_one_type_variable() -> None:
-    model = single("Mul", 15, {"a": F32, "b": ("float64", None)})
-    with pytest.raises(ModelError, match="takes one type for all inputs of type T"):
-        run(model, {"a": np.ones(1, np.float32), "b": np.ones(1)})
 
 
 def test_where() -> None:
@@ -236,7 +249,7 @@ def test_reshape_of_nothing_and_allowzero() -> None:
     for shape in ([0, -1], [2, 0, 1]):
         with pytest.raises(ModelError, match="node 'node'"):
             reshape(14, np.ones(2, np.float32), shape, allowzero=1)
-    with pytest.raises(ModelError, match="another number of elements"):
+    with pytest.raises(ModelError, match="cannot reshape"):
         reshape(14, empty, [0, -1])  # the -1 could be anything
 
 
@@ -253,11 +266,7 @@ def test_unsqueeze(opset: int) -> None:
     x = np.zeros((2, 3), np.float32)
     assert unsqueeze(opset, x, [0, 3]).shape == (1, 2, 3, 1)
     assert unsqueeze(opset, x, [2, 1]).shape == (2, 1, 1, 3)
-    if opset < 11:
-        with pytest.raises(ModelError, match="axes must be distinct dims"):
-            unsqueeze(opset, x, [-1])
-    else:
-        assert unsqueeze(opset, x, [-1]).shape == (2, 3, 1)
+    assert unsqueeze(opset, x, [-1] if opset >= 11 else [2]).shape == (2, 3, 1)
     for bad in ([0, 0], [3], [0, 5]):
-        with pytest.raises(ModelError, match="axes must be distinct dims"):
+        with pytest.raises(ModelError, match=r"node 'node' \(Unsqueeze\): the onnx package fails"):
             unsqueeze(opset, x, bad)
