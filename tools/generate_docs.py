@@ -9,10 +9,11 @@ The pages depend only on the rows, so that two runs give the same bytes.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
-from halfulp.pages import LEGEND, STANDARDS, Table, markdown, matrix, page
+from halfulp.pages import LEGEND, STANDARDS, Block, Bullets, Code, Page, Table, matrix, page
 from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,6 +60,36 @@ def _unescaped(table: Table) -> str:
     """Return a table as Markdown; its cells are Markdown already."""
     lines = ["| " + " | ".join(row) + " |" for row in (table.header, *table.rows)]
     return "\n".join([lines[0], "|" + "---|" * len(table.header), *lines[1:]])
+
+
+def markdown(page: Page) -> str:
+    """Return a page as Markdown."""
+    parts = [f"# {page.title}", _escaped(page.lead)]
+    for section in page.sections:
+        parts.append(f"## {section.heading}")
+        parts += map(_markdown_block, section.blocks)
+    return "\n\n".join(parts)
+
+
+def _markdown_block(block: Block) -> str:
+    """Return one block as Markdown."""
+    if isinstance(block, Code):
+        return f"```{block.language}\n{block.text}\n```"
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {_escaped(item)}" for item in block.items)
+    if isinstance(block, Table):
+        rows = [block.header, *block.rows]
+        lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+        return "\n".join([lines[0], "|" + "---|" * len(block.header), *lines[1:]])
+    return _escaped(block)
+
+
+def _escaped(prose: str) -> str:
+    return re.sub(r"[*_<]", r"\\\g<0>", prose)
+
+
+def _cell(cell: str) -> str:
+    return f"<{cell}>" if cell.startswith("https://") else _escaped(cell).replace("|", "\\|")
 
 
 def generate() -> dict[Path, str]:

@@ -55,6 +55,17 @@ def test_the_command_for_another_runtime_can_be_done(types: str, nodes: str, opt
         assert not {"Pow", "PRelu"} & {node.op_type for node in onnx.load("converted.onnx").graph.node}
 
 
+def test_the_page_begins_with_the_worst_verdict() -> None:
+    Path("models").mkdir()
+    onnx.save(parsed(GOOD), "models/a.onnx")
+    onnx.save(parsed(OLD.replace('"": 6', '"": 7')), "models/b.onnx")
+    invoked("models", "page.html", "-t", "onnxruntime==1.31.1", status=1)
+    page = Path("page.html").read_text()
+    table, rest = page.split("</table>")
+    assert table.index("its one node invalid") < table.index("its one node right")
+    assert rest.index("<pre>halfulp repair b.onnx repaired.onnx</pre>") < rest.index("Nodes of b.onnx")
+
+
 def test_json_on_standard_output_is_alone_there() -> None:
     onnx.save(parsed(GOOD), "m.onnx")
     result = CliRunner().invoke(app, ["audit", "m.onnx", "-t", "numpy", "--json", "-"])

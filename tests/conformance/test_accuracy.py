@@ -112,7 +112,7 @@ def test_all_pairs_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert result.exit_code == 0, result.output
     assert [first for first, _ in tried] == [0, 16, 32, 32, 48]
     assert "misrounded, all pairs" in result.stdout
-    assert "<td>0 %<td>" in page.read_text()
+    assert "<td>0 %</td>" in page.read_text()
     file.write_text("[{}]")
     assert f"{file}: not a document" in CliRunner().invoke(app, [*arguments, "--resume"]).stderr
     file.write_text("[" * 100_000)

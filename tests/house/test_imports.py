@@ -32,12 +32,12 @@ MAY_IMPORT = {
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "operators", "models", "measured", "integrations"},
-    "auditing": BASE | {"specs", "operators", "models", "conversion", "measured", "integrations"},
+    "auditing": BASE | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"_interop", "floats", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
-    | {"specs", "_interop", "floats", "operators", "reference", "models", "backend"}
+    | {"specs", "pages", "_interop", "floats", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
     "integrations": BASE | {"specs", "_interop", "operators", "models", "linking", "cuda"},
     "cli": BASE

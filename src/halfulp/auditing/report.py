@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from html import escape
 from itertools import chain
 from typing import Any
 
@@ -18,10 +17,12 @@ from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
 from halfulp.auditing.node import Open, Operand, shown
 from halfulp.auditing.ranges import Range
-from halfulp.auditing.target import Asked, Statement, of_constant
+from halfulp.auditing.target import BAD, Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, Printed, command, count_of, printable
 from halfulp.installed import version_of
+from halfulp.pages import WIDTH as PAGE_WIDTH
+from halfulp.pages import Block, Bullets, Code, Page, Section, Table, document, html
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
@@ -29,6 +30,8 @@ _EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touch
 
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
+_WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
+"""The outcomes of nodes in runtimes, the worst first."""
 
 Told = tuple[str, str]
 """The kind of a finding, and its text."""
@@ -99,14 +102,11 @@ class AuditReport(Printed):
         }
 
     def html(self) -> str:
-        """Return the report as an HTML page that loads nothing, with a picture of the data's ranges."""
-        return f"{_HEAD}{self._body()}\n</html>\n"
+        """Return the report as an HTML page that loads nothing: verdicts, the worst first, commands, nodes."""
+        return document(_page(self))
 
     def _repr_html_(self) -> str:
-        return self._body()
-
-    def _body(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return html(_page(self))
 
     def __repr__(self) -> str:
         return f"<AuditReport: {', '.join(self._counts())}>"
@@ -214,7 +214,12 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
     for model in report.models:
         if model.error is None:
             yield from _nodes(model, with_right=len(report.models) == 1)
-            yield from _remedies(model)
+            if remedies := _remedies(model):
+                yield "", ""
+                yield "Do this:", ""
+            for remedy, reasons in remedies.items():
+                yield "  ", remedy
+                yield from (("    ", reason) for reason in reasons)
             yield from _notices(model)
     if left_open:
         yield from _open(report.models)
@@ -308,22 +313,19 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
             yield "  ~ " if kind == "within" else "  ! ", about.replace(own, every)
 
 
-def _remedies(model: ModelReport) -> Iterator[Part]:
-    """Give each remedy once, with its reasons, and their nodes where not all have the same."""
+def _remedies(model: ModelReport) -> dict[str, list[str]]:
+    """Return for each remedy its reasons, with their nodes where not all have the same."""
     remedies: dict[str, dict[str, dict[str, None]]] = {}
     for finding in (*model.findings, *chain.from_iterable(map(model.within, model.nodes))):
         if finding.to_do is not None:
             remedy, _, reason = finding.to_do.partition(": ")
             remedies.setdefault(remedy, {}).setdefault(reason, {})[str(finding.node)] = None
-    if remedies:
-        yield "", ""
-        yield "Do this:", ""
-    for remedy, nodes_by_reason in remedies.items():
-        yield "  ", remedy
-        for reason, nodes in nodes_by_reason.items():
-            which = few(nodes) if len(remedies) > 1 or len(nodes_by_reason) > 1 else ""
-            if which or reason:
-                yield "    ", ": ".join(filter(None, (which, reason)))
+    named = len(remedies) > 1 or any(len(nodes_by_reason) > 1 for nodes_by_reason in remedies.values())
+    reasons = {
+        remedy: [": ".join(filter(None, (few(nodes) * named, reason))) for reason, nodes in entries.items()]
+        for remedy, entries in remedies.items()
+    }
+    return {remedy: list(filter(None, texts)) for remedy, texts in reasons.items()}
 
 
 def _notices(model: ModelReport) -> Iterator[Part]:
@@ -377,13 +379,27 @@ def _wrapped(text: str, start: str, width: int) -> list[str]:
 
 # --- as a page -----------------------------------------------------------------------------------
 
-_HEAD = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>halfulp audit</title>
-<style>
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
-pre { overflow-x: auto; }
-</style>
-<h1>halfulp audit</h1>
-"""
+
+def _page(report: AuditReport) -> Page:
+    verdicts = [(model.file, "", model.error) for model in report.models if model.error is not None]
+    for said in sorted(report.summaries, key=lambda said: min(map(_WORST.index, said.outcomes))):
+        runtime, _, verdict = str(said).partition(": ")
+        verdicts.append((said.file, runtime, verdict))
+    for model in report.models:
+        if model.error is None and not model.nodes:
+            verdicts.append((model.file, "", "no Pow, no PRelu"))
+        if model.data is not None:
+            verdicts.append((model.file, "", _of_data(model.data, len(model.nodes))))
+    sections = [Section("Verdicts", (Table(("model", "runtime", "verdict"), tuple(verdicts)),))]
+    remedies: list[Block] = []
+    for model in report.models:
+        for remedy, reasons in _remedies(model).items() if model.error is None else ():
+            remedies += [Code(remedy, ""), *[Bullets(tuple(reasons))] * bool(reasons)]
+    if remedies:
+        sections.append(Section("Do this", tuple(remedies)))
+    for model in report.models:
+        parts = chain(_nodes(model, with_right=len(report.models) == 1), _notices(model))
+        wrapped = chain.from_iterable(_wrapped(text, start, PAGE_WIDTH) for start, text in parts)
+        if model.error is None and (text := "\n".join(wrapped).strip()):
+            sections.append(Section(f"Nodes of {model.file}", (Code(text, ""),)))
+    return Page("halfulp audit", ", ".join(report._counts()), tuple(sections))

@@ -159,10 +159,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (run, repair, convert, check, accuracy, audit, spec, bench, demo, doors):
-    app.command(cls=_Verb)(_verb)
-# All that follows the program is the program's.
-app.command(cls=_Verb, context_settings={"allow_interspersed_args": False})(exec)
+_PANELS = {
+    "Models": (audit, repair, convert, run, bench),
+    "Runtimes and documents": (check, accuracy, spec),
+    "Programs": (exec, doors, demo),
+}
+for _panel, _verbs in _PANELS.items():
+    for _verb in _verbs:
+        # All that follows the program of exec is the program's.
+        _settings = {"allow_interspersed_args": _verb is not exec}
+        app.command(cls=_Verb, rich_help_panel=_panel, context_settings=_settings)(_verb)
 
 
 def _print_version(wanted: bool) -> None:
@@ -174,7 +180,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _common(
     wants_version: Annotated[
-        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Power and PReLU of ONNX, OpenVINO and DirectML, every result correctly rounded.

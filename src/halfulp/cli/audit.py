@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import FailOn, File, Names, declared_inputs, file_option, files_of, parted
+from halfulp.cli.inputs import declared_inputs, files_of, parted
 from halfulp.cli.inputs import samples as samples_of
-from halfulp.cli.output import check_writable, people, say, working, write_json, write_text
+from halfulp.cli.options import FailOn, File, Force, Html, Json, Names, Place, output_option
+from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean, in_shell
 
 _WIDEST = 110  # longer lines are harder to read
@@ -21,11 +22,13 @@ def audit(
         Path,
         Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them."),
     ],
+    place: Place = None,
     targets: Annotated[
         Names,
         Option(
             "--target",
             "-t",
+            rich_help_panel="Runtimes",
             metavar="NAME[==VERSION]|FILE.json",
             help="A runtime that will run the model, such as onnxruntime or openvino, or a document of halfulp check"
             " --json about one; repeat for more."
@@ -37,6 +40,7 @@ def audit(
         Option(
             "--input",
             "-i",
+            rich_help_panel="Data",
             metavar="[NAME=]FILE|DIM=N",
             help="Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file;"
             " repeat for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz"
@@ -44,28 +48,35 @@ def audit(
         ),
     ] = None,
     samples: Annotated[
-        int, Option(min=0, metavar="N", help="Make up N sets of inputs if there is no data.")
+        int,
+        Option(
+            min=0, metavar="N", rich_help_panel="Data", help="Make up N sets of inputs if there is no data."
+        ),
     ] = 0,
     blocklist: Annotated[
         str | None,
         Option(
             metavar="TOOL",
+            rich_help_panel="Output",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
             " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
     left_open: Annotated[
-        bool, Option("--open", help="Also print the questions that the documents leave open about the nodes.")
+        bool,
+        Option(
+            "--open",
+            rich_help_panel="Output",
+            help="Also print the questions that the documents leave open about the nodes.",
+        ),
     ] = False,
-    html: Annotated[
-        File, file_option("Write the report as a page to FILE, with a picture of the data's ranges.")
-    ] = None,
+    output: Annotated[File, output_option("Write the report, too.", "FILE.html|.json")] = None,
+    html: Html = None,
+    json: Json = None,
+    force: Force = False,
     fail_on: FailOn = "support",
-    output: Annotated[
-        File, file_option("Also write the report to FILE. - is standard output.", "--json")
-    ] = None,
 ) -> None:
-    """Report the results of a model's Pow and PRelu nodes in runtimes, the clauses that they break, and the fixes.
+    """Find Pow and PRelu nodes that a runtime rejects or computes wrongly, or that overflow float16, and print the fix.
 
     Without data nothing is run. Exit status 1 says that there are findings.
 
@@ -76,7 +87,8 @@ def audit(
     from halfulp.auditing.report import WIDTH, lines
     from halfulp.measured import GRADES
 
-    check_writable(output, html, read=[model, *files_of(inputs), *map(Path, targets or [])])
+    html, json = placed(place, output, html=html, json=json)
+    check_writable(json, html, read=[model, *files_of(inputs), *map(Path, targets or [])], force=force)
     if fail_on not in GRADES:
         raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
     if blocklist is not None and not (inputs or samples):
@@ -84,8 +96,8 @@ def audit(
         raise HalfulpError(
             "--blocklist is about data", expected=f"--input NAME=FILE, or made-up data: {way_out}"
         )
-    if blocklist is not None and (output or html):
-        raise HalfulpError("--blocklist prints a list instead of the report: leave out --json and --html")
+    if blocklist is not None and (json or html):
+        raise HalfulpError("--blocklist prints a list instead of the report: leave out -o, --json and --html")
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     files, dims = parted(inputs)
@@ -103,8 +115,8 @@ def audit(
         return
     if html is not None:
         write_text(html, report.html())
-    write_json(output, report.json)
-    console = people(output)
+    write_json(json, report.json)
+    console = people(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
     say(console, *lines(report, width=width, left_open=left_open))
     least = GRADES.index(fail_on)

@@ -10,8 +10,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Inputs, Names, fed, file_option, files_of, parted
-from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_json
+from halfulp.cli.inputs import fed, files_of, parted
+from halfulp.cli.options import File, Force, Inputs, Json, Names, output_option
+from halfulp.cli.output import check_writable, console, is_stdout, placed, say, working, write_json
 from halfulp.errors import HalfulpError, count_of
 from halfulp.models.source import format_of
 from halfulp.operators import thread_count
@@ -31,23 +32,36 @@ def bench(
     ] = None,
     threads: Annotated[
         int | None,
-        Option(min=1, max=256, help="For every library; all that this process may use if not given."),
+        Option(
+            min=1,
+            max=256,
+            metavar="N",
+            rich_help_panel="Measurement",
+            help="For every library; all that this process may use if not given.",
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
         Option(
-            min=0, max=600, help="How long to measure each row, or a network in all, beside preparing it."
+            min=0,
+            max=600,
+            metavar="S",
+            rich_help_panel="Measurement",
+            help="How long to measure each row, or a network in all, beside preparing it.",
         ),
     ] = None,
     inputs: Inputs = None,
-    json: Annotated[File, file_option("Write the measurements of a network. - is standard output.")] = None,
+    output: Annotated[File, output_option("Write the measurements of a network.", "FILE.json")] = None,
+    json: Json = None,
+    force: Force = False,
 ) -> None:
     """Measure a network with and without halfulp; without a model, halfulp beside NumPy and torch.
 
     Example: halfulp bench net.onnx -i N=16
     """
+    (json,) = placed(None, output, json=json)
     if model is None and (inputs or json):
-        raise HalfulpError("--input and --json are for a network", expected="halfulp bench MODEL")
+        raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
     from halfulp.benchmark.timing import environment
 
     if threads is None:
@@ -56,6 +70,7 @@ def bench(
     if model is None:
         _arrays(threads, _SECONDS if seconds is None else seconds)
     else:
+        check_writable(json, read=[model, *files_of(inputs)], force=force)
         length = _NETWORK_SECONDS if seconds is None else seconds
         _network(model, threads, length, inputs, json)
 
@@ -107,7 +122,6 @@ def _network(
     from halfulp.models.run.fitting import fit
     from halfulp.running import refuse_breaches
 
-    check_writable(output, read=[path, *files_of(inputs)])
     read = partial(onnx.load, keep_unknown=True) if format_of(path) == "onnx" else ir.load
     model = read(path)
     runtimes = runtimes_of(path)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import FailOn, File, Names, file_option
+from halfulp.cli.options import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
 from halfulp.cli.output import (
     check_writable,
     console,
     is_stdout,
     people,
+    placed,
     print_rows,
     say,
     working,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from halfulp.conformance.document import Selection
     from halfulp.conformance.targets import TargetSpec
 
-_TARGETS, _CASES, _FAULTS, _OUTPUT = (
-    partial(Option, rich_help_panel=panel) for panel in ("Targets", "Cases", "Faults", "Output")
+_TARGETS, _CASES, _FAULTS, _POWERS = (
+    partial(Option, rich_help_panel=panel) for panel in ("Targets", "Cases", "Faults", "Powers")
 )
 Targets = Annotated[
     Names,
@@ -118,32 +119,26 @@ def check(
         File, _FAULTS(help="Findings that are known, which don't count.", metavar="FILE")
     ] = None,
     fail_on: FailOn = "support",
-    json: Annotated[
-        File,
-        _OUTPUT(help="Write all findings: a document, or a list. - is standard output.", metavar="FILE"),
-    ] = None,
-    html: Annotated[
-        File,
-        _OUTPUT(help="Write one self-contained page. - is standard output.", metavar="FILE"),
-    ] = None,
-    junit: Annotated[
-        File, _OUTPUT(help="Write a JUnit report, which CI systems show.", metavar="FILE")
-    ] = None,
+    output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.xml")] = None,
+    json: Json = None,
+    html: Html = None,
+    junit: Annotated[File, OUTPUT(help="Write a JUnit report, which CI systems show.")] = None,
     export: Annotated[
         File,
-        _OUTPUT(
+        OUTPUT(
             metavar="FOLDER",
             help="Write the cases with their exact results for other programs, and a program that runs them.",
         ),
     ] = None,
     format: Annotated[
         str,
-        _OUTPUT(
+        OUTPUT(
             metavar="onnx|npy|csv|c",
             help="The form of --export: ONNX backend tests, .npy files, a table of all elements by their bits, or"
             " the same as arrays of C.",
         ),
     ] = "onnx",
+    force: Force = False,
 ) -> None:
     """Compare runtimes with the exact result of every operator version, type pair and corner.
 
@@ -166,11 +161,11 @@ def check(
         return
     specs = find_all(targets, command, library)
     chosen = selection(_listed(operator), (), types or [], _listed(group), case or [])
-    written = (json, html, junit)
+    json, html, junit = written = placed(None, output, json=json, html=html, xml=junit)
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
     allowed = None if allow is None else load_allowed(allow)
-    check_writable(*written, read=[allow])  # now, not after a long run
+    check_writable(*written, read=[allow], force=force)  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
@@ -306,21 +301,23 @@ def accuracy(
     command: Commands = None,
     library: Libraries = None,
     types: Annotated[
-        str, Option(metavar="T,T", help="Floating types, of bases and exponents alike.")
+        str, _POWERS(metavar="T,T", help="Floating types, of bases and exponents alike.")
     ] = "float64,float32,float16,bfloat16",
-    count: Annotated[int, Option(metavar="N", min=64, max=1 << 24, help="Elements of a range.")] = 65536,
+    count: Annotated[int, _POWERS(metavar="N", min=64, max=1 << 24, help="Elements of a range.")] = 65536,
     rounds: Annotated[
-        int, Option(metavar="N", min=0, max=100_000, help="Steps of the search for the worst error.")
+        int, _POWERS(metavar="N", min=0, max=100_000, help="Steps of the search for the worst error.")
     ] = 12,
     exhaustive: Annotated[
-        bool, Option("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
+        bool, _POWERS("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
     ] = False,
     resume: Annotated[
-        bool, Option("--resume", help="Continue the measurement that Ctrl-C ended, from --json FILE.")
+        bool, _POWERS("--resume", help="Continue the measurement that Ctrl-C ended, from --json FILE.")
     ] = False,
-    json: Annotated[File, file_option("Write a document for programs. - is standard output.")] = None,
-    html: Annotated[File, file_option("Write a page. - is standard output.")] = None,
-    csv: Annotated[File, file_option("Write the table with the worst pairs by their bits.")] = None,
+    output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.csv")] = None,
+    json: Json = None,
+    html: Html = None,
+    csv: Annotated[File, OUTPUT(help="Write the table with the worst pairs by their bits.")] = None,
+    force: Force = False,
 ) -> None:
     """Measure how exact runtimes' powers are: misrounded shares, worst errors, special values, stable bits.
 
@@ -335,6 +332,7 @@ def accuracy(
         raise HalfulpError("no target is named; halfulp check --list lists them")
     names = [element_type(name.strip()).name for name in types.split(",")]
     measuring.check_oracle()
+    json, html, csv = placed(None, output, json=json, html=html, csv=csv)
     check_writable(json, html, csv)
     earlier = {each["target"]["name"]: each for each in measuring.load(json, resume=resume)}
     documents: list[dict[str, Any]] = []

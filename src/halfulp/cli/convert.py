@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Inputs, Names, declared_inputs, fed, file_option, files_of, parted
-from halfulp.cli.output import FORCE, check_writable, people, say, working, write_json
-from halfulp.errors import HalfulpError, in_shell, printable
+from halfulp.cli.inputs import declared_inputs, fed, files_of, parted
+from halfulp.cli.options import File, Force, Inputs, Json, Names, Place, output_option
+from halfulp.cli.output import check_writable, people, placed, say, working, write_json
+from halfulp.errors import HalfulpError, command, in_shell, printable
 
 if TYPE_CHECKING:
     from halfulp.conversion.repair import Repair, Slopes
     from halfulp.conversion.spellings import How, HowPow
 
+_CHANGE = partial(Option, rich_help_panel="Changes")
+_VERIFY = partial(Option, "--verify", rich_help_panel="Verification")
+
 
 def convert(
     model: Annotated[Path, Argument(metavar="IN", help="An ONNX file.")],
-    output: Annotated[
-        Path, Argument(metavar="OUT", help="Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
-    ],
+    place: Place = None,
     opset: Annotated[
-        int | None, Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
+        int | None, _CHANGE(metavar="N", help="The opset of ONNX's own operators, older or newer.")
     ] = None,
     target: Annotated[
         str | None,
-        Option(
+        _CHANGE(
             metavar="NAME",
             help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each Pow and"
             " PRelu, or basic: for a runtime with neither.",
@@ -37,14 +40,14 @@ def convert(
     ] = None,
     expand: Annotated[
         str | None,
-        Option(
+        _CHANGE(
             metavar="OPERATORS",
             help="Write these operators, such as ReduceL2,Gelu, in others, for a runtime that lacks them.",
         ),
     ] = None,
     prelu: Annotated[
         str | None,
-        Option(
+        _CHANGE(
             metavar="HOW",
             help="expand each PRelu into operators that every runtime has (relu: without comparisons), or fold such"
             " back. Slopes that nodes compute of constants are stored.",
@@ -52,7 +55,7 @@ def convert(
     ] = None,
     pow: Annotated[
         str | None,
-        Option(
+        _CHANGE(
             metavar="HOW",
             help="expand each Pow with a constant exponent into products, roots or a reciprocal; logarithms: and the"
             " others into Exp and Log, approximately; or fold the former back where every bit stays.",
@@ -60,7 +63,7 @@ def convert(
     ] = None,
     float32: Annotated[
         str | None,
-        Option(
+        _CHANGE(
             metavar="NODES",
             help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its squares"
             " to its root or division; pow; all; or names with commas between them.",
@@ -68,19 +71,19 @@ def convert(
     ] = None,
     fuse: Annotated[
         str | None,
-        Option(
+        _CHANGE(
             metavar="WHAT",
             help="norms: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as such.",
         ),
     ] = None,
     verify: Annotated[
-        bool,
-        Option(
-            "--verify", help="Run both models on the same inputs, given or made up, and compare every bit."
-        ),
+        bool, _VERIFY(help="Run both models on the same inputs, given or made up, and compare every bit.")
     ] = False,
     inputs: Inputs = None,
-    force: Annotated[bool, FORCE] = False,
+    output: Annotated[
+        File, output_option("Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
+    ] = None,
+    force: Force = False,
 ) -> None:
     """Convert a model, and list the change to each node.
 
@@ -92,6 +95,9 @@ def convert(
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.conversion import convert as convert_model
 
+    (output,) = placed(place, output)
+    if output is None:
+        raise HalfulpError(f"{model}: no output is named", expected="-o FILE, or a second file")
     check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
     files, dims = parted(inputs)
     if inputs and not verify:
@@ -124,30 +130,27 @@ def convert(
 
 def repair(
     model: Annotated[Path, Argument(metavar="IN", help="An ONNX file.")],
-    output: Annotated[
-        File, Argument(metavar="[OUT]", help="Where to write. Without it the repairs are only shown.")
-    ] = None,
+    place: Place = None,
     slopes: Annotated[
         Names,
-        Option(
+        _CHANGE(
             metavar="[NODE=]DIM",
             help="The dim of X that a slope goes along where that is open: channel, last or a number;"
             " repeat for single nodes.",
         ),
     ] = None,
-    json_output: Annotated[
-        File, file_option("Write all of it there, too. - is standard output.", "--json")
-    ] = None,
     verify: Annotated[
         bool,
-        Option(
-            "--verify",
-            help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
+        _VERIFY(
+            help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it."
         ),
     ] = False,
     inputs: Inputs = None,
+    output: Annotated[File, output_option("Where to write. Without it the repairs are only shown.")] = None,
+    json: Json = None,
+    force: Force = False,
 ) -> None:
-    """Give each broken Pow and PRelu node the one meaning that its author can have had, and say which.
+    """Fix invalid Pow and PRelu nodes, and list each fix.
 
     Exit status 0: the model is valid, repaired or untouched. 1: something is left, or the verification found a
     difference; OUT is written all the same. 2: nothing could be written.
@@ -156,9 +159,9 @@ def repair(
     """
     from halfulp.conversion.repair import repair as repair_model
 
-    check_writable(output, binary=True, read=[model, *files_of(inputs)])
-    check_writable(output, json_output)
-    check_writable(json_output, read=[model, *files_of(inputs)])
+    (output,) = placed(place, output)
+    check_writable(output, binary=True)
+    check_writable(output, json, read=[model, *files_of(inputs)], force=force)
     if inputs and not verify:
         raise HalfulpError("--input is for --verify, which is not given")
     files, dims = parted(inputs)
@@ -173,8 +176,8 @@ def repair(
             inputs=given,
             progress=progress,
         )
-    write_json(json_output, lambda: _document(model, output, found))
-    say(people(json_output), *_lines(model, output, found, slopes or []))
+    write_json(json, lambda: _document(model, output, found))
+    say(people(json), *_lines(model, output, found, slopes or []))
     if not found.valid or (found.verification is not None and not found.verification.same):
         raise typer.Exit(1)
 
@@ -207,7 +210,7 @@ def _lines(model: Path, output: Path | None, found: Repair, slopes: list[str]) -
         last = said if output is None else f"{said}; written unchanged to {output}"
     elif output is None:
         chosen = "".join(f" --slopes {shlex.quote(each)}" for each in slopes)
-        last = f"{found.summary}; halfulp repair {in_shell(model)} OUT{chosen} writes it"
+        last = f"{found.summary}; to write it: {command(str(model), 'repair')}{chosen}"
     else:
         last = f"{found.summary}; written to {output}"
     checked = "" if found.verification is None else str(found.verification)

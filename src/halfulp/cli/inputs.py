@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typer import Option
 
+from halfulp.cli.options import Names
 from halfulp.cli.output import console, say
 from halfulp.errors import HalfulpError
 from halfulp.models.files import open_npy, read_npz, viewed
@@ -17,34 +17,6 @@ from halfulp.types import FLOATS
 
 if TYPE_CHECKING:
     from halfulp.models.graph import Array, Model, Value
-
-
-Names = list[str] | None
-File = Path | None
-Inputs = Annotated[
-    Names,
-    Option(
-        "--input",
-        "-i",
-        metavar="[NAME=]FILE|DIM=N",
-        help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more. FILE.npz alone feeds every input"
-        " it has an entry for. Without files inputs are made up, and DIM=N, such as batch=4, is the size of a symbolic"
-        " dim in them; a dim without a name is INPUT[AXIS].",
-    ),
-]
-FailOn = Annotated[
-    str,
-    Option(
-        metavar="GRADE",
-        help="Ignore less grave faults of runtimes in the exit status. The grades, from the least grave: support,"
-        " reproducibility, zero-signs, subnormals, exponents, nan, edges, ordinary.",
-    ),
-]
-
-
-def file_option(help: str, *names: str) -> Any:
-    """Return an option that names a file."""
-    return Option(*names, metavar="FILE", help=help)
 
 
 def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
-from typer import Option
 
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.files import replacing
@@ -25,7 +24,26 @@ _PIPED_WIDTH = 160
 _UNBOUNDED = 100_000  # columns, to measure a table in
 
 
-FORCE = Option("--force", help="Replace a file that is read.")
+def placed(place: Path | None, output: Path | None, **formats: Path | None) -> tuple[Path | None, ...]:
+    """Return the file for each format of a report, where ``-o FILE`` or a place names one by its suffix.
+
+    Without formats, return the one output that is named.
+
+    Raises:
+        HalfulpError: the suffix is of no format, or two files are named for one.
+    """
+    if place is not None and output is not None:
+        raise HalfulpError(f"{place}: is an output, and -o {output} another", expected="one of them")
+    output = output or place
+    if not formats:
+        return (output,)
+    if output is None:
+        return tuple(formats.values())
+    suffix = "json" if is_stdout(output) else output.suffix.lower().removeprefix(".")
+    if suffix not in formats or formats[suffix] is not None:
+        names = " or ".join(f"FILE.{name}" for name in formats if formats[name] is None)
+        raise HalfulpError(f"{output}: -o tells the report's format by its suffix", expected=names)
+    return tuple((formats | {suffix: output}).values())
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -34,7 +52,7 @@ def is_stdout(path: Path | None) -> bool:
 
 
 def check_writable(
-    *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool | None = None
+    *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool = False
 ) -> None:
     """Refuse outputs that cannot be written, before long work instead of after it.
 
@@ -42,7 +60,7 @@ def check_writable(
         paths: files, ``-``, or None if nothing is written.
         binary: whether the outputs are not text. Standard output takes text only.
         read: the files that the verb reads, which no output may replace.
-        force: whether an output may replace one all the same; None where the verb has no ``--force``.
+        force: whether an output may replace one all the same.
 
     Raises:
         HalfulpError: one is a folder or a device, its folder is missing or not writable, it is ``-`` and binary,
@@ -66,8 +84,9 @@ def check_writable(
             raise HalfulpError(f"{path}: can't be written: Permission denied")
         sources = [] if force else [source for source in filter(None, read) if source.exists()]
         if path.exists() and any(source.samefile(path) for source in sources):
-            way_out = "name another file" if force is None else "name another file, or add --force"
-            raise HalfulpError(f"{path}: is an input, which would be replaced; {way_out}")
+            raise HalfulpError(
+                f"{path}: is an input, which would be replaced; name another file, or add --force"
+            )
 
 
 def write_text(path: Path, text: str) -> None:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Inputs, fed, files_of, parted
-from halfulp.cli.output import check_writable, console, print_rows, say
+from halfulp.cli.inputs import fed, files_of, parted
+from halfulp.cli.options import File, Force, Inputs, Place, output_option
+from halfulp.cli.output import check_writable, console, placed, print_rows, say
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
 from halfulp.models.graph import Array, listed, type_name
@@ -23,22 +24,23 @@ _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's rang
 
 def run(
     model: Annotated[Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file.")],
+    place: Place = None,
     inputs: Inputs = None,
     output: Annotated[
         File,
-        Option(
-            "--output",
-            "-o",
-            metavar="OUT.npz",
-            help="Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
+        output_option(
+            "Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
+            "OUT.npz",
         ),
     ] = None,
+    force: Force = False,
     engine: Annotated[
         Literal["auto", "onnxruntime", "halfulp"],
         Option(
+            rich_help_panel="Engine",
             help="What runs an ONNX file: onnxruntime, with halfulp's Pow and PRelu in it; halfulp, node by node;"
-            " auto is onnxruntime where halfulp lacks an operator of the model, and onnxruntime takes it."
+            " auto is onnxruntime where halfulp lacks an operator of the model, and onnxruntime takes it.",
         ),
     ] = "auto",
 ) -> None:
@@ -50,7 +52,8 @@ def run(
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
 
-    check_writable(output, binary=True, read=[model, *files_of(inputs)])
+    (output,) = placed(place, output)
+    check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
     subject = opened(model, engine)
     files, dims = parted(inputs)
     made_up = not files

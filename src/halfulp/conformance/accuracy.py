@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,8 @@ from halfulp.floats import codes, float_type, from_codes, is_nan
 from halfulp.installed import has_module
 from halfulp.models.files import read_text
 from halfulp.operators import pow as exact_pow
+from halfulp.pages import Bullets, Page, Section, Table
+from halfulp.pages import document as html_document
 from halfulp.types import FLOATS, TYPES
 
 SCHEMA = "halfulp.accuracy/1"
@@ -307,9 +308,6 @@ def _scalars(operator: str, name: str, x: Array) -> Iterable[Case]:
 
 # --- documents -----------------------------------------------------------------------------------
 
-_STYLE = "body{font:16px/1.5 sans-serif;margin:2em}table{border-collapse:collapse}"
-_STYLE += "td,th{border:1px solid #999;padding:.3em .6em;text-align:left}:root{color-scheme:light dark}"
-
 
 def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccuracy]) -> dict[str, Any]:
     """Return the results of a target as JSON has them."""
@@ -405,17 +403,12 @@ def as_csv(documents: Sequence[dict[str, Any]]) -> str:
 
 def as_html(documents: Sequence[dict[str, Any]]) -> str:
     """Return one page with the table and the worst pairs, which loads nothing else."""
-    headers, *rows = ([escape(cell) for cell in row] for row in table(documents))
-    lines = [f"<tr><th>{'<th>'.join(headers)}", *(f"<tr><td>{'<td>'.join(row)}" for row in rows)]
-    worst = "\n".join(f"<li>{escape(line)}" for line in worst_pairs(documents))
+    headers, *rows = map(tuple, table(documents))
     runs = {f"{each['run']['machine']}, {each['run']['date']}" for each in documents}
-    return (
-        '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
-        f"<title>How exact powers are</title><style>{_STYLE}</style>\n<h1>How exact powers are</h1>\n<table>\n"
-        + "\n".join(lines)
-        + f"\n</table>\n<h2>The worst pairs</h2>\n<ul>\n{worst}\n</ul>\n"
-        + f"<p>halfulp accuracy, {escape('; '.join(sorted(runs)))}. The errors are lower bounds.</p>\n</html>\n"
-    )
+    lead = f"halfulp accuracy, {'; '.join(sorted(runs))}. The errors are lower bounds."
+    shares = Section("Misrounded shares", (Table(headers, tuple(rows)),))
+    worst = Section("The worst pairs", (Bullets(tuple(worst_pairs(documents))),))
+    return html_document(Page("How exact powers are", lead, (shares, worst)))
 
 
 def check_oracle() -> None:

@@ -1,9 +1,8 @@
-"""The page of an operator version, the table of types, and how pages become text, Markdown and HTML."""
+"""The page of an operator version, the table of types, and how pages become text and HTML."""
 
 from __future__ import annotations
 
 import html as markup
-import re
 import textwrap
 from itertools import groupby, zip_longest
 from typing import NamedTuple
@@ -241,40 +240,25 @@ def _column_widths(needed: list[int], room: int) -> list[int]:
     return widths
 
 
-# --- Markdown ------------------------------------------------------------------------------------
-
-
-def markdown(page: Page) -> str:
-    """Return a page as Markdown."""
-    parts = [f"# {page.title}", _escaped(page.lead)]
-    for section in page.sections:
-        parts.append(f"## {section.heading}")
-        parts += map(_markdown_block, section.blocks)
-    return "\n\n".join(parts)
-
-
-def _markdown_block(block: Block) -> str:
-    """Return one block as Markdown."""
-    if isinstance(block, Code):
-        return f"```{block.language}\n{block.text}\n```"
-    if isinstance(block, Bullets):
-        return "\n".join(f"- {_escaped(item)}" for item in block.items)
-    if isinstance(block, Table):
-        rows = [block.header, *block.rows]
-        lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
-        return "\n".join([lines[0], "|" + "---|" * len(block.header), *lines[1:]])
-    return _escaped(block)
-
-
-def _escaped(prose: str) -> str:
-    return re.sub(r"[*_<]", r"\\\g<0>", prose)
-
-
-def _cell(cell: str) -> str:
-    return f"<{cell}>" if cell.startswith("https://") else _escaped(cell).replace("|", "\\|")
-
-
 # --- HTML ----------------------------------------------------------------------------------------
+
+
+_HEAD = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{}</title>
+<style>
+:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
+body {{ max-width: 60rem; margin: 0 auto; padding: 1rem; }}
+pre {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; }}
+td, th {{ border: 1px solid #999; padding: .3em .6em; text-align: left; vertical-align: top; }}
+</style>
+"""
+
+
+def document(page: Page) -> str:
+    """Return a page as a file of HTML that loads nothing."""
+    return f"{_HEAD.format(markup.escape(page.title))}{html(page)}\n</html>\n"
 
 
 def html(page: Page) -> str:

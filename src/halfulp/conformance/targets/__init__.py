@@ -189,6 +189,7 @@ _DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy"
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
+_LIBRARY = re.compile(r"\.(so|dylib|dll)(\.|$)")
 _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
 
@@ -210,6 +211,8 @@ def find(target: object) -> TargetSpec:
     module, _, attribute = target.partition(":")
     spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
     variant_of = named(module, BUILT_IN, RUNTIME_ALIASES)
+    if attribute and _LIBRARY.search(module):
+        return find_library(target)
     if spec is None and attribute and variant_of in ("onnxruntime", "litert"):
         spec = BUILT_IN[variant_of]
         argument = f"{spec.argument}:{attribute}".lstrip(":")
