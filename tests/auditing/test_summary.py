@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from onnx import parser
 from tests.integrations.ir_models import SMALL, WEIGHTS
 from tests.models.onnx_models import parsed, single
 
@@ -188,15 +190,38 @@ def test_what_openvino_narrows_is_left_to_halfulp() -> None:
     assert about_target(ModelReport("net.onnx", "onnx"), node, said) == "halfulp run computes it exactly"
 
 
-def test_what_to_do_is_right() -> None:
-    (finding,) = hu.audit(SLOPES, "openvino").findings
-    assert finding.to_do is not None
-    assert finding.to_do.startswith(
-        'hu.convert(model, target="openvino"): the slope gets the shape [1, 1, 4]'
+def behind_convolutions(*widths: int) -> onnx.ModelProto:
+    """Return a network of 4 channels with slopes [4] behind each convolution, whose result has one of these widths."""
+    inputs = "".join(f", float[1, 1, 4, {width + 2}] x{width}" for width in widths)
+    outputs = ", ".join(f"float[1, 4, 2, {width}] y{width}" for width in widths)
+    nodes = "".join(f"c{w} = Conv(x{w}, k) y{w} = PRelu(c{w}, s)\n" for w in widths)
+    return parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 16]> g ({inputs[2:]}) => ({outputs})
+        <float[4, 1, 3, 3] k = {{{", ".join(["1, -1"] * 18)}}}, float[4] s = {{-2, 0.25, 0.5, 3}}> {{ {nodes} }}"""
     )
-    mended = hu.convert(SLOPES, target="openvino").model
-    assert isinstance(mended, onnx.ModelProto)
-    assert hu.audit(mended, "openvino").findings == ()
+
+
+@pytest.mark.parametrize("widths", [(4,), (4, 5)])
+def test_slopes_behind_a_convolution_as_wide_as_its_channels(widths: tuple[int, ...]) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    openvino = pytest.importorskip("openvino")
+    model = behind_convolutions(*widths)
+    finding = next(found for found in hu.audit(model, "openvino").findings if found.kind == "wrong")
+    call, _, reason = str(finding.to_do).partition(": ")
+    repaired = hu.repair(model, slopes="channel" if "slopes" in call else None).model
+    assert call == ('hu.repair(model, slopes="channel")' if widths == (4,) else "hu.repair(model)")
+    assert ("the shape [1, 1, 1, 4]" in reason) == (widths == (4,))  # as one of the two choices
+    x = {f"x{w}": np.random.default_rng(w).normal(size=(1, 1, 4, w + 2)).astype(np.float32) for w in widths}
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    per_channel = ort.InferenceSession(repaired.SerializeToString(), options).run(None, x)
+    core = openvino.Core()
+    for each in (model, repaired):
+        results = core.compile_model(core.read_model(each.SerializeToString()), "CPU")(x)
+        assert all(
+            np.allclose(results[i], right, rtol=1e-4, atol=1e-4) for i, right in enumerate(per_channel)
+        )
+    assert hu.audit(repaired, "openvino").findings == ()
 
 
 @pytest.mark.parametrize(

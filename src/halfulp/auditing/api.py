@@ -207,7 +207,11 @@ def _audited(
 def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
     """Try the repairs and conversions that help a model, which is not changed, and note them in its report."""
     found = report.ways
-    if report.is_broken or any(node.only_if for node in report.nodes):
+    said_of_all = [said for node in report.nodes for said in node.targets]
+    is_open = any(node.only_if for node in report.nodes) or any(
+        "broadcast" in said.groups for said in said_of_all
+    )
+    if report.is_broken or is_open:
         try:
             new, changes, left = repaired(proto, file, folder)
         except HalfulpError as error:  # the model needs more than a repair of these nodes
@@ -217,11 +221,9 @@ def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | 
             found.left = {each.node: each.why for each in left}
             found.is_valid = report.is_broken and bool(changes) and all(each.valid for each in left)
             proto = new if found.is_valid else proto
-    targets = {said.target for node in report.nodes for said in node.targets if said.is_helped}
-    for target in sorted(targets):
-        copy = deepcopy(proto)
+    for target in sorted({said.target for said in said_of_all if said.is_helped}):
         try:
-            for_target(check_clauses(Walk(copy, file, folder)), target)
+            found.converted[target] = for_target(check_clauses(Walk(deepcopy(proto), file, folder)), target)
         except HalfulpError as error:
             found.refused[target] = error.message
 

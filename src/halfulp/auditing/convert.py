@@ -94,6 +94,9 @@ class Ways:
     error: str = ""  # why the model can't be repaired at all
     declared: Mapping[str, str] = field(default_factory=dict)  # by node: the finding about its types
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
+    converted: dict[str, Sequence[Change]] = field(
+        default_factory=dict
+    )  # by target: the changes to the model
     elsewhere: Mapping[str, str] = field(
         default_factory=dict
     )  # options of the conversion for another runtime

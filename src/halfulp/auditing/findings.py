@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 
@@ -222,20 +222,26 @@ def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
     If the target does not take the node unchanged, or its only error is to broadcast differently, a
     conversion helps, provided that the whole model can be converted. Everything else needs other kernels.
     """
-    found = said.conversion
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
         said.groups == ("broadcast",) and not said.depends
     )
-    is_tried = said.target not in model.ways.refused
-    if taken_otherwise and is_tried and said.is_helped and found is not None:
-        file = model.file if model.file.startswith("<") or not model.ways.is_valid else "repaired.onnx"
+    ways, alone = model.ways, said.conversion
+    if taken_otherwise and said.is_helped and alone is not None and said.target not in ways.refused:
+        changes = ways.converted.get(said.target, alone.steps)
+        own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))
+        steps = "; ".join(map(str, own))
+        if not steps and node.label in ways.repaired:
+            return about_clause(model, node)
+        file = model.file if model.file.startswith("<") or not ways.is_valid else "repaired.onnx"
         to_do = command(file, "convert", target=said.target)
-        if model.ways.is_valid:
+        if ways.is_valid:
             to_do = to_do.replace("(model", "(hu.repair(model).model")
-        steps = "; ".join(map(str, found.steps))
         if said.target == "onnxruntime" and "bfloat16" in steps:
             option = 'float32="all"' if model.file.startswith("<") else "--float32 all"
             steps += f"; or {option} in its place, where it takes no other node in bfloat16 either"
+        if "--slopes channel" in ways.left.get(node.label, ""):
+            to_do, last = command(model.file, "repair", slopes="channel"), to_do
+            steps = f"if the slopes are the channels', as behind a Conv; if they go along the last dim, {last}: {steps}"
         return f"{to_do}: {steps}"
     if said.target == "openvino" and any(each.type in _NARROWED for each in node.inputs):
         return _ELSE
