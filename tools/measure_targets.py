@@ -13,11 +13,11 @@ measures with the runtime:
 - PRelu with slopes of one kind, if not all are right;
 - whether the bits of hard cases depend on the other elements;
 - whether a case that broadcasts is wrong although its elements by themselves are right;
-- whether a half is rounded between two nodes.
+- whether a half is rounded between two nodes;
+- whether PRelu with a negative slope changes the sign of a zero, which the document leaves open.
 
-``--again`` measures everything except surroundings again, with the installed version, for an existing file. For powers
-with constant exponents the file keeps the worse of both results, since two samples or processors may show different
-errors.
+``--again`` measures everything except surroundings again, with the installed version, for an existing file. The file
+keeps the worse of both results, since two samples or processors may show different errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,9 @@ FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
 _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-converter": "onnx"}
 
 _BASES = 30_000  # enough to show errors of powf, which misrounds one power in 1,600
-_FLOATS = (0, 1, 2, 3, 4, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5, -1, -2)
-_INTEGERS = (0, 1, 2, 3, 4, 5, 8, -1, -2)
+# A runtime may multiply for whole exponents. Then errors grow with the exponent.
+_WHOLE = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, -1, -2, -3, -8, -32)
+_FLOATS = (*_WHOLE, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5)
 
 _SLOPES = (0.25, -0.5, 0.1, -0.01, 1e-3, 1e-4, 1 / 3, 0.9, -0.0, 1, -1, 2, -1.5, 10, 999, 5000, -1e4)
 _STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # slopes of integers; they wrap around in int8
@@ -101,6 +102,7 @@ def _again(name: str, folder: Path) -> None:
             known.update({key: entry for key, entry in found.items() if _worse(entry, known.get(key))})
         made["columns"] = _worse_columns(columns, made["constants"])
     made["halves"] = halves(name)
+    made["zero_signs"] = sorted({*made.get("zero_signs", ()), *zero_signs(name)})
     _write(made, path)
 
 
@@ -110,12 +112,22 @@ def _narrow(rows: list[dict[str, Any]], examiner: Examiner) -> None:
         groups = row.get("groups", {})
         if groups.get("broadcast", {}).get("verdict") == "wrong" and _is_wrong_alone(row, examiner):
             del groups["broadcast"]
-        if ".PR" in row["operator"] and groups.keys() - {"broadcast"}:
-            found = slopes(row["operator"], row["types"][0], examiner)
-            row.pop("slopes", None)
-            # On another processor a runtime may compute differently. Then the row is left as it is.
-            if not any(_contradicts(found, group) for group in groups.values()):
-                row["slopes"] = found
+        if ".PR" in row["operator"] and row["verdict"] not in ("refused", "unspecified"):
+            _add_slopes(row, slopes(row["operator"], row["types"][0], examiner))
+
+
+def _add_slopes(row: dict[str, Any], found: dict[str, Any]) -> None:
+    """Add the results for slopes of each kind to a row, which keeps the worse ones, where they are not all exact."""
+    known, groups = row.get("slopes", {}), {**row.get("groups", {})}
+    groups.pop("broadcast", None)
+    # On another processor a runtime may compute differently. Then the row is left as it is.
+    if not known and any(_contradicts(found, group) for group in groups.values()):
+        return
+    worse = {kind: entry for kind, entry in found.items() if _worse(entry, known.get(kind))}
+    row["slopes"] = {kind: worse.get(kind, known.get(kind)) for kind in {**found, **known}}
+    worst = max(row["slopes"].values(), key=_order)
+    if _order(worst) == _order(["exact"]):
+        del row["slopes"]
 
 
 def summary(document: Document, version: str) -> str:
@@ -165,6 +177,7 @@ def measured(document: Document) -> dict[str, Any]:
         "constants": constants,
         "columns": columns,
         "halves": halves(name),
+        "zero_signs": zero_signs(name),
     }
 
 
@@ -213,7 +226,7 @@ def _cases(operator: str, types: tuple[str, ...], column: bool) -> dict[str, Cas
         x = x[:, np.newaxis]
     row = TYPES[y_type]
     cases = {}
-    for number in _FLOATS if row.kind == "float" else _INTEGERS:
+    for number in _FLOATS if row.kind == "float" else _WHOLE:
         if number < 0 and row.kind == "uint":
             continue
         y = np.array(number).astype(row.dtype)
@@ -223,13 +236,13 @@ def _cases(operator: str, types: tuple[str, ...], column: bool) -> dict[str, Cas
     return cases
 
 
+def _order(entry: list[Any]) -> tuple[int, float]:
+    return _severity(entry[0]), (entry[1] if len(entry) > 1 else 0) or 0
+
+
 def _worse(entry: list[Any], known: list[Any] | None) -> bool:
     """Tell whether an entry is worse than another one."""
-
-    def order(given: list[Any]) -> tuple[int, float]:
-        return _severity(given[0]), (given[1] if len(given) > 1 else 0) or 0
-
-    return known is None or order(entry) > order(known)
+    return known is None or _order(entry) > _order(known)
 
 
 def _worse_columns(
@@ -274,11 +287,7 @@ def slopes(operator: str, type: str, examiner: Examiner) -> dict[str, Any]:
             of_kind = cases.setdefault(kind_of_slope(float(slope[0])), [])
             id = f"{operator}/{type},{type}/values/slope {len(of_kind)} of {number!r}"
             of_kind.append(Case(id, operator, "values", (x, slope), constants=frozenset({1})))
-    worst = {}
-    for kind, members in cases.items():
-        entries = [_entry(result) for result in examiner.examine(members)]
-        worst[kind] = max(entries, key=lambda e: (_severity(e[0]), (e[1] or 0) if len(e) > 1 else 0))
-    return worst
+    return {kind: max(map(_entry, examiner.examine(members)), key=_order) for kind, members in cases.items()}
 
 
 def _contradicts(found: dict[str, Any], group: dict[str, Any]) -> bool:
@@ -307,34 +316,50 @@ def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
     return result.judgement.verdict == "wrong"
 
 
-# --- halves ---------------------------------------------------------------------------------------------
+# --- halves, and the signs of zeros -----------------------------------------------------------------------
 
 
 def halves(name: str) -> list[str]:
     """Return the types of halves that a runtime does not round between two nodes of a network."""
+    random = Random("halves")
+    numbers = [random.uniform(low, high, 1000) for low, high in ((1, 2), (0, 0.1), (1.5, 1.5))]
+    nodes = "difference = Sub (x, y)  z = Pow (difference, p)"
+    differ = _differing(name, HALVES, nodes, numbers, lambda x, y, p: hu.pow(x - y, p))
+    return [
+        kind for kind, share in differ.items() if share > 0.01
+    ]  # fewer differ by the runtime's own errors
+
+
+def zero_signs(name: str) -> list[str]:
+    """Return the types of floats in which PRelu with a negative slope changes the sign of a zero."""
+    numbers = [np.resize([0.0, -0.0], 1000), np.full(1000, -0.5)]
+    kinds = ("float64", "float32", *HALVES)
+    differ = _differing(name, kinds, "z = PRelu (x, y)", numbers, hu.prelu)
+    return sorted(kind for kind, share in differ.items() if share)
+
+
+def _differing(
+    name: str, kinds: Sequence[str], nodes: str, numbers: Sequence[Any], exact: Callable[..., Any]
+) -> dict[str, float]:
+    """Return by type the share of the results of a network of x, y and p that are not the exact ones."""
     spec = find(_FRONT_ENDS.get(name, name))
     if not spec.has_models:
-        return []  # a library of functions has no networks
-    target = spec.open(1)
-    return [kind for kind in HALVES if _is_unrounded(target, kind)]
-
-
-def _is_unrounded(target: Any, kind: str) -> bool:
-    """Tell whether a power of a difference uses the difference before it is rounded."""
-    row = TYPES[kind]
-    random = Random(f"halves/{kind}")
-    x, y = (random.uniform(low, high, 1000).astype(row.dtype) for low, high in ((1, 2), (0, 0.1)))
-    model = onnx.parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 15]>
-        g ({row.onnx}[1000] x, {row.onnx}[1000] y, {row.onnx}[1000] p) => ({row.onnx}[1000] z) {{
-            difference = Sub (x, y)  z = Pow (difference, p) }}"""
-    )
-    p = np.full(1000, 1.5).astype(row.dtype)
-    try:
-        (z,) = target.run(Prepared(model, {"x": x, "y": y, "p": p}))
-    except Exception:  # the runtime does not support the type
-        return False
-    return bool((z != hu.pow(x - y, p)).mean() > 0.01)  # fewer differ by the runtime's own errors
+        return {}  # a library of functions has no networks
+    target, differ = spec.open(1), {}
+    for kind in kinds:
+        row = TYPES[kind]
+        inputs = dict(zip("xyp", (each.astype(row.dtype) for each in numbers), strict=False))
+        declared = ", ".join(f"{row.onnx}[1000] {each}" for each in inputs)
+        model = onnx.parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["": 16]> g ({declared}) => ({row.onnx}[1000] z) {{ {nodes} }}"""
+        )
+        try:
+            (z,) = target.run(Prepared(model, inputs))
+        except Exception:  # the runtime does not support the type
+            continue
+        right = exact(*inputs.values())
+        differ[kind] = float(((z != right) | (np.signbit(z) != np.signbit(right))).mean())
+    return differ
 
 
 # --- surroundings -------------------------------------------------------------------------------------
@@ -355,14 +380,14 @@ def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple
 
 def text(document: dict[str, Any]) -> str:
     """Return a document as JSON with a line for each row, so that two versions can be compared."""
-    rest = ("rows", "constants", "columns", "halves")
+    rest = ("rows", "constants", "columns", "halves", "zero_signs")
     head = {key: value for key, value in document.items() if key not in rest}
     start = json.dumps(head, indent=1).removesuffix("\n}")
     rows = ",\n".join(f"  {_compact(row)}" for row in document["rows"])
     constants = ",\n".join(
         f'  "{types}": {_compact(found)}' for types, found in document["constants"].items()
     )
-    end = ",\n ".join(f'"{key}": {_compact(document[key])}' for key in ("columns", "halves"))
+    end = ",\n ".join(f'"{key}": {_compact(document[key])}' for key in rest[2:])
     return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }},\n {end}\n}}\n'
 
 

@@ -550,7 +550,7 @@ def test_results_beyond_float16_that_are_outputs(tmp_path: Path, node: str) -> N
 def test_the_list_as_json() -> None:
     report = hu.audit(norm("float32"), targets=(), inputs=large("float32"))
     names = json.loads(report.blocklist("json"))
-    assert names[0] == "/norm/square"
+    assert names[:3] == ["/norm/mean", "/norm/centred", "/norm/square"]
     assert {*names} < {node.name for node in norm().graph.node}
     small = hu.audit(norm("float32"), targets=(), inputs={"x": np.ones((1, 64), np.float32)})
     assert json.loads(small.blocklist("json")) == []
@@ -568,7 +568,7 @@ def test_names_that_a_tool_does_not_take(name: str, tools: list[str]) -> None:
             hu.HalfulpError, match=f"{tool} takes no layer's name with a comma or such a sign"
         ):
             report.blocklist(tool)
-    assert json.loads(report.blocklist("json"))[0] == name
+    assert json.loads(report.blocklist("json"))[2] == name
 
 
 def words(output: str) -> list[str]:
@@ -763,7 +763,7 @@ NORMS = {
             "m = ReduceMean<axes=[-1]>(x) c = Sub(x, m) q = Mul(c, c) p = Mul(q, w) s = ReduceSum(p, last)"
             " k = Clip(s, e) r = Sqrt(k) y = Concat<axis=-1>(m, r)"
         ),
-        "Mul Mul ReduceSum Clip Sqrt",
+        "ReduceMean Sub Mul Mul ReduceSum Clip Sqrt",
     ),
     "a spectrum's magnitude": (
         "p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)",
@@ -940,3 +940,57 @@ def test_the_sum_in_a_mean_leaves_float16(kind: str) -> None:
     assert finding.node == "#0 (ReduceMean)"
     assert "such a number is at most 1.024e+05" in finding.text
     assert not hu.audit(model, targets=(), inputs={"x": x / 4}).findings
+
+
+def test_a_fill_that_a_converter_rounded_to_infinity() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    model = parsed(
+        """<ir_version: 8, opset_import: ["": 13]> g (float16[2, 4] x, float16[2, 4] mask) => (float16[2, 4] z)
+        <float16 one = {15360}, float16 half = {14336}> {
+            i = Sub (one, mask)  b = Mul (i, fill)  y = Mul (x, half)  t = Add (y, b)  z = Softmax <axis = -1> (t) }"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.float16(-np.inf), "fill"))
+    inputs = {"x": np.arange(8, dtype=np.float16).reshape(2, 4), "mask": np.eye(2, 4, dtype=np.float16)}
+    repaired = hu.repair(model).model
+    before, after = (
+        ort.InferenceSession(each.SerializeToString()).run(None, inputs)[0] for each in (model, repaired)
+    )
+    assert np.isnan(before).all()
+    np.testing.assert_array_equal(after, np.eye(2, 4))
+    (finding,) = hu.audit(model, ()).findings
+    assert (finding.node, finding.to_do) == ("#1 (Mul)", "hu.repair(model)")
+    assert not hu.audit(repaired, ()).findings
+
+
+def test_an_epsilon_of_0_is_a_notice_without_data() -> None:
+    model = parsed(
+        """<ir_version: 8, opset_import: ["": 13]> g (float16[2, 4] x) => (float16[2, 4] z)
+        <float16 two = {16384}, float16 half = {14336}, float16 e = {0}, int64[1] last = {-1}> {
+            s = Pow (x, two)  m = ReduceSum <keepdims = 1> (s, last)  l = Pow (m, half)  c = Clip (l, e)
+            z = Div (x, c) }"""
+    )
+    report = hu.audit(model, ())
+    assert not report.findings
+    assert "notice: #3 (Clip): its epsilon is 0" in str(report)
+
+
+def test_a_half_in_a_norm_that_onnxruntime_mistakes_is_first_put_in_float32() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    session = pytest.importorskip("halfulp.integrations.onnxruntime").session
+    model = parsed(
+        """<ir_version: 8, opset_import: ["": 17]> g (float16[8, 16] x) => (float16[8, 16] z)
+        <float16 fourth = {17408}, float16 e = {5120}> {
+            m = ReduceMean <axes = [-1]> (x)  d = Sub (x, m)  p = Pow (d, fourth)  v = ReduceMean <axes = [-1]> (p)
+            a = Add (v, e)  s = Sqrt (a)  q = Div (d, s)  n = Mul (q, gain)  z = Add (n, shift) }"""
+    )
+    for name, value in (("gain", 1), ("shift", 0)):
+        model.graph.initializer.append(numpy_helper.from_array(np.full(16, value, np.float16), name))
+    x = (100 * RNG.standard_normal((8, 16))).astype(np.float16)
+    centred = x.astype(float) - x.astype(float).mean(-1, keepdims=True)
+    right = centred / np.sqrt((centred**4).mean(-1, keepdims=True))
+    (finding,) = hu.audit(model, "onnxruntime").findings
+    assert str(finding.to_do).startswith('hu.convert(model, float32="norms"): then halfulp')
+    plain = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    exact = session(hu.convert(model, float32="norms").model, providers=None).run(None, {"x": x})[0]
+    assert np.abs(plain - right).max() > 1
+    assert np.abs(exact - right).max() < 0.001

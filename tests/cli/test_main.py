@@ -279,6 +279,11 @@ def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
     assert line.startswith("error: onnx can't be imported: pip install --upgrade onnx protobuf (TypeError: ")
 
 
+HANGS = """\
+error: net.xml: it takes more than 1 s, and OpenVINO may hang; HALFULP_TIMEOUT=SECONDS gives it more
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.parametrize(
     ("end", "status", "said"),
@@ -290,15 +295,21 @@ def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
         ),
         ("os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
         ("sys.exit(1)", 1, ""),
+        (
+            "time.sleep(60)",
+            2,
+            HANGS,
+        ),
     ],
 )
-def test_a_crash_inside_openvino_is_a_line(end: str, status: int, said: str) -> None:
+def test_a_crash_or_a_hang_inside_openvino_is_a_line(end: str, status: int, said: str) -> None:
     code = f"""
-import os, signal, sys
+import os, signal, sys, time
 import halfulp.cli as cli
 sys.argv = ["halfulp", "run", "net.xml"]
 cli.app = lambda **_: {end}
 cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    environment = os.environ | ({"HALFULP_TIMEOUT": "1"} if "sleep" in end else {})
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (status, said)

@@ -194,6 +194,20 @@ def test_sqrt_becomes_a_power_only_of_what_is_never_negative() -> None:
     assert operators(folded) == ["Pow", "ReduceMean", "Add", "Pow", "Mul", "Sqrt"]
 
 
+@pytest.mark.parametrize("rows", ["N", ""])
+def test_a_prelu_whose_rank_is_not_known_is_named(rows: str) -> None:
+    """As Keras's Dense and PReLU behind a layer of an unknown rank."""
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 13]> g (float[{rows or 1}, 2] x, int64[k] shape) => (float[a, b] z)
+        <float[2, 2] w = {{1, 2, 3, 4}}, float[2] s = {{-0.1, -0.2}}> {{
+            y = {"Identity (x)" if rows else "Reshape (x, shape)"}  d = MatMul (y, w)  p = Relu (d)
+            n = Neg (d)  q = Relu (n)  t = Mul (s, q)  z = Add (p, t) }}"""
+    )
+    (change,) = hu.convert(model, prelu="fold").changes
+    assert change.is_notice == (not rows)
+    assert rows or "the rank of X is not known" in change.what
+
+
 def test_bad_values_are_refused() -> None:
     with pytest.raises(HalfulpError, match="pow can be expanded or folded"):
         hu.convert(power(2), pow="unroll")  # type: ignore[arg-type]

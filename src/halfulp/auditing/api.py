@@ -37,9 +37,9 @@ from halfulp.auditing.target import (
     statement,
 )
 from halfulp.auditing.uses import of_onnx, of_openvino
-from halfulp.conversion.float32 import has_halves, norms_without_pow
+from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
-from halfulp.conversion.repair import of_later_opsets, repaired
+from halfulp.conversion.repair import infinite_factors, of_later_opsets, repaired
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
@@ -187,6 +187,11 @@ def _audited(
             file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
         )
         report.doubts = tuple(each.why for each in of_later_opsets(*parsed[:2]))
+        if has_halves(parsed[0]):
+            walk = Walk(*parsed)
+            report.infinite = tuple(name for name, _, _ in infinite_factors(walk))
+            epsilons = [each for owner, _ in walk.owners for each in zero_epsilons(walk, owner)]
+            report.doubts += tuple(map(str, epsilons)) if data is None else ()
         tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):
             try:
@@ -258,6 +263,8 @@ class _Judge:
         broken = self._once(breaches, use.kind, use)
         return partial(
             NodeReport,
+            is_alone=use.is_alone,
+            mistaken=use.mistaken,
             breaks=broken,
             open=touched(use),
             targets=tuple(self._said(use, target, broken) for target in self.targets),

@@ -11,7 +11,8 @@ from itertools import chain
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
-from halfulp.auditing.target import BAD, GROUPS, Asked, Statement
+from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
+from halfulp.conversion.repair import INFINITE
 from halfulp.errors import command
 from halfulp.models.graph import listed
 from halfulp.specs import ids
@@ -85,6 +86,7 @@ class ModelReport:
         False  # whether there is data, and in loops and branches only Pow and PRelu were looked at
     )
     doubts: tuple[str, ...] = ()  # about operators that the model's opset lacks
+    infinite: tuple[str, ...] = ()  # the products by an infinite constant of float16
 
     @property
     def is_broken(self) -> bool:
@@ -107,6 +109,8 @@ class ModelReport:
     @property
     def of_others(self) -> Iterator[Finding]:
         """The findings about nodes that are not powers."""
+        for name in self.infinite:
+            yield Finding(self.file, name, "range", None, None, INFINITE, command(self.file, "repair"))
         for node in self.data.others if self.data else ():
             for type, text in node.told():
                 yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
@@ -120,7 +124,7 @@ class ModelReport:
         """Give the targets in which a node is off by a few ulps at most. They are not among the findings."""
         for said in node.targets:
             if said.verdict == "within":
-                text = f"up to {said.max_ulp or 0:g} ulp"
+                text = f"up to {said.max_ulp:g} ulp" if said.max_ulp else _ZEROS
                 yield Finding(
                     self.file, node.label, "within", said.target, None, text, about_target(self, node, said)
                 )
@@ -245,10 +249,18 @@ def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
         return f"{to_do}: {steps}"
     if said.target == "openvino" and any(each.type in _NARROWED for each in node.inputs):
         return _ELSE
-    return _EXACT.get(said.target, _ELSE)
+    to_do = _EXACT.get(said.target, _ELSE)
+    is_wide = model.data is None and node.inputs[0].type == "float16" and not node.is_alone
+    if is_wide and said.target in LOADERS["onnx"] and model.format == "onnx":
+        # These runtimes compute such networks in float32. Exact powers of float16 may overflow in them.
+        in_float32 = command(model.file, "convert", float32="norms" if node.mistaken else "all")
+        to_do = f"{in_float32}: then {to_do}; in float16 an exact power may overflow"
+    return to_do
 
 
 # --- the answer for a model and a runtime ---------------------------------------------------------
+
+_ZEROS = "zeros may have another sign"
 
 OUTCOMES = ("right", "within", "wider", *BAD, "depends", "invalid", "shape", "unknown")
 """The possible outcomes of a node in a runtime."""
@@ -297,7 +309,7 @@ class Summary:
             number, causes = self.outcomes[outcome], self.causes.get(outcome)
             because = f" ({few(causes)})" if causes else ""
             if outcome == "within":
-                because = f" {self.max_ulp or 0:g} ulp"
+                because = f" {self.max_ulp:g} ulp" if self.max_ulp else f": {_ZEROS}"
             many = f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
             parts.append(f"{'its one node' if self.nodes == 1 else many} {WORDS[outcome]}{because}")
         return "; ".join(parts)

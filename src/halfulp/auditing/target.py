@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
@@ -35,7 +37,7 @@ _LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 BAD = ("wrong", "refused", "crashed", "hung")
 _FOLDING = "constant folding"
 _NEAR = 4  # ulp
-_LARGE = 8  # larger exponents are not grouped
+_LARGE = 8  # larger fractions are not grouped, nor whole exponents beyond the greatest that was measured
 _LARGEST_DOCUMENT = 1 << 28
 _ORDER = ("exact", "rejected", "unspecified", "within", "wider", *BAD)
 
@@ -175,10 +177,13 @@ def statement(
     if row.verdict == "refused" and not row.groups and not (own or alike):
         reasons = () if row.message is None else (row.message,)
         return Statement(target.name, "refused", reasons=reasons, conversion=changed)
-    groups = [*own, *alike, *(group for group in row.groups if _touches(use, group, own, alike))]
+    groups = [*own, *alike]
+    is_judged = bool(alike) and (len(alike) > 1 or _is_small(use))  # not by the greatest exponent alone
+    groups += [group for group in row.groups if _touches(use, group, own, is_judged=is_judged)]
     if (why := use.mistaken.get(target.name)) is not None:
         groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
     verdicts = [group.verdict for group in groups] + ["wider"] * _is_wider(use, target)
+    verdicts += ["within"] * _changes_zeros(use, target)
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
     return Statement(
@@ -310,13 +315,28 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
     """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
 
-    Those for 0.5 and -0.5 say nothing about other fractions: runtimes compute these two powers by a square root.
+    A runtime that multiplies for whole exponents has errors that grow with the exponent. Such an exponent is judged by
+    the next smaller and the next greater one. The measurements for 0.5 and -0.5 say nothing about other fractions:
+    runtimes compute these two powers by a square root.
     """
+    return tuple(_powers_of(use, row)[exponent] for exponent in _like_exponents(use, row))
+
+
+def _like_exponents(use: Use, row: Row) -> tuple[float, ...]:
     kind = None if use.exponent is None else _kind(use.exponent)
-    if kind is None:
+    if use.exponent is None or kind is None:
         return ()
-    powers = _powers_of(use, row).items()
-    return tuple(group for other, group in powers if _kind(other) == kind and abs(other) != 0.5)
+    alike = [other for other in _powers_of(use, row) if _kind(other) == kind and abs(other) != 0.5]
+    if not use.exponent.is_integer():
+        return tuple(alike) if _is_small(use) else ()
+    sizes = sorted(map(abs, alike))
+    place = bisect_left(sizes, abs(use.exponent))
+    near = sizes[max(place - 1, 0) : place + 1]
+    return tuple(other for other in alike if abs(other) in near)
+
+
+def _is_small(use: Use) -> bool:
+    return use.exponent is not None and abs(use.exponent) <= _LARGE
 
 
 def judged_alike(use: Use, target: Asked) -> Hashable:
@@ -324,28 +344,38 @@ def judged_alike(use: Use, target: Asked) -> Hashable:
     row = None if use.exponent is None else _row(use, target, use.types)
     if use.exponent is None or row is None or heeds_constants(use, target.name):
         return None
-    return None if use.exponent in _powers_of(use, row) else (_kind(use.exponent),)
+    if use.exponent in _powers_of(use, row):
+        return None
+    return _kind(use.exponent), _is_small(use), _like_exponents(use, row)
 
 
 def _kind(exponent: float) -> tuple[bool, bool] | None:
     """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
-    if exponent in (0, 1) or not abs(exponent) <= _LARGE:
+    if exponent in (0, 1) or not math.isfinite(exponent):
         return None
     return exponent < 0, exponent.is_integer()
 
 
-def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group]) -> bool:
+def _touches(use: Use, group: Group, own: Sequence[Group], *, is_judged: bool) -> bool:
     """Tell whether an error measured in a group can occur in a node."""
     if group.name == "broadcast":
         return any(_is_like(use, broadcast) for broadcast in group.shapes)
     # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
-    return not own and not (alike and group.verdict in BAD)
+    return not own and not (is_judged and group.verdict in BAD)
 
 
 def _is_wider(use: Use, target: Asked) -> bool:
     """Tell whether a target computes a node's halves in float32, which it does not round beside other nodes."""
     measured = _measured(use, target)
     return measured is not None and not use.is_alone and not measured.halves.isdisjoint(use.types or ())
+
+
+def _changes_zeros(use: Use, target: Asked) -> bool:
+    """Tell whether a target may change the sign of a zero in a PRelu, which the document leaves open."""
+    measured, slopes = _measured(use, target), use.second.values
+    if measured is None or not use.is_prelu or measured.zero_signs.isdisjoint((use.types or ())[:1]):
+        return False
+    return slopes is None or bool((slopes < 0).any())
 
 
 def _names(use: Use) -> tuple[str, str]:

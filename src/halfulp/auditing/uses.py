@@ -11,10 +11,10 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
-from halfulp.conversion.norms import mistaken
 from halfulp.conversion.spellings import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
+from halfulp.integrations.fusions import fused
 from halfulp.models.graph import Array, Graph, Node, Value
 from halfulp.models.onnx import fault_of_ours
 from halfulp.models.onnx.checks import label
@@ -95,8 +95,8 @@ class _Reader:
         known: dict[str, Operand] = {}
         makers = {name: node for node in owner.node for name in node.output}
         wrong = defaultdict[str, dict[str, str]](dict)
-        for power, runtime, reason in mistaken(owner, value_info, opset or 1):
-            wrong[power][runtime] = reason
+        for power, runtime, reason in fused(owner, value_info, opset or 1):
+            wrong[power.output[0]] |= {runtime: reason} if reason else {}
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute, graph in subgraphs(node) if node.attribute else ():

@@ -191,23 +191,37 @@ def _common(
     """
 
 
+_SECONDS = 600  # for a command with an IR file
+
 _CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGILL)
 
 
 def _continue_in_a_child(file: str) -> None:
-    """Let a child process do the work, so that the end of the process inside OpenVINO becomes one line."""
+    """Let a child process do the work, so that the end of the process, or a hang, inside OpenVINO becomes one line."""
     if not hasattr(os, "fork"):
         return
+    seconds = os.environ.get("HALFULP_TIMEOUT", "")
+    limit = int(seconds) if seconds.isdecimal() and 0 < int(seconds) < 1 << 31 else _SECONDS
     child = os.fork()
     if child == 0:
         return
+    text = ""
+
+    def stop(*_: object) -> None:
+        nonlocal text
+        text = f"it takes more than {limit} s, and OpenVINO may hang; HALFULP_TIMEOUT=SECONDS gives it more"
+        os.kill(child, signal.SIGKILL)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the child, too
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(limit)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if -status in _CRASHES:
-        text = f"error: {file}: OpenVINO ended the process ({signal.Signals(-status).name})"
-        print(printable(text, most=None), file=sys.stderr)
-    os._exit(status if status >= 0 else 2 if -status in _CRASHES else 128 - status)
+        text = f"OpenVINO ended the process ({signal.Signals(-status).name})"
+    if text:
+        print(printable(f"error: {file}: {text}", most=None), file=sys.stderr)
+    os._exit(status if status >= 0 else 2 if text else 128 - status)
 
 
 def main() -> None:

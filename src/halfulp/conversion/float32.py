@@ -82,7 +82,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         region = set(_outputs(walk.known(owner), what, names, found))
         walk.changes += _runtime_operators(owner, region)
         if what == "norms":
-            walk.changes += _zero_epsilons(walk, owner)
+            walk.changes += zero_epsilons(walk, owner)
         _put(walk, owner, opset, region)
     if names - found or not (names or what in _KINDS):
         raise HalfulpError(
@@ -114,7 +114,7 @@ def _spellings(node: NodeProto) -> set[str]:
     return {node.name, printable(node.name, most=None)}
 
 
-def _zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
+def zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
     for path, graph, known in walk.known(owner):
@@ -130,7 +130,7 @@ def _outputs(
 ) -> Iterator[str]:
     """Yield the first output of each node that is wanted, and of each cast between two of them."""
     for _, graph, values in known:
-        wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
+        wanted = [node for nodes in whole_norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {*_spellings(node), f"#{index}"} & names
             found |= called
@@ -230,6 +230,16 @@ def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
                 needed.update(nodes[index].input)
         found += [kept[::-1]] if kept else []
     return found
+
+
+def whole_norms(graph: Owner, known: ValueInfo) -> Iterator[list[NodeProto]]:
+    """Yield the norms of a graph, each with the mean that is subtracted before its square, whose sum may overflow."""
+    makers = {name: node for node in graph.node for name in node.output}
+    for nodes in norms(graph, known):
+        centred = makers.get(nodes[0].input[0], nodes[0])
+        mean = makers.get(centred.input[-1], centred)
+        is_centre = centred.op_type == "Sub" and mean.op_type in _SUMS and mean.input[0] == centred.input[0]
+        yield [mean, centred, *nodes] if is_centre else nodes
 
 
 def _sum(name: str, makers: Mapping[str, int], nodes: list[NodeProto]) -> list[int]:

@@ -342,6 +342,7 @@ def _repaired(
     unreached = walk.told()
     _agree_on_types(walk)
     _mend_layers(walk)
+    _mend_factors(walk)
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -411,6 +412,37 @@ def _mend_layers(walk: Walk) -> None:
             lambda node: node.op_type in mended,
             lambda node, edit: mended[node.op_type](node, edit),
         )
+
+
+def _mend_factors(walk: Walk) -> None:
+    """Store factors that a converter has rounded to infinity, such as a mask's fill, as the greatest of float16."""
+    greatest = np.finfo(np.float16).max
+    lost = {node.output[0]: index for _, node, index in infinite_factors(walk)}
+
+    def store(node: NodeProto, edit: Editor) -> None:
+        new, index = remade(node), lost[node.output[0]]
+        array = edit.array(node.input[index])
+        assert array is not None
+        new.input[index] = edit.constant(np.clip(array, -greatest, greatest), "factor")
+        edit.note(f"its input {index} is finite: {INFINITE}", "what was infinite or NaN is finite")
+        edit.keep(new)
+
+    for owner, opset in walk.owners if lost else ():
+        walk.rewrite(owner, opset, lambda node: not lost.keys().isdisjoint(node.output), store)
+
+
+INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
+
+
+def infinite_factors(walk: Walk) -> Iterator[tuple[str, NodeProto, int]]:
+    """Yield the products by an infinite constant of float16: the node, by its name in messages, too, and the input."""
+    for owner, _ in walk.owners:
+        for path, graph, known in walk.known(owner):
+            for node in (node for node in graph.node if node.op_type == "Mul"):
+                for index, name in enumerate(node.input):
+                    array = known.array(name) if known.value(name).type == "float16" else None
+                    if array is not None and np.isinf(array).any():
+                        yield walk.label(path, node), node, index
 
 
 def _agree_on_types(walk: Walk) -> None:

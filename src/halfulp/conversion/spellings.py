@@ -245,7 +245,9 @@ def is_never_negative(
         return False
     if maker.op_type == "Pow":
         exponent = array(maker.input[1])
-        return exponent is not None and exponent.dtype.kind in "iuf" and bool((exponent % 2 == 0).all())
+        if exponent is not None and exponent.dtype.kind in "iuf" and (exponent % 2 == 0).all():
+            return True
+        return is_never_negative(maker.input[0], maker_of, array, depth + 1)
     held = [(each, array(each)) for each in maker.input if maker.op_type in ("Add", "Max")]
     positive = [each for each, value in held if value is not None and bool((value > 0).all())]
     if maker.op_type == "Max" and positive:
@@ -318,6 +320,9 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
     found = _FORMS[node.op_type](node, edit)
     if found is None or not _fits(found.x, found.slope, edit):
         del edit.nodes[added:]
+        if found is not None and edit.value(found.x).shape is None:
+            why = "the rank of X is not known, and a PRelu takes no slope of more dims; declare it in value_info"
+            edit.note(f"stays {found.form}: {why}", is_notice=True)
         return edit.keep(node)
     edit.drop(*found.nodes)
     is_int = "int" in (edit.value(found.x).type or "")

@@ -95,7 +95,8 @@ class Measured:
     """The measurement of one version of a runtime.
 
     ``by_meaning`` says whether it is an array library, which has no versions of operators: its rows are those of the
-    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes.
+    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes,
+    ``zero_signs`` those in which PRelu with a negative slope changes the sign of a zero, on some processor.
     """
 
     target: str
@@ -107,6 +108,7 @@ class Measured:
     accepts: frozenset[str]  # the clauses that it lets invalid models break
     by_meaning: bool = False
     halves: frozenset[str] = frozenset()
+    zero_signs: frozenset[str] = frozenset()
 
 
 def available() -> dict[str, tuple[str, ...]]:
@@ -198,6 +200,7 @@ def from_json(document: Mapping[str, Any]) -> Measured:
         frozenset(document.get("accepts", ())),
         target.get("by_meaning", False),
         frozenset(document.get("halves", ())),
+        frozenset(document.get("zero_signs", ())),
     )
 
 

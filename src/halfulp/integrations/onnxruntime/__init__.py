@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, TensorProto
 
-from halfulp.errors import HalfulpWarning, UnsupportedError, did_you_mean
+from halfulp.errors import HalfulpError, HalfulpWarning, UnsupportedError, did_you_mean
+from halfulp.integrations.fusions import fused_by_onnxruntime
 from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.linking import get_library
 from halfulp.models.files import opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.inline import check_calls
-from halfulp.models.onnx.walk import SUPPORTED_OPS, attributes_of, graphs
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
 from halfulp.operators import powers_of
 from halfulp.types import TYPES, ElementType, element_type
@@ -129,7 +129,8 @@ def open_session(
             find_external_data(options, proto, file, folder)
         data = patched(proto, file).SerializeToString()
         made = ort.InferenceSession(data, options, providers=providers, **kwargs)
-    if warns and not keep_fusions and proto is not None and (powers := _in_norms(proto)):
+    fused = fused_by_onnxruntime(proto, "") if warns and not keep_fusions and proto is not None else {}
+    if powers := [power for power, is_norm in fused.items() if is_norm]:
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
             " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
@@ -163,31 +164,6 @@ def _session_by_provider(
     return ort.InferenceSession(model, options, **asked), proto
 
 
-def _in_norms(model: ModelProto) -> dict[str, bool]:
-    """Return the powers whose mean is taken, as in the norms that ONNX Runtime fuses, and whether a norm has them.
-
-    ONNX Runtime makes LayerNormalization, of squares and means that keep their dims, of other parts, too.
-    """
-    found: dict[str, bool] = {}
-    for _, graph in (each for owner in (model.graph, *model.functions) for each in graphs(owner)):
-        constants = {tensor.name: tensor for tensor in getattr(graph, "initializer", ())}
-        constants |= {node.output[0]: held for node in graph.node if (held := held_tensor(node)) is not None}
-        makers = {name: node for node in graph.node for name in node.output}
-        means = {node.input[0]: node for node in graph.node if node.op_type == "ReduceMean"}
-        for index, node in enumerate(graph.node):
-            if node.op_type != "Pow" or means.keys().isdisjoint(node.output):
-                continue
-            base = makers.get(node.input[0], node)
-            sums = [means[node.output[0]], *filter(None, map(makers.get, base.input))]
-            held = constants.get(node.input[1])
-            is_square = False
-            if held is not None and held.data_location != TensorProto.EXTERNAL:
-                is_square = bool((numpy_helper.to_array(held) == 2).all())
-            keeps_dims = all(attributes_of(each).get("keepdims", 1) for each in sums)
-            found[label(node, index, "")] = is_square and keeps_dims
-    return found
-
-
 def _guard(ort: Any) -> None:
     """Let sessions with the provider leave out the fusion into LayerNorm if it would change a model's function.
 
@@ -209,18 +185,27 @@ def _guard(ort: Any) -> None:
         names = {each if isinstance(each, str) else each[0] for each in providers or ()}
         has_provider = PROVIDER in names or (sess_options is not None and _entry(sess_options, _OPERATORS))
         disabled = {*(given.get("disabled_optimizers") or ())}
-        if has_provider and _FUSION not in disabled:
-            with contextlib.suppress(Exception), _bytes_of(path_or_bytes) as data:  # it may be no ONNX file
-                powers = powers_of(data)
-                if (
-                    powers is not None
-                    and powers[1]
-                    and not all(_in_norms(ModelProto.FromString(data[:])).values())
-                ):
-                    given["disabled_optimizers"] = {*disabled, _FUSION}
+        if has_provider and _FUSION not in disabled and _mistakes_norms(path_or_bytes):
+            given["disabled_optimizers"] = {*disabled, _FUSION}
         start(self, path_or_bytes, sess_options, providers, *rest, **given)
 
     ort.InferenceSession.__init__ = guarded
+
+
+def _mistakes_norms(model: Any) -> bool:
+    """Return whether ONNX Runtime would take a part for a norm that it is not; False if it refuses the model."""
+    try:
+        with _bytes_of(model) as data:
+            powers = powers_of(data)
+            if powers is None or not powers[1]:
+                return False
+            proto, folder = (
+                ModelProto.FromString(data[:]),
+                None if isinstance(model, bytes) else Path(model).parent,
+            )
+        return not all(fused_by_onnxruntime(proto, "", folder).values())
+    except (DecodeError, HalfulpError, OSError, TypeError, ValueError):  # it is not a readable ONNX file
+        return False
 
 
 @contextlib.contextmanager

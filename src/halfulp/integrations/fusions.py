@@ -1,0 +1,98 @@
+"""The parts of ONNX models that runtimes take for norms, and whether they are such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnx import ModelProto, NodeProto
+
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
+from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.walk import (
+    Owner,
+    attributes_of,
+    inner_path,
+    owners_of,
+    readers_of,
+    root,
+    subgraphs,
+)
+
+_ENDS = [[square, root] for square in ("Pow", "Mul") for root in ("Sqrt", "Pow")]
+_SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
+_DIMS = "it becomes part of a norm whose means keep their dims"
+_SINCE = 17  # the first opset with LayerNormalization
+
+
+def fused(graph: Owner, known: ValueInfo, opset: int) -> Iterator[tuple[NodeProto, str, str]]:
+    """Yield the powers of parts that a runtime takes for a norm: the node, the runtime, and why it is another function.
+
+    ONNX Runtime's LayerNorm heeds neither the exponent nor keepdims. Its RMSNorm and OpenVINO's norms heed the first.
+    The reason is empty if it is that norm, and OpenVINO's such parts are not given.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    readers = readers_of(graph.node)
+    for square in graph.node:
+        path = [square]
+        while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
+            path += ahead
+        kinds, base = [node.op_type for node in path], square.input[:1]
+        if kinds[:1] + kinds[3:4] not in _ENDS or kinds[1:3] != ["ReduceMean", "Add"]:
+            continue
+        centred = makers.get(base[0], square)
+        if centred.op_type == "Cast":
+            centred = makers.get(centred.input[0], square)
+        of = makers.get(centred.input[-1], square) if centred.op_type == "Sub" else square
+        means = path[1:2] + [of] * (of.op_type == "ReduceMean" and of.input[0] == centred.input[0])
+        is_square = kinds[0] == "Mul" or scalar(square.input[1], known) == 2
+        is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
+        if not all(is_last) or kinds[4:5] not in (["Div"], ["Reciprocal"], ["Mul"]):
+            continue
+        is_layer_norm, type = len(means) == 2, known.value(base[0]).type
+        reasons = {}
+        is_centred = is_layer_norm and base[0] in path[4].input
+        if is_square and (any(loses_dims) if is_centred else loses_dims[0] and kinds[3] == "Sqrt"):
+            reasons["openvino"] = _DIMS
+        is_scaled = any(node.op_type == "Mul" and base[0] not in node.input for node in path[5:])
+        is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled
+        if is_pattern and type in ("float16", "float32", None):  # None in functions
+            by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or opset >= _SINCE)
+            if by_layer_norm or is_square:
+                loses = any(loses_dims) if by_layer_norm else loses_dims[0]
+                reasons["onnxruntime"] = _DIMS * loses if is_square else _SQUARES
+        powers = [node for node in path[:4] if node.op_type == "Pow"]
+        yield from ((power, *reason) for power in powers for reason in reasons.items())
+
+
+def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:
+    """Return whether a ReduceMean is over last dims, and whether it loses them, so that others are in their place."""
+    attributes, shape = attributes_of(mean), known.value(mean.output[0]).shape
+    axes = attributes.get("axes") if len(mean.input) < 2 else known.array(mean.input[1])
+    rank = len(known.value(mean.input[0]).shape or ())
+    last = sorted(
+        int(axis) - rank if rank and axis >= 0 else int(axis) for axis in ([] if axes is None else axes)
+    )
+    loses = not attributes.get("keepdims", 1) and (shape is None or any(dim != 1 for dim in shape))
+    return last == [*range(-len(last), 0)], loses
+
+
+def fused_by_onnxruntime(model: ModelProto, file: str, folder: Path | None = None) -> dict[str, bool]:
+    """Return whether parts that ONNX Runtime takes for norms are such, by the names of their powers in messages."""
+    found: dict[str, bool] = {}
+    types = infer_types(model, file, ask="none")
+    for owner, opset in owners_of(model):
+        path = "" if owner is model.graph else root(owner)
+        todo: list[tuple[str, Owner, ValueInfo | None]] = [(path, owner, None)]
+        while todo:
+            path, graph, outer = todo.pop()
+            known = ValueInfo(types.setdefault(path, {}), TensorReader(file, folder), outer)
+            known.add_constants(graph)
+            numbers = {name: index for index, node in enumerate(graph.node) for name in node.output}
+            for node, runtime, reason in fused(graph, known, opset):
+                if runtime == "onnxruntime":
+                    found[label(node, numbers[node.output[0]], "")] = not reason
+            inner = ((n, *each) for n in graph.node if n.attribute for each in subgraphs(n))
+            todo += [(inner_path(path, n, name), body, known) for n, name, body in inner]
+    return found
