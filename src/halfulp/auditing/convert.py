@@ -97,9 +97,7 @@ class Ways:
     converted: dict[str, Sequence[Change]] = field(
         default_factory=dict
     )  # by target: the changes to the model
-    elsewhere: Mapping[str, str] = field(
-        default_factory=dict
-    )  # options of the conversion for another runtime
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
     fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
 
@@ -114,11 +112,8 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
         for each in (proto, copy)
     )
     gone = frozenset(name for name, op_type in before.items() if op_type == "Pow" and name not in after)
-    return (
-        gone
-        if any(after[name] != before.get(name) and after[name] in FUSED for name in after)
-        else frozenset()
-    )
+    is_fused = any(after[name] != before.get(name) and after[name] in FUSED for name in after)
+    return gone if is_fused else frozenset()
 
 
 def invalid(

@@ -82,9 +82,7 @@ class ModelReport:
     data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
-    has_bodies: bool = (
-        False  # whether there is data, and in loops and branches only Pow and PRelu were looked at
-    )
+    has_bodies: bool = False  # whether in loops and branches the data was looked at in Pow and PRelu only
     doubts: tuple[str, ...] = ()  # about operators that the model's opset lacks
     infinite: tuple[str, ...] = ()  # the products by an infinite constant of float16
 

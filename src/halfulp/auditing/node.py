@@ -143,9 +143,7 @@ class Use:
     site: Site | None = None  # its place in an ONNX model
     folded: Collection[str] = ()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
-    mistaken: Mapping[str, str] = field(
-        default_factory=dict
-    )  # why a runtime computes another function, by runtime
+    mistaken: Mapping[str, str] = field(default_factory=dict)  # by runtime: why it is another function there
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
 
     @property
