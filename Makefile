@@ -1,6 +1,7 @@
 # make run          the examples: a real exported model, then two small networks
 # make test         every quick test, doctests and the docs' examples included
 # make exhaustive   the proofs by exhaustion: minutes to hours
+# make mutants      conditions of the package changed one at a time, and those that no test notices: hours; ARGS='models --count 20'
 # make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): half an hour; ARGS=--quick two
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make accuracy     docs/accuracy.md, each runtime in an environment of its own: gigabytes, an hour; ARGS='tract libm' two of them
@@ -41,7 +42,7 @@ RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-new
 # Some environments set it; then each of the hundreds of processes that tests start would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test exhaustive proofs bench accuracy gpu integrations machines wheel wasm docs lint clean FORCE
+.PHONY: run test exhaustive mutants proofs bench accuracy gpu integrations machines wheel wasm docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -57,6 +58,9 @@ test: $(VENV)/test $(VENV)/pythons
 exhaustive: $(VENV)/test
 	$(if $(ARGS),,HALFULP_SEED=fresh $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/core tests/oracle)
 	HALFULP_SEED=fresh $(BIN)/python -m pytest -m exhaustive -s $(ARGS)
+
+mutants: $(VENV)/test $(VENV)/mutants
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 proofs: $(VENV)/proofs
 	$(BIN)/python -m proofs $(ARGS)
@@ -141,7 +145,7 @@ $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed tests/constraints.txt
 	touch $@
 
 # For these the package need not be built.
-$(VENV)/wheel $(VENV)/wasm $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
+$(VENV)/wheel $(VENV)/wasm $(VENV)/docs $(VENV)/proofs $(VENV)/mutants: $(VENV)/build-tools pyproject.toml
 	$(REQUIREMENTS) $(@F) >$@.txt
 	$(PIP) --requirement $@.txt
 	touch $@

@@ -1,0 +1,405 @@
+"""Change one condition of the package at a time, and list the changes that no test notices.
+
+    make mutants
+    make mutants ARGS='auditing conversion --count 30 --seed 2'
+
+First each test file runs once and leaves in build/mutants/map the lines that each of its tests reaches; a file runs
+again after it changed, and all run again with --renew. Then conditions are drawn among the lines that tests reach:
+a comparison is negated, a ``not`` removed, an operand of ``and`` or ``or`` removed, the condition before an early
+return made false, a ``raise`` removed. For each, the tests that reach its line run, the quickest first, until one
+fails.
+
+The package's files stay as they are: the processes, and those that tests start, import the changed module from
+build/mutants, by a sitecustomize.py there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src/halfulp"
+BUILD = ROOT / "build/mutants"
+FOLDERS = ("conversion", "auditing", "models", "integrations")
+# These test other folders than those above.
+NOT_MAPPED = (
+    *(
+        "benchmark",
+        "conformance",
+        "core",
+        "cuda",
+        "exhaustive",
+        "house",
+        "oracle",
+        "pages",
+        "phases",
+        "proofs",
+    ),
+    *("reference", "specs", "tools", "windows"),
+)
+TESTS_OF_A_MUTANT = 60.0  # seconds that the tests of a mutant may take together, without it
+# The module that HALFULP_MUTANT names comes from the file there, before the finders of editable installs.
+SITE = """
+import importlib.util, os, sys
+
+NAME, PATH, *PACKAGE = os.environ["HALFULP_MUTANT"].split("=")
+
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == NAME:
+            return importlib.util.spec_from_file_location(name, PATH, submodule_search_locations=PACKAGE or None)
+
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of one condition: where it begins and ends in a file's text, and the text in its place."""
+
+    file: Path
+    line: int
+    begin: int
+    end: int
+    text: str
+    what: str
+
+    def source(self) -> str:
+        """Return the file's text with the change."""
+        old = self.file.read_text("utf-8")
+        return old[: self.begin] + self.text + old[self.end :]
+
+
+def mutants_of(file: Path) -> Iterator[Mutant]:
+    """Yield each change of a file."""
+    source = file.read_text("utf-8")
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def place(node: ast.AST) -> tuple[int, int]:
+        # The parser counts bytes.
+        ends = [starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset]  # type: ignore[attr-defined]
+        begin, end = (len(source.encode()[:byte].decode()) for byte in ends)
+        return begin, end
+
+    def change(node: ast.AST, text: str, what: str) -> Mutant:
+        begin, end = place(node)
+        old = " ".join(source[begin:end].split())
+        return Mutant(file, node.lineno, begin, end, text, f"{what}: {old}")  # type: ignore[attr-defined]
+
+    def text_of(node: ast.AST) -> str:
+        begin, end = place(node)
+        return source[begin:end]
+
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case (
+                ast.If(test=ast.Name(id="TYPE_CHECKING"))
+                | ast.Compare(left=ast.Attribute(attr="version_info"))
+            ):
+                continue
+            case ast.Compare():
+                yield change(node, f"(not ({text_of(node)}))", "negated")
+            case ast.UnaryOp(op=ast.Not()):
+                yield change(node, f"({text_of(node.operand)})", "without its not")
+            case ast.BoolOp(values=values):
+                for index, operand in enumerate(values):
+                    word = " and " if isinstance(node.op, ast.And) else " or "
+                    kept = word.join(f"({text_of(value)})" for value in values if value is not operand)
+                    yield change(node, f"({kept})", f"without operand {index + 1}")
+            case ast.If(test=test, body=[ast.Return() | ast.Continue() | ast.Raise()], orelse=[]):
+                yield change(test, "False", "never true")
+            case (
+                ast.If(test=ast.Name() | ast.Call() | ast.Attribute())
+                | ast.IfExp(test=ast.Name() | ast.Call() | ast.Attribute())
+            ):
+                yield change(node.test, f"(not ({text_of(node.test)}))", "negated")
+            case ast.Raise():
+                yield change(node, "pass", "removed")
+
+
+# What follows runs inside pytest, as a plugin.
+
+
+class Recorder:
+    """Notes the lines of the package that each test reaches, and its time."""
+
+    def __init__(self, folder: Path) -> None:
+        import coverage
+
+        self.coverage = coverage.Coverage(
+            data_file=str(folder / "coverage"), source=[str(PACKAGE / f) for f in FOLDERS], config_file=False
+        )
+        self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
+        self.coverage.start()
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        """Begin a test: what an earlier one has cached is forgotten, so that this one reaches those lines too."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("halfulp"):
+                for value in list(vars(module).values()):
+                    if hasattr(value, "cache_clear") and getattr(value, "__module__", "").startswith(
+                        "halfulp"
+                    ):
+                        value.cache_clear()
+        self.coverage.switch_context(item.nodeid)
+        self.begin = time.perf_counter()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note a test that fails without any change: it can tell nothing."""
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """End a test."""
+        self.seconds[nodeid] = round(time.perf_counter() - self.begin, 4)
+        self.coverage.switch_context("")
+
+    def save(self) -> dict[str, dict[str, Any]]:
+        """Return, for each test, its seconds and its lines."""
+        self.coverage.stop()
+        data = self.coverage.get_data()
+        tests: dict[str, dict[str, Any]] = {
+            name: {"seconds": seconds, "lines": defaultdict(list)}
+            for name, seconds in self.seconds.items()
+            if name not in self.failed
+        }
+        for path in data.measured_files():
+            name = str(Path(path).relative_to(PACKAGE))
+            for line, contexts in data.contexts_by_lineno(path).items():
+                for context in contexts:
+                    if context in tests:
+                        tests[context]["lines"][name].append(line)
+        return tests
+
+
+class Only:
+    """Runs the tests of a list, in its order."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.place = {name: number for number, name in enumerate(names)}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave out the others."""
+        items[:] = sorted((i for i in items if i.nodeid in self.place), key=lambda i: self.place[i.nodeid])
+
+
+def inside(argument: str) -> int:
+    """Run what a JSON file says in this process: the files to record, or the tests to run."""
+    import pytest
+
+    task = json.loads(Path(argument).read_text("utf-8"))
+    if "record" in task:
+        recorder = Recorder(Path(argument).parent)
+        code = int(pytest.main(["-q", "-p", "no:cacheprovider", *task["record"]], plugins=[recorder]))
+        Path(task["result"]).write_text(json.dumps(recorder.save()), "utf-8")
+        return code
+    names = task["tests"]
+    files = sorted({name.partition("::")[0] for name in names})
+    return int(
+        pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--tb=line", *files], plugins=[Only(names)])
+    )
+
+
+def start(task: dict[str, Any], folder: Path, seconds: float, **environment: str) -> tuple[int, str]:
+    """Run a task in a process of its own, and return its exit code and its output; -1 is the end of its time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "task.json").write_text(json.dumps(task), "utf-8")
+    command = [sys.executable, __file__, "--inside", str(folder / "task.json")]
+    with (folder / "output").open("w+b") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            code = -1
+        output.seek(0)
+        return code, output.read().decode(errors="replace")
+
+
+# The map.
+
+
+def test_files() -> list[Path]:
+    """Return the files with tests that may reach the folders."""
+    tests = [
+        file
+        for file in sorted(ROOT.glob("tests/**/test_*.py"))
+        if file.relative_to(ROOT / "tests").parts[0] not in NOT_MAPPED
+    ]
+    return tests + [ROOT / "src/halfulp" / folder for folder in FOLDERS]
+
+
+def digest(file: Path) -> str:
+    """Return the name of a test file's map: of a folder of the package, with its examples, one for all texts."""
+    text = file.read_bytes() if file.is_file() else b""
+    return hashlib.sha256(str(file.relative_to(ROOT)).encode() + text).hexdigest()[:16]
+
+
+def renew(*, is_stale: bool) -> dict[str, Any]:
+    """Run the test files that have no map, folder by folder, and return all maps; if is_stale, run none."""
+    (BUILD / "map").mkdir(parents=True, exist_ok=True)
+    files = {file: BUILD / f"map/{digest(file)}.json" for file in test_files()}
+    stale = defaultdict(list)
+    for file, result in files.items():
+        if not result.exists() and not is_stale:
+            stale[file if file.is_dir() else file.parent].append(file)
+    for folder, among in stale.items():
+        names = [str(file.relative_to(ROOT)) for file in among]
+        source = BUILD / f"sources/{time.time_ns()}"
+        for each in FOLDERS:
+            shutil.copytree(
+                PACKAGE / each, source / each, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+            )
+        print("map:", folder.relative_to(ROOT), f"({len(among)} files)", flush=True)
+        result = BUILD / "record/result.json"
+        shutil.rmtree(result.parent, ignore_errors=True)
+        code, output = start({"record": names, "result": str(result)}, result.parent, 3600)
+        if code not in (0, 5):
+            print(output[-2000:])
+        tests = json.loads(result.read_text("utf-8")) if result.exists() else {}
+        for file, name in zip(among, names, strict=True):
+            own = {i: t for i, t in tests.items() if i.partition("::")[0].startswith(name)}
+            files[file].write_text(json.dumps({"source": str(source), "tests": own}), "utf-8")
+    return {
+        str(result): json.loads(result.read_text("utf-8")) for result in files.values() if result.exists()
+    }
+
+
+def reached(maps: dict[str, Any]) -> dict[tuple[str, int], list[str]]:
+    """Return the tests that reach each line, as it is numbered now."""
+
+    @cache
+    def numbers(source: str, file: str) -> dict[int, int]:
+        if not (PACKAGE / file).exists():
+            return {}
+        old, new = ((folder / file).read_text("utf-8").splitlines() for folder in (Path(source), PACKAGE))
+        blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        return {a + i + 1: b + i + 1 for a, b, size in blocks for i in range(size)}
+
+    tests = defaultdict(list)
+    for recorded in maps.values():
+        for name, test in recorded["tests"].items():
+            for file, lines in test["lines"].items():
+                now = numbers(recorded["source"], file)
+                for line in lines:
+                    if line in now:
+                        tests[file, now[line]].append((test["seconds"], name))
+    return {place: [name for _, name in among] for place, among in ((p, sorted(a)) for p, a in tests.items())}
+
+
+# The mutants.
+
+
+def tests_of(mutant: Mutant, tests: dict[tuple[str, int], list[str]], seconds: dict[str, float]) -> list[str]:
+    """Return the tests that reach a mutant, the quickest first, until their time is up."""
+    names: list[str] = []
+    total = 0.0
+    for name in tests.get((str(mutant.file.relative_to(PACKAGE)), mutant.line), ()):
+        total += seconds[name]
+        if names and total > TESTS_OF_A_MUTANT:
+            break
+        names.append(name)
+    return names
+
+
+def outcome(mutant: Mutant, names: list[str]) -> tuple[str, float]:
+    """Run the tests with a mutant: return "caught", "hangs" or "survived", and the seconds."""
+    folder = BUILD / f"run-{os.getpid()}"
+    (folder / "site").mkdir(parents=True, exist_ok=True)
+    (folder / "site/sitecustomize.py").write_text(SITE, "utf-8")
+    changed = folder / "mutant.py"
+    changed.write_text(mutant.source(), "utf-8")
+    parts = mutant.file.relative_to(PACKAGE.parent).with_suffix("").parts
+    value = f"{'.'.join(parts)}={changed}"
+    if parts[-1] == "__init__":
+        value = f"{'.'.join(parts[:-1])}={changed}={mutant.file.parent}"
+    begin = time.monotonic()
+    path = os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    code, output = start(
+        {"tests": names}, folder, 5 * TESTS_OF_A_MUTANT, PYTHONPATH=path, HALFULP_MUTANT=value
+    )
+    if code in (4, 5):
+        raise SystemExit(f"pytest ran no test for {mutant}:\n{output}")
+    return {0: "survived", -1: "hangs"}.get(code, "caught"), time.monotonic() - begin
+
+
+def main() -> int:
+    """Read the command line, and print a line for each survivor and a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="*", default=FOLDERS, help="of src/halfulp: " + ", ".join(FOLDERS))
+    parser.add_argument("--count", type=int, default=100, help="mutants of each folder")
+    parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
+    parser.add_argument("--only", default="", help="a regular expression for FILE:LINE: all these")
+    parser.add_argument("--renew", action="store_true", help="run all test files again")
+    parser.add_argument(
+        "--stale", action="store_true", help="run no test file for its map: use those that exist"
+    )
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        return inside(options.inside)
+    if options.renew:
+        shutil.rmtree(BUILD, ignore_errors=True)
+    maps = renew(is_stale=options.stale)
+    tests = reached(maps)
+    seconds = {name: t["seconds"] for m in maps.values() for name, t in m["tests"].items()}
+    rows = []
+    for folder in options.folders:
+        mutants = [m for file in sorted((PACKAGE / folder).glob("**/*.py")) for m in mutants_of(file)]
+        within = [m for m in mutants if tests_of(m, tests, seconds)]
+        drawn = random.Random(options.seed).sample(within, min(options.count, len(within)))
+        if options.only:
+            drawn = [m for m in within if re.search(options.only, f"{m.file}:{m.line}:")]
+        outcomes = []
+        for mutant in sorted(drawn, key=lambda m: (m.file, m.line)):
+            names = tests_of(mutant, tests, seconds)
+            result, time_taken = outcome(mutant, names)
+            outcomes.append(result)
+            where = f"{mutant.file.relative_to(ROOT)}:{mutant.line}"
+            print(f"{result:8} {where} {mutant.what} ({len(names)} tests, {time_taken:.0f} s)", flush=True)
+        survived = outcomes.count("survived")
+        rows.append(
+            f"{folder:14}{len(mutants):10}{len(within):10}{len(drawn):8}{len(drawn) - survived:8}{survived:10}"
+        )
+    print(
+        f"{'folder':14}{'conditions':>10}{'reached':>10}{'tried':>8}{'caught':>8}{'survived':>10}",
+        *rows,
+        sep="\n",
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
