@@ -36,7 +36,7 @@ from halfulp._interop import (
     overriding_result,
     without_mask,
 )
-from halfulp.errors import HalfulpError, SpecError
+from halfulp.errors import HalfulpError, SpecError, format_error
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
 from halfulp.specs.tensor import TensorType, tensor_type
@@ -49,6 +49,13 @@ for _alias in ("longlong", "ulonglong", "int_", "uint"):  # own type numbers for
 
 _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _named(function: Any) -> str:
+    return f"<halfulp.{function.__name__}>"
+
+
+_core.Function.__repr__ = _named  # type: ignore[method-assign]
 
 
 def _quick(kernel: int) -> Callable[[_F], _F]:
@@ -221,8 +228,30 @@ power_ufunc = _core.power_ufunc
 replace_numpy_power = _core.replace_numpy_power
 
 
-def _operator(row: OpVersion, **changes: Any) -> Operator:
-    return Operator(**{field.name: getattr(row, field.name) for field in fields(row) if field.init} | changes)
+class _OfArrays(Operator):
+    """The operator of a function, whose errors speak of arrays. They have a clause, but do not cite it."""
+
+    def error(self, check: str, message: str, **shown: object) -> SpecError:
+        """Return the SpecError of a failed check."""
+        output, given = shown.get("expected"), shown.get("got")
+        if isinstance(output, TensorType) and isinstance(given, TensorType) and check == "output":
+            if output.type != given.type:
+                message, shown = f"out is {given.type}, the result {output.type}", {}
+            else:
+                message, shown = f"out is {given}, the result {output}", {}
+        return _uncited(super().error(check, message.replace("unidirectionally ", ""), **shown))
+
+
+def _uncited(error: SpecError, hint: str | None = None) -> SpecError:
+    """Return an error with a hint behind its message, whose text does not cite the clause."""
+    message = error.message if hint is None else f"{error.message}; {hint}"
+    plain = SpecError(error.clause, message, **error.shown)
+    plain.args = (format_error("", message, None, error.shown),)
+    return plain
+
+
+def _operator(row: OpVersion, kind: type[Operator] = Operator, **changes: Any) -> Operator:
+    return kind(**{field.name: getattr(row, field.name) for field in fields(row) if field.init} | changes)
 
 
 _kept_operator = cache(_operator)
@@ -285,8 +314,8 @@ def ops() -> tuple[str, ...]:
 
 # The two functions' operators: they take every type of the table, not only those that ONNX allows.
 _ANY = tuple(TYPES)
-POW = _operator(find("onnx.Pow-15"), type_variables={"T": _ANY, "T1": _ANY})
-PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
+POW = _operator(find("onnx.Pow-15"), _OfArrays, type_variables={"T": _ANY, "T1": _ANY})
+PRELU = _operator(find("onnx.PRelu-16"), _OfArrays, type_variables={"T": _ANY})
 
 
 def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
@@ -321,13 +350,13 @@ def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) 
     x, y = (a if is_number(a) else as_array(without_mask(a)) for a in (x, y))
     for name, operand in (("X", x), ("slope" if compute is PRELU else "Y", y)):
         if error.message.startswith(f"{name} must have a type") and (why := not_numbers(operand)):
-            return SpecError(error.clause, f"{name}: {why}")
+            return _uncited(SpecError(error.clause, f"{name}: {why}"))
     if compute is PRELU and isinstance(x, ndarray) and isinstance(y, ndarray):
         if x.dtype != y.dtype:
-            return error.with_hint(f"pass slope.astype({x.dtype.name!r})")
+            return _uncited(error, f"pass slope.astype({x.dtype.name!r})")
         if x.ndim > 2 and y.shape == x.shape[1:2]:
             shape = f"-1{', 1' * (x.ndim - 2)}"
-            return error.with_hint(f"for one along dim 1, the channels, pass slope.reshape({shape})")
+            return _uncited(error, f"for one along dim 1, the channels, pass slope.reshape({shape})")
     return error
 
 

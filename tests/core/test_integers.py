@@ -89,7 +89,7 @@ def test_it_is_numpys_function() -> None:
         got, theirs = hu.float_power(x, y), np.float_power(x, y)
         assert type(got) is type(theirs)
         np.testing.assert_array_equal(got, theirs)
-    with pytest.raises(hu.SpecError, match=r"Pow-15\.C3"):
+    with pytest.raises(hu.SpecError, match="X: complex"):
         hu.float_power(np.array([1j]), 2)
     with pytest.raises(hu.SpecError, match="broadcastable"):
         hu.float_power([1, 2], [1, 2, 3])
@@ -101,7 +101,7 @@ def test_out_may_be_the_operands_memory() -> None:
     want = hu.float_power(x, 3)
     assert hu.float_power(x, 3, out=out) is out
     np.testing.assert_array_equal(out, want)
-    with pytest.raises(hu.SpecError, match="the output's type and shape"):
+    with pytest.raises(hu.SpecError, match=r"^out is "):
         hu.float_power(x, 3, out=np.empty(3, np.float32))
 
 

@@ -148,7 +148,7 @@ def test_out(driver: Driver) -> None:
     inplace = WithInterface(x)
     assert hu.pow(inplace, 2.5, out=inplace) is inplace
     assert x.tobytes() == out.tobytes()
-    with pytest.raises(hu.SpecError, match="out must have the output's type and shape"):
+    with pytest.raises(hu.SpecError, match=r"^out is "):
         hu.pow(WithInterface(X), 2.5, out=WithInterface(np.empty(3, np.float32)))
     with pytest.raises(hu.HalfulpError, match="overlaps an operand"):
         hu.pow(WithInterface(x[1:]), 2.5, out=WithInterface(x[:-1]))
@@ -165,9 +165,9 @@ def test_refusals() -> None:
         hu.pow(WithDLPack(X), X)
     with pytest.raises(hu.HalfulpError, match=r"operands on several devices: \[0, 1\]"):
         hu.pow(WithDLPack(X), WithDLPack(X, device=1))
-    with pytest.raises(hu.SpecError, match=r"onnx\.Pow-15"):
+    with pytest.raises(hu.SpecError, match="broadcastable"):
         hu.pow(WithDLPack(X), WithDLPack(N[:7]))
-    with pytest.raises(hu.SpecError, match=r"onnx\.PRelu-16"):
+    with pytest.raises(hu.SpecError, match=r"same type|broadcastable"):
         hu.prelu(WithDLPack(X), WithDLPack(N))
     with pytest.raises(hu.SpecError, match="does not fit the type int8"):
         hu.pow(300, WithDLPack(N.astype(np.int8)))

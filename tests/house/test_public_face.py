@@ -60,6 +60,11 @@ def test_public_modules_say_what_is_public() -> None:
             continue  # an integration whose library is not installed
         assert module.__all__, name
         assert all(hasattr(module, public) for public in module.__all__), name
+        assert dir(module) == sorted(module.__all__) or ".integrations" not in name, name
+
+
+def test_functions_name_themselves() -> None:
+    assert (repr(hu.pow), repr(hu.prelu)) == ("<halfulp.pow>", "<halfulp.prelu>")
 
 
 def test_no_module_hides_a_function() -> None:

@@ -22,7 +22,7 @@ from tests.models.onnx_models import external, single, with_initializer
 from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
-from halfulp.errors import ModelError, SpecError
+from halfulp.errors import HalfulpWarning, ModelError, SpecError
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES
 
@@ -113,6 +113,15 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
             else:
                 assert_same_bits(session.run(None, feeds)[0], expected)
     assert refused > 20
+
+
+def test_a_broken_model_is_repaired(rng: np.random.Generator) -> None:
+    model = single("PRelu", 9, {"x": ("float32", [2, 3, 4]), "w": ("float32", [3])}, ("float32", None))
+    with pytest.warns(HalfulpWarning, match=r"slope of shape \[3\] gets the shape \[3, 1\]"):
+        session = plugin.session(model, repair=True)
+    x, w = (rng.normal(size=shape).astype(np.float32) for shape in ((2, 3, 4), (3,)))
+    (got,) = session.run(None, {"x": x, "w": w})
+    np.testing.assert_array_equal(got, np.where(x < 0, x * w[:, None], x))
 
 
 def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:

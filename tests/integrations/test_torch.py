@@ -148,7 +148,7 @@ class TestValues:
 
     def test_what_is_refused(self) -> None:
         x = torch.ones(2, 3)
-        with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C\d+: X and Y must be broadcastable"):
+        with pytest.raises(hu.SpecError, match=r"^X and Y must be broadcastable"):
             htorch.pow(x, torch.ones(4))
         for z in (x.to(torch.complex64), x.to(torch.complex128).requires_grad_()):
             message = f"a complex tensor ({z.dtype}); torch.pow has complex powers"

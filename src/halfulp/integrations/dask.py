@@ -17,6 +17,7 @@ from halfulp.operators import POW, PRELU, Operator
 from halfulp.specs.tensor import TensorType, tensor_type
 
 __all__ = ["pow", "prelu"]
+__dir__ = __all__.copy
 
 
 def pow(x: Any, y: Any, /) -> da.Array:

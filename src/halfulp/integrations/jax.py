@@ -25,6 +25,7 @@ from halfulp.operators import POW, PRELU, Operator, number_array, xla_handlers
 from halfulp.types import TYPES
 
 __all__ = ["exact", "pow", "prelu"]
+__dir__ = __all__.copy
 
 
 def pow(x: Any, y: Any, /) -> jax.Array:

@@ -12,6 +12,7 @@ from halfulp.integrations.replacement import Replacement
 from halfulp.operators import power_ufunc, replace_numpy_power
 
 __all__ = ["disable", "enable", "exact", "power"]
+__dir__ = __all__.copy
 
 # It is pickled by this name, by which no library takes it for np.power.
 halfulp_power: np.ufunc = power_ufunc()

@@ -36,6 +36,7 @@ from halfulp.operators import powers_of
 from halfulp.types import TYPES, ElementType, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
+__dir__ = __all__.copy
 
 # Entries of a session's configuration: ONNX Runtime's own, and the mark of options that have the custom operators.
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
@@ -63,6 +64,7 @@ def session(
     providers: Sequence[Any] | None = None,
     *,
     keep_fusions: bool = False,
+    repair: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on halfulp's kernels.
@@ -76,6 +78,7 @@ def session(
         providers: as for ``InferenceSession``. The nodes run on the CPU, or on CUDA if that provider is named.
         keep_fusions: let ONNX Runtime make LayerNorm of its nodes, from opset 17 on, in the model as it is. It then
             computes the powers in them.
+        repair: open what :func:`halfulp.repair` makes of the model, whose Pow and PRelu nodes may break a clause.
         **kwargs: ``provider_options``, ``disabled_optimizers``, ``enable_fallback`` and ``read_config_from_model`` of
             ``InferenceSession``, which would ignore a misspelt name.
 
@@ -96,8 +99,10 @@ def session(
         [array([9.995e-03, 8.100e+01], dtype=float16)]
     """
     for name in kwargs.keys() - {*_KEYWORDS}:
-        help = did_you_mean(name, (*_KEYWORDS, "sess_options", "providers", "keep_fusions"))
+        help = did_you_mean(name, (*_KEYWORDS, "sess_options", "providers", "keep_fusions", "repair"))
         raise TypeError(f"session() takes no argument {name!r}; {help}")
+    if repair:
+        model, sess_options = _repaired(model, sess_options)
     return open_session(model, sess_options, providers, keep_fusions=keep_fusions, warns=True, **kwargs)
 
 
@@ -112,13 +117,11 @@ def open_session(
 ) -> Any:
     """Return a session as :func:`session` does; it tells of fusions that are given up only if it ``warns``."""
     ort = installed()
-    options = ort.SessionOptions() if sess_options is None else sess_options
+    options = _quiet_options() if sess_options is None else sess_options
     made = None
     # If this fails, patched() below names the clause that a node breaks, if that is the reason.
     if _takes_provider(ort, options, providers):
         with contextlib.suppress(Exception):
-            if sess_options is None:
-                options.log_severity_level = 3  # no warning that other nodes stay with the CPU's provider
             fusions: set[str] = set() if keep_fusions else {_FUSION}
             made, proto = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
     if made is None:
@@ -138,6 +141,24 @@ def open_session(
             stacklevel=3,
         )
     return made
+
+
+def _quiet_options() -> Any:
+    """Return options for a session that does not warn of other providers' nodes."""
+    options = installed().SessionOptions()
+    options.log_severity_level = 3
+    return options
+
+
+def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
+    """Return the repaired model, and the options with the folder of its data; warn of the repairs."""
+    repair = import_module("halfulp").repair(model)  # conversion imports this package
+    if repair.changes:
+        warnings.warn("; ".join(map(str, repair.changes)), HalfulpWarning, stacklevel=3)
+    if repair.folder is not None:
+        options = _quiet_options() if options is None else options
+        find_external_data(options, repair.model, str(model), repair.folder)
+    return repair.model, options
 
 
 def _session_by_provider(

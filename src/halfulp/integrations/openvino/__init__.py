@@ -39,6 +39,7 @@ from halfulp.integrations.openvino.operators import (
 from halfulp.operators import op
 
 __all__ = ["OPERATORS", "build", "replace"]
+__dir__ = __all__.copy
 
 _OURS = {"Power": HalfulpPower, "PRelu": HalfulpPReLU}
 

@@ -45,6 +45,7 @@ from halfulp.integrations.torch.operators import (
 from halfulp.operators import share_threads_of
 
 __all__ = ["PReLU", "disable", "enable", "exact", "pow", "prelu", "replace", "restore"]
+__dir__ = __all__.copy
 
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
