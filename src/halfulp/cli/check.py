@@ -310,9 +310,6 @@ def accuracy(
     exhaustive: Annotated[
         bool, _POWERS("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
     ] = False,
-    resume: Annotated[
-        bool, _POWERS("--resume", help="Continue the measurement that Ctrl-C ended, from --json FILE.")
-    ] = False,
     output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.csv")] = None,
     json: Json = None,
     html: Html = None,
@@ -334,7 +331,6 @@ def accuracy(
     measuring.check_oracle()
     json, html, csv = placed(None, output, json=json, html=html, csv=csv)
     check_writable(json, html, csv)
-    earlier = {each["target"]["name"]: each for each in measuring.load(json, resume=resume)}
     documents: list[dict[str, Any]] = []
     without: list[str] = []
     with working() as progress:
@@ -347,7 +343,6 @@ def accuracy(
                     count=count,
                     rounds=rounds,
                     exhaustive=exhaustive,
-                    done=earlier.get(spec.name),
                     tell=progress or (lambda line: None),
                 )
             if measured:
@@ -374,7 +369,7 @@ def accuracy(
     )
     say(console, *measuring.worst_pairs(documents))
     if not all(found.is_complete for found in measured):
-        typer.echo(f"interrupted: --exhaustive --resume --json {json or 'FILE'} continues it", err=True)
+        typer.echo("interrupted: of all pairs, those before are measured", err=True)
         raise typer.Exit(130)
     if without:
         raise no_powers

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +38,6 @@ from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
 from halfulp.floats import codes, float_type, from_codes, is_nan
 from halfulp.installed import has_module
-from halfulp.models.files import read_text
 from halfulp.operators import pow as exact_pow
 from halfulp.pages import Bullets, Page, Section, Table
 from halfulp.pages import document as html_document
@@ -54,7 +51,6 @@ DEFAULT = ("float64", "float32", "float16", "bfloat16")
 
 _PIECE = 7  # shorter than the vectors of float32
 _WHOLE = 1001
-_LARGEST = 1 << 24
 _KEPT = 64  # the worst pairs that the search climbs from
 _BASES = 16  # the number of bases in a part of all pairs
 _EVERY = 1 << 16
@@ -107,16 +103,13 @@ def measure(
     count: int = 1 << 16,
     rounds: int = 12,
     exhaustive: bool = False,
-    done: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[TypeAccuracy]:
     """Measure a target's powers of each floating type that it offers, with exponents of that type.
 
     A range has ``count`` elements, and the search ``rounds`` steps. ``exhaustive`` tries all pairs of 16-bit types,
-    too, until Ctrl-C; ``done``, the document of an earlier measurement, is continued. ``tell`` gets a line before each
-    part.
+    too, until Ctrl-C. ``tell`` gets a line before each part.
     """
-    known = {entry["type"]: entry for entry in (done or {"types": []})["types"]}
     measured: list[TypeAccuracy] = []
     for name in types:
         if name not in FLOATS:
@@ -124,11 +117,11 @@ def measure(
         if not examiner.spec.takes_types(OPERATOR, (name, name)):
             continue
         tell(f"{examiner.spec.name}: {name}")
-        found = _read(known[name]) if name in known else _of_type(examiner, name, count, rounds)
+        found = _of_type(examiner, name, count, rounds)
         if found is None:
             continue
         if exhaustive and TYPES[name].bits == 16 and found.message is None:
-            found.ranges[ALL_PAIRS] = _all_pairs(examiner, name, found.ranges.get(ALL_PAIRS, Range()), tell)
+            found.ranges[ALL_PAIRS] = _all_pairs(examiner, name, tell)
         measured.append(found)
         if not found.is_complete:
             break
@@ -230,8 +223,9 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
     return total
 
 
-def _all_pairs(examiner: Examiner, name: str, total: Range, tell: Callable[[str], None]) -> Range:
-    """Add the remaining pairs of a 16-bit type to ``total``, until the last pair or Ctrl-C."""
+def _all_pairs(examiner: Examiner, name: str, tell: Callable[[str], None]) -> Range:
+    """Return the results on all pairs of a 16-bit type, or on those before Ctrl-C."""
+    total = Range()
     values = from_codes(np.arange(_EVERY), name).copy()
     # Quiet ones alone: a signalling NaN may give a NaN as a power of 0, too (IEEE 754-2019 6.2).
     values[is_nan(values)] = from_codes(float_type(name).nan, name)
@@ -317,30 +311,6 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
         "run": {"date": datetime.now(UTC).date().isoformat(), "machine": machine()},
         "types": [asdict(each) for each in measured],
     }
-
-
-def load(path: Path | None, *, resume: bool) -> list[dict[str, Any]]:
-    """Return the documents of a measurement to be continued; none unless ``resume``.
-
-    A file that is missing, or has other content, is refused.
-    """
-    if not resume:
-        return []
-    if path is None or not path.is_file():
-        raise HalfulpError("--resume needs the file of an earlier measurement: --json FILE")
-    try:
-        found: list[dict[str, Any]] = json.loads(read_text(path, _LARGEST))
-        for each in found:
-            [_read(entry) for entry in each["types"]]
-            str(each["target"]["name"])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise HalfulpError(f"{path}: not a document of {SCHEMA}") from None
-    return found
-
-
-def _read(entry: dict[str, Any]) -> TypeAccuracy:
-    ranges = {label: Range(**found) for label, found in entry["ranges"].items()}
-    return TypeAccuracy(**entry | {"ranges": ranges})
 
 
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
