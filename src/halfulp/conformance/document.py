@@ -1,4 +1,4 @@
-"""The JSON document of one target, ``halfulp.check/1``: its parts as types, its reader, and how results become one.
+"""The JSON document of one target, ``halfulp.check/1``: its parts as types, and how results become one.
 
 A list of known findings says which faults are allowed: cases by pattern, with the verdicts and a reason for each.
 
@@ -11,8 +11,6 @@ import functools
 import json
 import math
 import platform
-import types
-import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,19 +32,8 @@ from halfulp.types import TYPES
 
 SCHEMA = "halfulp.check/1"
 
-_LARGEST = 1 << 28
 _INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
 _UNLISTED = ("exact", "rejected")
-_NAMES: dict[Any, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: "an integer >= 0",
-    float: "a number",
-    types.NoneType: "null",
-    Any: "JSON: no infinity, and no NaN",
-}
 
 
 class Number(TypedDict):
@@ -86,8 +73,8 @@ class CaseEntry(TypedDict):
     message: str | None
     confirmed: str | None
     allowed: bool
-    grade: NotRequired[str | None]  # of a fault: one of GRADES; missing in older documents
-    special: NotRequired[int]  # how many NaNs, infinities and signs of zeros are wrong; missing in older ones
+    grade: str | None  # of a fault: one of GRADES
+    special: int  # how many NaNs, infinities and signs of zeros are wrong
 
 
 class RowEntry(TypedDict):
@@ -223,7 +210,7 @@ def all_faults(document: Document) -> Iterator[Fault]:
     """Yield the findings that are the runtime's fault, also the allowed ones."""
     for case in document["cases"]:
         if case["verdict"] in FAULTS:
-            yield Fault(case, case["id"], case["verdict"], case.get("grade"))
+            yield Fault(case, case["id"], case["verdict"], case["grade"])
     for entry in document["reproducibility"]:
         if entry["verdict"] == "differs":
             example = entry["example"]
@@ -239,15 +226,6 @@ def faults(document: Document, least: str = "support") -> int:
 
 FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that are not reproducible
 _LARGEST_LIST = 1 << 24
-
-
-class Listed(TypedDict):
-    """An entry of a JSON file of findings that are known."""
-
-    case: str
-    verdict: str
-    reason: str
-    target: NotRequired[str | None]
 
 
 @dataclass(frozen=True)
@@ -279,9 +257,8 @@ def _is_within(entry: CaseEntry | None, bound: str) -> bool:
     if not bound or entry is None:
         return not bound
     if bound in GRADES:
-        grade = entry.get("grade")
-        return grade is not None and at_least(bound, grade)
-    return entry.get("special") == 0 and entry["max_ulp"] is not None and entry["max_ulp"] <= float(bound)
+        return entry["grade"] is not None and at_least(bound, entry["grade"])
+    return entry["special"] == 0 and entry["max_ulp"] is not None and entry["max_ulp"] <= float(bound)
 
 
 @dataclass
@@ -371,12 +348,16 @@ def _from_text(text: str, path: Path) -> Iterator[Entry]:
 
 
 def _from_json(text: str, path: Path) -> Iterator[Entry]:
-    listed: list[Listed] = _parsed(text, str(path))
-    for problem in _problems(listed, list[Listed], "entries"):
-        raise HalfulpError(f"{path}: {problem}")
-    for number, each in enumerate(listed, 1):
-        if not (each["case"] and each["reason"]):
-            raise HalfulpError(f"{path}: entries[{number - 1}].case and .reason must not be empty")
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
+    for number, each in enumerate(listed if isinstance(listed, list) else [listed], 1):
+        keys = {"case", "verdict", "reason"}
+        is_entry = isinstance(each, dict) and keys <= each.keys() <= keys | {"target"}
+        if not (is_entry and all(value and isinstance(value, str) for value in each.values())):
+            wanted = "an object of texts: case, verdict, reason, and target if it is for one"
+            raise HalfulpError(f"{path}: entry {number} is not {wanted}")
         verdicts = frozenset(each["verdict"].split(","))
         yield Entry(each["case"], verdicts, each["reason"], each.get("target"), number)
 
@@ -542,7 +523,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | bool | int | float | None) else str(value)
 
 
-# --- from a document to text, and back -----------------------------------------------------------
+# --- from a document to text ------------------------------------------------------------------
 
 
 def dumps(documents: list[Document]) -> str:
@@ -567,82 +548,3 @@ def _text(document: Document) -> str:
 
 def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def load(path: Path | str) -> list[Document]:
-    """Read a file that ``halfulp check --json`` wrote; raises HalfulpError, which names the place, if it is broken."""
-    return loads(read_text(Path(path), _LARGEST), str(path))
-
-
-def loads(text: str, file: str = "<text>") -> list[Document]:
-    """Return the documents in a text; raises HalfulpError as :func:`load` does."""
-    found = _parsed(text, file)
-    documents = found if isinstance(found, list) else [found]
-    for document in documents:
-        schema = document.get("schema") if isinstance(document, dict) else document
-        if schema != SCHEMA:
-            wanted = f'"schema": "{SCHEMA}"'
-            raise HalfulpError(f"{file}: not a document of {SCHEMA}", expected=wanted, got=repr(schema)[:80])
-        for problem in _problems(document, Document, ""):
-            raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
-        for number, row in enumerate(document["rows"]):
-            if tuple(row["histogram"]) != HISTOGRAM:
-                problem = f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
-                raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
-    return cast(list[Document], documents)
-
-
-def _parsed(text: str, file: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HalfulpError(f"{file}: not JSON: {str(error)[:100]}") from None
-
-
-def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
-    """Yield the places where a value is not of a kind, each with the kind that is expected there."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if typing.is_typeddict(kind):
-        fields = _fields(kind)
-        required = {name for name, field in fields.items() if typing.get_origin(field) is not NotRequired}
-        if not isinstance(value, dict):
-            yield f"{where or 'it'} must be an object"
-        elif strange := sorted((value.keys() - fields.keys()) | (required - value.keys())):
-            yield f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
-        else:
-            for name in value:
-                yield from _problems(value[name], fields[name], f"{where}.{name}".lstrip("."))
-    elif origin is NotRequired:
-        yield from _problems(value, arguments[0], where)
-    elif origin is types.UnionType:
-        found = [next(_problems(value, argument, where), None) for argument in arguments]
-        if None not in found:
-            yield str(found[0])
-    elif origin in (list, dict) and isinstance(value, origin):
-        for key, item in enumerate(value) if isinstance(value, list) else value.items():
-            yield from _problems(item, arguments[-1], f"{where}[{key!r}]")
-    elif not _fits(value, kind):
-        words = (
-            f"{', '.join(arguments[:-1])} or {arguments[-1]}" if origin is Literal else _NAMES[origin or kind]
-        )
-        yield f"{where} must be {words}"
-
-
-@functools.cache
-def _fields(kind: type) -> dict[str, Any]:
-    """Return the fields of a TypedDict. Evaluating them takes longer than checking an object does."""
-    return typing.get_type_hints(kind, include_extras=True)
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Tell whether a value is of a kind that has no parts, or is any JSON."""
-    if kind is Any:
-        try:
-            return bool(_line(value))
-        except (ValueError, RecursionError):
-            return False
-    if kind in (int, float):
-        is_number = isinstance(value, int | kind) and not isinstance(value, bool) and abs(value) < math.inf
-        return is_number and (kind is float or value >= 0)
-    origin = typing.get_origin(kind)
-    return value in typing.get_args(kind) if origin is Literal else isinstance(value, origin or kind)

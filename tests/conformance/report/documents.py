@@ -239,6 +239,8 @@ def _case(
         "elements": elements,
         "wrong": wrong,
         "max_ulp": max_ulp,
+        "grade": None,
+        "special": 0,
         "example": example,
         "message": message,
         "confirmed": "MPFR" if example else None,

@@ -126,7 +126,7 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
     def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
-        grade = -list(GRADES).index(case.get("grade") or "support")
+        grade = -list(GRADES).index(case["grade"] or "support")
         distance = (grade, not special, -(case["max_ulp"] or 0), -case["wrong"])
         return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
 

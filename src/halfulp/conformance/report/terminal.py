@@ -283,7 +283,7 @@ def github(documents: Sequence[Document], least: str = "support") -> Iterator[st
     """Yield GitHub's commands that show the worst finding of each operator version as an error, if it counts."""
     worst: dict[tuple[int, str], str] = {}
     for target, case in findings(targets(documents)):
-        if case["verdict"] in FAULTS and not case["allowed"] and at_least(case.get("grade"), least):
+        if case["verdict"] in FAULTS and not case["allowed"] and at_least(case["grade"], least):
             title = printable(f"{target.label}, {case['operator']}").replace("%", "%25").replace(",", "%2C")
             text = printable(_finding(case), 300).replace("%", "%25")
             worst.setdefault((target.number, case["operator"]), f"::error title={title}::{text}")
