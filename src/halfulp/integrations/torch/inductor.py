@@ -118,7 +118,7 @@ def _calling(lowering: Any, op: Any, open_triton: Any) -> Any:
         if devices == {"cuda"} and open_triton() and not lowering.V.graph.cpp_wrapper:
             kind = lowering.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
             powers = lowering.pow_native(*lowering.transform_args(list(operands), {}, True, kind, False)[0])
-            real = {torch.float32: np.float32, torch.float64: np.float64}.get(powers.get_dtype())
+            real: Any = {torch.float32: np.float32, torch.float64: np.float64}.get(powers.get_dtype())
             numbers = [operand for operand in operands if not hasattr(operand, "get_dtype")]
             if real and all(isinstance(n, float | int) and float(real(n)) == n for n in numbers):
                 return powers
