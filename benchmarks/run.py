@@ -5,7 +5,7 @@ a library can, into memory that is there already. A time is the median of its tu
 quartiles beside it. Beside each peer's time stands how many of its results are not correctly rounded, and how far
 off the farthest is: they are compared with halfulp's, which the tests prove against slow exact oracles.
 
-    python benchmarks/run.py [--quick] [--only TEXT] [--docs]
+    python benchmarks/run.py [--quick] [--only TEXT] [--docs] [--core-math FOLDER]
 
 --docs also writes the tables and the chart of docs/performance*.md; on a quiet
 machine, a quarter of an hour.
@@ -14,6 +14,7 @@ machine, a quarter of an hour.
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 import time
@@ -31,6 +32,7 @@ from side_by_side.line import Line, read_csv, write_csv
 from side_by_side.measure import WorkerError, elapsed, imports, workers
 from side_by_side.peers import LIBRARIES
 from side_by_side.rows import Row, rows
+from side_by_side.vectors import CORE_MATH, absent
 from side_by_side.worker import BUILD
 
 IMPORT = "calls import"  # the row that no worker measures
@@ -83,6 +85,7 @@ def main() -> None:
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="only rows with this in their group or label"
     )
+    parser.add_argument("--core-math", metavar="FOLDER", help="the sources of CORE-MATH, to measure it too")
     parser.add_argument("--csv", type=Path, default=BUILD / "results.csv", help="where to write all numbers")
     parser.add_argument(
         "--from", type=Path, dest="source", metavar="CSV", help="show these, and measure nothing"
@@ -93,11 +96,16 @@ def main() -> None:
         help="write the tables of docs/performance*.md, and the chart",
     )
     options = parser.parse_args()
+    if options.core_math:
+        os.environ[CORE_MATH] = options.core_math
     start, console = time.monotonic(), Console()
     console = console if console.is_terminal else Console(width=200)
     console.print(
         ", ".join(f"{name} {version}" for name, version in versions(*LIBRARIES).items()), highlight=False
     )
+    if skipped := absent():
+        told = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+        console.print(f"not measured: {told}", highlight=False, markup=False)
     if options.source is not None:
         lines, well = read_csv(options.source), True
     else:

@@ -47,8 +47,10 @@ def bill(compiler: str, version: str, cuda: bool) -> dict[str, Any]:
     own = component(name, project["version"], f"pkg:pypi/{name}@{project['version']}")
     parts = linked(compiler, version)
     tools = [{"type": "application", "name": compiler, "version": version}]
-    if cuda:
-        tools.append({"type": "application", "name": NVRTC, "version": distribution(NVRTC).version})
+    packages = (NVRTC, "ziglang") if cuda else ()
+    tools += [
+        {"type": "application", "name": name, "version": distribution(name).version} for name in packages
+    ]
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",

@@ -73,7 +73,7 @@ sys.meta_path.insert(0, Finder)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one condition: where it begins and ends in a file's text, and the text in its place."""
+    """A change of one condition: where it begins and ends in a file's original text, and the text in its place."""
 
     file: Path
     line: int
@@ -81,11 +81,11 @@ class Mutant:
     end: int
     text: str
     what: str
+    original: str
 
     def source(self) -> str:
         """Return the file's text with the change."""
-        old = self.file.read_text("utf-8")
-        return old[: self.begin] + self.text + old[self.end :]
+        return self.original[: self.begin] + self.text + self.original[self.end :]
 
 
 def mutants_of(file: Path) -> Iterator[Mutant]:
@@ -104,7 +104,7 @@ def mutants_of(file: Path) -> Iterator[Mutant]:
     def change(node: ast.AST, text: str, what: str) -> Mutant:
         begin, end = place(node)
         old = " ".join(source[begin:end].split())
-        return Mutant(file, node.lineno, begin, end, text, f"{what}: {old}")  # type: ignore[attr-defined]
+        return Mutant(file, node.lineno, begin, end, text, f"{what}: {old}", source)  # type: ignore[attr-defined]
 
     def text_of(node: ast.AST) -> str:
         begin, end = place(node)

@@ -10,9 +10,11 @@ from typing import Any
 from side_by_side.line import Line
 from side_by_side.peers import LIBRARIES
 from side_by_side.rows import IN_CACHE
+from side_by_side.vectors import VECTORS
 
 _TYPES = ("float32", "float64", "float16", "bfloat16")
 _COLOURS = ("#c1121f", "#457b9d", "#e07a1f", "#2a9d8f", "#7b5ea7", "#8d6e63", "#3d5a80", "#6a994e")
+_SHOWN = {"arrays": LIBRARIES, "vector libraries": VECTORS}
 _LEAST = 1e-4  # per cent; smaller shares are drawn on the line of the exact libraries
 
 
@@ -31,7 +33,11 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         _panel(
             panel,
             name,
-            [line for line in lines if (line.group, line.label) == ("arrays", f"{name} ** {name}")],
+            [
+                line
+                for line in lines
+                if line.label == f"{name} ** {name}" and line.library in _SHOWN.get(line.group, ())
+            ],
         )
     for panel in panels[-1]:
         panel.set_xlabel("nanoseconds per element, one thread, in cache")
@@ -56,8 +62,8 @@ def _panel(panel: Any, title: str, lines: Sequence[Line]) -> None:
     points = sorted((_share(lines, line.library), line.ns, line.library) for line in _timed(lines))
     for place, (share, time, library) in enumerate(points):
         ours = library == "halfulp"
-        colour = _COLOURS[LIBRARIES.index(library)]
-        marker, size = ("D", 8) if ours else ("o", 6)
+        colour = "#444444" if library in VECTORS else _COLOURS[LIBRARIES.index(library)]
+        marker, size = ("D", 8) if ours else ("s", 5) if library in VECTORS else ("o", 6)
         panel.plot(time, share, marker, color=colour, markersize=size, clip_on=False)
         # Labels of neighbours are at different heights. At the top there is room only below.
         height = (7, 16, -14, -23)[place % 4] if share < 50 else -14
@@ -72,8 +78,8 @@ def _panel(panel: Any, title: str, lines: Sequence[Line]) -> None:
 
 
 def _timed(lines: Sequence[Line]) -> list[Line]:
-    alone = [line for line in lines if (line.place, line.threads) == (IN_CACHE, 1)]
-    return [line for line in alone if line.library in LIBRARIES and line.ns is not None]
+    alone = [line for line in lines if (line.place, line.threads, line.isa) == (IN_CACHE, 1, "")]
+    return [line for line in alone if line.ns is not None]
 
 
 def _share(lines: Sequence[Line], library: str) -> float:

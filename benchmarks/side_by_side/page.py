@@ -18,10 +18,11 @@ from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
 from side_by_side.peers import LIBRARIES
 from side_by_side.rows import GROUPS, IN_CACHE, OUT_OF_CACHE
+from side_by_side.vectors import VECTORS
 
 Cells = tuple[str, ...]
 
-COLUMNS = (*LIBRARIES, MEMORY)
+COLUMNS = (*LIBRARIES, *VECTORS, MEMORY)
 BAR_COLUMNS = ("case", "our time divided by that of", "to reach", "to aim at", "measured", "met", "at worst")
 
 MAIN_COLUMNS = ("halfulp", "numpy", "torch", "onnxruntime", "openvino", "jax")
@@ -134,7 +135,7 @@ def _cells(lines: Sequence[Line], row: tuple[str, str, str, int, str], columns: 
 
 
 def _label(line: Line) -> str:
-    isa = line.isa or ("best" if line.group == "instruction sets" else "")
+    isa = line.isa or ("best" if line.group in ("instruction sets", "vector libraries") else "")
     threads = "two threads" if line.threads == 2 else ""
     return ", ".join(filter(None, (line.label, isa, line.place, threads)))
 

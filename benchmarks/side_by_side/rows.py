@@ -13,6 +13,7 @@ import numpy as np
 from halfulp.types import element_type
 from side_by_side import worst
 from side_by_side.peers import PEERS, Case, bases, constant_power, exponents, power, prelu
+from side_by_side.vectors import VECTORS
 from side_by_side.worst import FLOATS
 
 IN_CACHE, OUT_OF_CACHE = "in cache", "out of cache"
@@ -77,7 +78,12 @@ def rows(quick: bool = False) -> list[Row]:
         quick: use a quarter of the elements out of cache. They still exceed a cache, but not by far.
     """
     sizes = {IN_CACHE: 1 << 16, OUT_OF_CACHE: 1 << (22 if quick else 24)}
-    found = [*_instruction_sets(sizes[IN_CACHE]), *_calls(), *_worst(sizes[IN_CACHE])]
+    found = [
+        *_instruction_sets(sizes[IN_CACHE]),
+        *_vectors(sizes[IN_CACHE]),
+        *_calls(),
+        *_worst(sizes[IN_CACHE]),
+    ]
     for place, size in sizes.items():
         found += [
             *_products(place, size),
@@ -93,7 +99,7 @@ def rows(quick: bool = False) -> list[Row]:
 
 
 GROUPS = (
-    "arrays", "instruction sets", "constants", "integers", "mixed", "PRelu",
+    "arrays", "instruction sets", "vector libraries", "constants", "integers", "mixed", "PRelu",
     "strides", "layouts", "worst data", "calls",
 )  # fmt: skip
 
@@ -119,6 +125,16 @@ def _instruction_sets(size: int) -> Iterator[Row]:
         yield Row(
             "instruction sets", f"{name} ** {name}", IN_CACHE, partial(power, name, name, size), settings
         )
+
+
+def _vectors(size: int) -> Iterator[Row]:
+    """Beside libraries for C, which NumPy is not on a processor without AVX-512: there it calls the C library's pow."""
+    for name in FLOATS[:2]:
+        cases = {"": partial(power, name, name, size), ", 4096 elements": partial(power, name, name, 4096)}
+        cases[", growth"] = partial(growth, name, size)
+        for text, make in cases.items():
+            label, settings = f"{name} ** {name}{text}", (ONE, Setting(1, "avx2"))
+            yield Row("vector libraries", label, IN_CACHE, make, settings, peers=("numpy", *VECTORS))
 
 
 def _products(place: str, size: int) -> Iterator[Row]:

@@ -23,6 +23,7 @@ from side_by_side import memory
 from side_by_side.comparison import Comparison
 from side_by_side.peers import LIBRARIES, prepare
 from side_by_side.rows import Row, rows
+from side_by_side.vectors import available
 
 BESIDE, ADDITION = "beside", "numpy.add"
 BUILD = Path(__file__).parents[2] / "build" / "benchmarks"
@@ -37,7 +38,7 @@ def comparison(row: Row, threads: int, library: Path | None) -> Comparison:
         others[ADDITION] = partial(np.add, case.x, case.y, out=case.output)
     if row.memory and library is not None:
         others |= memory.calls(library, case, threads)
-    installed = versions(*LIBRARIES)
+    installed = [*versions(*LIBRARIES), *available()]
     return Comparison(case, [name for name in row.peers if name in installed], threads, others)
 
 

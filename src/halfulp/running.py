@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from halfulp.auditing.data import losses_in
 from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
 from halfulp.conversion.walk import Walk, check_clauses
@@ -175,6 +177,8 @@ def _evaluate(subject: Subject, values: Mapping[str, Any], engine: str, with_rep
                 found, report = onnxruntime.run_with_report(*parts, folder=subject.folder)
             else:
                 found = onnxruntime.runner(subject.proto, model, folder=subject.folder)(values)
+            # An array of ONNX Runtime keeps all the memory of its session's tensors.
+            found = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in found.items()}
             outputs = api.Outputs(found, model.graph.outputs, values)
             lost, sees_all = losses_in(subject.proto, model.file, subject.folder, values)
             line = "engine: onnxruntime, with Pow and PRelu by halfulp"

@@ -242,6 +242,15 @@ def _insert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | N
     return None if modifiers else put(o[0], f"insert_bits<{c_type(kind)}>({operands})")
 
 
+def _extract(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers or kind[0] != "u":
+        return None
+    mask = f"shift_left<{c_type(kind)}>(1, {value(o[3], 'u32')} & 255) - 1"
+    return put(
+        o[0], f"shift_right<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], 'u32')} & 255) & ({mask})"
+    )
+
+
 def _permute(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
     return None if modifiers else put(o[0], f"permute_bytes({', '.join(value(a, 'u32') for a in o[1:])})")
 
@@ -350,6 +359,7 @@ _FUNCTIONS = {
     "sqrt": _root,
     "shf": _funnel,
     "bfi": _insert,
+    "bfe": _extract,
     "prmt": _permute,
     "selp": _select,
     "setp": _compare,
@@ -499,6 +509,8 @@ def _translated(text: str, counted: bool) -> str:
         condition, text = f"{condition}if ({m[1]}{name(m[2])}) ", m[3]
     if m := re.fullmatch(r"bra(?:\.uni)? ([\w$]+)", text):
         return f"{condition}goto {name(m[1])};"
+    if text == "exit":  # LLVM writes it where nothing arrives
+        return f"{condition}__builtin_trap();"
     if text == "ret":
         return f"{condition}return;"
     if m := re.fullmatch(r"call(?:\.uni)? (?:\((\w+)\), )?([\w$]+)(?:, \(([^)]*)\))?", text):

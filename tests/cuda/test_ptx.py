@@ -133,6 +133,8 @@ CASES = [
     ("shf.l.wrap.b32 %r3, %r1, %r2, 33; cvt.u64.u32 %rd5, %r3;", 2**31, 3, 7),
     ("shf.r.clamp.b32 %r3, %r1, %r2, 40; cvt.u64.u32 %rd5, %r3;", 5, 9, 9),
     ("bfi.b64 %rd5, %rd3, %rd4, 8, 4;", 0xF5, ALL, ALL - 0xA00),
+    ("bfe.u64 %rd5, %rd3, 8, 4;", 0xABCD, 0, 0xB),
+    ("bfe.u32 %r3, %r1, 28, %r2; cvt.u64.u32 %rd5, %r3;", 0xABCDEF01, 32, 0xA),
     ("prmt.b32 %r3, %r1, %r2, 29712; cvt.u64.u32 %rd5, %r3;", 0x44332211, 0x88776655, 0x88552211),
     # Conversions and comparisons.
     ("cvt.rzi.s64.f64 %rd5, %fd1;", 0x7FF0000000000000, 0, 2**63 - 1),

@@ -79,10 +79,9 @@ def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch: pytest
         pytest.warns(hu.HalfulpWarning, match="keeps torch's own powers in C\\+\\+ wrappers"),
     ):
         torch.compile(lambda x: 2.7**x, options={"cpp_wrapper": True})(x)
-    rule = inductor._calling(lowering, torch.ops.aten.pow.Tensor_Tensor)
     own = SimpleNamespace(get_device=lambda: torch.device("cuda"))
     monkeypatch.setitem(lowering.lowerings, torch.ops.aten.pow.Tensor_Tensor, lambda *operands: operands)
-    rule = inductor._calling(lowering, torch.ops.aten.pow.Tensor_Tensor)
+    rule = inductor._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, lambda: False)
     with pytest.warns(hu.HalfulpWarning, match="in programs for cuda; call halfulp.integrations.torch.pow"):
         assert rule(own, 2) == (own, 2)
     monkeypatch.delattr(lowering, "fallback_handler")  # as in another version of torch
@@ -91,3 +90,63 @@ def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch: pytest
         htorch.exact(),
     ):
         assert lowering.lowerings[torch.ops.aten.pow.Tensor_Tensor](1, 2) == (1, 2)
+
+
+def program_for_cuda(f: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the program that Inductor writes for a function of two tensors on CUDA: without a device, from fakes."""
+    from torch._dynamo.device_interface import CudaInterface
+    from torch._guards import TracingContext, tracing
+    from torch._inductor import graph, scheduler
+    from torch._inductor.debug import DebugContext
+    from torch._inductor.virtualized import V
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    device = SimpleNamespace(major=8, minor=0, multi_processor_count=108, warp_size=32, name="A100")
+    device.max_threads_per_multi_processor, device.regs_per_multiprocessor = 2048, 65536
+    device.max_threads_per_block = 1024
+    for place in (torch.cuda, CudaInterface):
+        monkeypatch.setattr(place, "get_device_properties", lambda *_: device)
+    monkeypatch.setattr(CudaInterface, "get_compute_capability", lambda *_: 80)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(scheduler, "has_triton", lambda *_: True)
+    with FakeTensorMode() as mode:
+        x, y = (torch.empty(1000, device="cuda", dtype=getattr(torch, name)) for _ in "xy")
+        program = graph.GraphLowering(make_fx(f)(x, y))
+        contexts = (
+            V.set_graph_handler(program),
+            V.set_fake_mode(mode),
+            DebugContext(),
+            tracing(TracingContext(mode)),
+        )
+        with contexts[0], contexts[1], contexts[2], contexts[3]:
+            program.run(x, y)
+            return program.codegen()[0].value
+
+
+def test_programs_for_cuda_call_libdevice_with_our_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+    from torch.utils import _triton
+
+    calls: list[str] = []
+    threads = config.compile_threads
+    monkeypatch.setattr(_triton, "triton_hash_with_backend", lambda: "key")
+    monkeypatch.setattr(inductor.triton, "BITCODE", "powers.bc")
+    monkeypatch.setattr(inductor.triton, "enable", lambda: calls.append("in"))
+    monkeypatch.setattr(inductor.triton, "disable", lambda: calls.append("out"))
+
+    def programs(x: Any, y: Any) -> list[Any]:
+        return [x**y, x**3, 2.0**y, x**0.5]
+
+    assert program_for_cuda(programs, "float32", monkeypatch).count("libdevice.pow") == 1
+    with htorch.exact():
+        text = program_for_cuda(programs, "float32", monkeypatch)
+        assert text.count("libdevice.pow") == 4
+        assert "'key halfulp'" in text
+        assert (calls, config.compile_threads) == (["in"], 1)
+        # A number that float32 lacks, and a type that libdevice lacks.
+        for name, f in (("float32", lambda x, _: [x**2.7]), ("float16", lambda x, _: [x**2])):
+            with pytest.warns(hu.HalfulpWarning, match="in programs for cuda"):
+                program_for_cuda(f, name, monkeypatch)
+    assert (calls, config.compile_threads) == (["in", "out"], threads)
+    assert _triton.triton_hash_with_backend() == "key"

@@ -1,4 +1,7 @@
-"""The command line. Each verb has its own file; this file has the parts that all verbs share."""
+"""The command line. Each verb has its own file; this file has the parts that all verbs share.
+
+A verb imports the modules that load the onnx package inside its function, so that ``halfulp --help`` starts at once.
+"""
 
 from __future__ import annotations
 

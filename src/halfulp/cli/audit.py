@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from halfulp.cli.inputs import declared_inputs, files_of, parted
 from halfulp.cli.inputs import samples as samples_of
-from halfulp.cli.options import FailOn, File, Force, Html, Json, Names, Place, output_option
+from halfulp.cli.options import OUTPUT, FailOn, File, Force, Html, Inputs, Json, Names, Place, output_option
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean, in_shell
 
@@ -35,18 +35,7 @@ def audit(
             " By default all installed runtimes that load the file.",
         ),
     ] = None,
-    inputs: Annotated[
-        Names,
-        Option(
-            "--input",
-            "-i",
-            rich_help_panel="Data",
-            metavar="[NAME=]FILE|DIM=N",
-            help="Data for an ONNX network, to find the nodes that leave an element type: a .npy, .npz or .pb file;"
-            " repeat for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz"
-            " file for each sample. DIM=N is the size of a symbolic dim in data that is made up.",
-        ),
-    ] = None,
+    inputs: Inputs = None,
     samples: Annotated[
         int,
         Option(
@@ -55,20 +44,15 @@ def audit(
     ] = 0,
     blocklist: Annotated[
         str | None,
-        Option(
+        OUTPUT(
             metavar="TOOL",
-            rich_help_panel="Output",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
             " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
     left_open: Annotated[
         bool,
-        Option(
-            "--open",
-            rich_help_panel="Output",
-            help="Also print the questions that the documents leave open about the nodes.",
-        ),
+        OUTPUT("--open", metavar="", help="Also print the questions that the documents leave open."),
     ] = False,
     output: Annotated[File, output_option("Write the report, too.", "FILE.html|.json")] = None,
     html: Html = None,
@@ -82,7 +66,6 @@ def audit(
 
     Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
-    # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.auditing.api import audit as audit_model
     from halfulp.auditing.report import WIDTH, lines
     from halfulp.measured import GRADES

@@ -76,7 +76,6 @@ def bench(
 
 
 def _arrays(threads: int, seconds: float) -> None:
-    # Imported here, so that the other verbs do not load it.
     from halfulp.benchmark.comparison import ROWS, SIZE, libraries, measure, table
     from halfulp.installed import versions
 
@@ -109,11 +108,7 @@ def _network(
     inputs: Names,
     output: Path | None,
 ) -> None:
-    """Measure a network and print the results. The arguments are those of the verb.
-
-    Raises:
-        HalfulpError: the network, a runtime for it, or inputs on which it runs are missing.
-    """
+    """Measure a network and print the results. The arguments are those of the verb."""
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.network import light, network_of, nodes_of, watched
     from halfulp.integrations import ir

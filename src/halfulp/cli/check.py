@@ -146,7 +146,6 @@ def check(
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
-    # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
     from halfulp.conformance.check import selection
     from halfulp.conformance.document import dumps, faults, load_allowed
     from halfulp.conformance.examine import Options, processors
@@ -264,11 +263,7 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
 
 
 def _installed(chosen: Selection) -> list[TargetSpec]:
-    """Return the installed runtimes that accept any of the chosen cases, and print their names.
-
-    Raises:
-        HalfulpError: no such runtime is installed.
-    """
+    """Return the installed runtimes that accept any of the chosen cases, and print their names."""
     from halfulp.conformance.check import has_cases
     from halfulp.conformance.targets import installed
 

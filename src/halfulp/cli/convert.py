@@ -92,7 +92,6 @@ def convert(
 
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
-    # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.conversion import convert as convert_model
 
     (output,) = placed(place, output)

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from typer import Argument
 
+from halfulp.cli.options import File, output_option
+from halfulp.cli.output import placed
 from halfulp.errors import HalfulpError, in_shell
 
 NETWORKS = Path(__file__).parents[1] / "demo"
@@ -22,12 +24,15 @@ _TRY = (
 
 
 def demo(
-    folder: Annotated[Path, Argument(metavar="[FOLDER]", help="Where to write.")] = Path("halfulp-demo"),
+    place: Annotated[File, Argument(metavar="[FOLDER]", help="The same as -o.")] = None,
+    output: Annotated[File, output_option("Where to write: halfulp-demo by default.", "FOLDER")] = None,
 ) -> None:
     """Write four small networks, and name a command to try on each.
 
     Example: halfulp demo
     """
+    (chosen,) = placed(place, output)
+    folder = chosen or Path("halfulp-demo")
     if folder.exists() and not folder.is_dir():
         raise HalfulpError(f"{folder}: not a folder")
     shutil.copytree(NETWORKS, folder, dirs_exist_ok=True)

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
-    """Return the values of ``--input`` that name files, and the sizes of dims. (A number has no suffix of a file.)
-
-    Raises:
-        HalfulpError: there are both, but sizes are for inputs that are made up.
-    """
+    """Return the values of ``--input`` that name files, and the sizes of dims. (A number has no suffix of a file.)"""
     files: list[str] = []
     sizes: dict[str, int] = {}
     for argument in arguments or []:
@@ -46,12 +42,7 @@ def files_of(inputs: Names) -> list[Path]:
 
 
 def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
-    """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``.
-
-    Raises:
-        HalfulpError: an argument is malformed, names no input or one twice, or its file can't be read, or the input's
-            type does not hold a number.
-    """
+    """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``."""
     declared = {alias: value for value in model.inputs for alias in value.aliases}
     declared |= {value.name: value for value in model.inputs}
     values: dict[str, Array] = {}
@@ -117,11 +108,7 @@ def declared_inputs(path: Path) -> Model:
 
 
 def samples(model: Model, arguments: list[str]) -> list[dict[str, Array]]:
-    """Return the sets of inputs that ``--input`` names: one, or one for each .npz file of a folder.
-
-    Raises:
-        HalfulpError: as :func:`fed`, or a folder has no such file.
-    """
+    """Return the sets of inputs that ``--input`` names: one, or one for each .npz file of a folder."""
     folders = [Path(argument) for argument in arguments if Path(argument).is_dir()]
     if not folders:
         return [fed(model, arguments)]

@@ -17,8 +17,8 @@ Inputs = Annotated[
         rich_help_panel="Data",
         metavar="[NAME=]FILE|DIM=N",
         help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more. FILE.npz alone feeds every input"
-        " it has an entry for. Without files inputs are made up, and DIM=N, such as batch=4, is the size of a symbolic"
-        " dim in them; a dim without a name is INPUT[AXIS].",
+        " it has an entry for; to audit, FOLDER alone has such a file for each sample. Without files inputs are made"
+        " up, and DIM=N, such as batch=4, is the size of a symbolic dim in them; a dim without a name is INPUT[AXIS].",
     ),
 ]
 FailOn = Annotated[

@@ -28,9 +28,6 @@ def placed(place: Path | None, output: Path | None, **formats: Path | None) -> t
     """Return the file for each format of a report, where ``-o FILE`` or a place names one by its suffix.
 
     Without formats, return the one output that is named.
-
-    Raises:
-        HalfulpError: the suffix is of no format, or two files are named for one.
     """
     if place is not None and output is not None:
         raise HalfulpError(f"{place}: is an output, and -o {output} another", expected="one of them")
@@ -56,15 +53,7 @@ def check_writable(
 ) -> None:
     """Refuse outputs that cannot be written, before long work instead of after it.
 
-    Args:
-        paths: files, ``-``, or None if nothing is written.
-        binary: whether the outputs are not text. Standard output takes text only.
-        read: the files that the verb reads, which no output may replace.
-        force: whether an output may replace one all the same.
-
-    Raises:
-        HalfulpError: one is a folder or a device, its folder is missing or not writable, it is ``-`` and binary,
-            it is a file that is read, or two of them are the same.
+    Standard output takes text only. An output replaces a file that the verb reads only with ``force``.
     """
     seen = set()
     for path in filter(None, paths):
@@ -130,13 +119,9 @@ def say(to: Console, *lines: str) -> None:
 def print_rows(
     to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
 ) -> None:
-    """Print a table. If its cells do not fit, print a heading and lines for each row, so that none is cut.
+    """Print a table; the columns of ``numbers`` are right-aligned.
 
-    Args:
-        to: the console.
-        headers: the headers of the columns.
-        rows: the cells of each row.
-        numbers: the headers of the right-aligned columns.
+    If its cells do not fit, print a heading and lines for each row, so that none is cut.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for header in headers:

@@ -48,7 +48,6 @@ def run(
 
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
-    # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
 

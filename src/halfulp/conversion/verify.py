@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from halfulp.conversion.editor import WRAPS, Change
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.tensors import mapped
-from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
 from halfulp.models.run import openvino
 from halfulp.models.run.api import run
 from halfulp.models.run.fitting import fit
@@ -39,6 +39,7 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
+_GROUP = 1 << 26  # bytes of tensors that are compared at once
 # fmt: off
 _SPECIAL_FLOATS = (
     np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
@@ -366,26 +367,32 @@ class _Comparison:
             HalfulpError: a part of a model does not run by itself.
         """
         assert self.after.proto is not None
-        kept = {name for node in self.after.proto.graph.node for name in node.output if name}
+        makers = {name: node for node in self.after.proto.graph.node for name in node.output if name}
         constants = self.before.model.graph.held
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
-        nodes = [(node, name) for node in self.before.nodes for name in node.outputs if name in kept]
-        nodes = [(node, name) for node, name in nodes if not _is_constant(node, constants)]
-        _, (run,) = runs(self.before.with_outputs([name for _, name in nodes]))
-        arrays = ((name, value) for name, value in run(inputs).items() if isinstance(value, np.ndarray))
-        operands = {name: array for name, array in arrays if array.dtype.name in {"bool", *TYPES}}
-        _, (run,) = runs(self.after.with_operands(operands))
-        results = run({**inputs, **operands})
-        for node, name in nodes:
-            if name not in operands or drawing([node]):
-                continue
-            right, found = operands[name], results.get(given(name))
-            inner = (output for each in all_nodes([node]) for output in each.outputs)
-            change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
-            unlike = difference(right, found)
-            if unlike is not None and (change is None or not _is_within(change, node, right, found)):
-                more = "" if change is None else ", which is more than its change announces"
-                return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+        pairs = [(node, name) for node in self.before.nodes for name in node.outputs if name in makers]
+        pairs = [(node, name) for node, name in pairs if not _is_constant(node, constants)]
+        kept = {name for _, name in pairs}
+        done, size = 0, 8
+        while done < len(pairs):
+            group = pairs[done : done + size]
+            operands = _operands([name for _, name in group], kept, makers)
+            arrays = _run_once(self.before.with_outputs(operands), inputs)
+            values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
+            group = [(node, name) for node, name in group if name in values and not drawing([node])]
+            after = self.after.with_operands(values).with_outputs([given(name) for _, name in group])
+            results = _run_once(after, {**inputs, **values}) if group else {}
+            for node, name in group:
+                right, found = values[name], results.get(given(name))
+                inner = (output for each in all_nodes([node]) for output in each.outputs)
+                change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
+                unlike = difference(right, found)
+                if unlike is not None and (change is None or not _is_within(change, node, right, found)):
+                    more = "" if change is None else ", which is more than its change announces"
+                    return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+            done += size
+            size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
+            del arrays, values, results
         return None
 
     def result(self, dims: str = "") -> Verification:
@@ -411,6 +418,26 @@ class _Comparison:
             (*self._notes, *reasons),
             useless,
         )
+
+
+def _run_once(subject: Subject, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the tensors that a model computes. An array of ONNX Runtime would keep all those of its session."""
+    _, (run,) = runs(subject)
+    return {name: value.copy() for name, value in run(inputs).items() if isinstance(value, np.ndarray)}
+
+
+def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, NodeProto]) -> list[str]:
+    """Return tensors, and the nearest ones upstream in the new model that the old model has, too."""
+    found, seen, todo = dict.fromkeys(names), set[str](), [makers[name] for name in names]
+    while todo:
+        node = todo.pop()
+        seen.update(node.output)
+        for name in (*node.input, *(name for _, graph in subgraphs(node) for name in read_names(graph))):
+            if name in kept:
+                found.setdefault(name)
+            elif name in makers and name not in seen:
+                todo.append(makers[name])
+    return [*found]
 
 
 def _is_constant(node: Node, constants: Collection[str]) -> bool:

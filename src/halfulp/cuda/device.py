@@ -17,14 +17,14 @@ from halfulp.types import element_type
 Allocate = Callable[[int], int]
 
 
-def _kernels() -> Path | None:
-    """Return the file of tools/make_ptx.py, if the build made it. In an editable install it is in another folder."""
+def compiled_file(name: str) -> Path | None:
+    """Return a file for devices, if the build made it. In an editable install it is in another folder."""
     spec = find_spec(__package__ or "")
     folders = (spec.submodule_search_locations if spec else None) or []
-    return next((path for folder in folders if (path := Path(folder) / "kernels.ptx").is_file()), None)
+    return next((path for folder in folders if (path := Path(folder) / name).is_file()), None)
 
 
-KERNELS = _kernels()
+KERNELS = compiled_file("kernels.ptx")
 
 
 class Memory(NamedTuple):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import halfulp as hu
 from halfulp.benchmark.comparison import exactness
-from side_by_side import peers
+from side_by_side import peers, vectors
 from side_by_side.comparison import Comparison
 from side_by_side.peers import (
     LIBRARIES,
@@ -116,3 +118,41 @@ def test_environment() -> None:
     assert "HALFULP_ISA" not in environment(1)
     assert environment(1, "avx2")["HALFULP_ISA"] == "avx2"
     assert not {"AVX2", "X86_V3"} & set(environment(1, "avx2")["NPY_DISABLE_CPU_FEATURES"].split())
+
+
+@pytest.mark.parametrize("name", vectors.VECTORS)
+def test_a_library_for_c(name: str) -> None:
+    if reason := vectors.absent().get(name):
+        pytest.skip(reason)
+    for type_name in ("float64", "float32"):
+        case = power(type_name, type_name, 301)  # the last vector is not full
+        prepared = prepare(name, case, 1)
+        assert exactness(prepared.to_numpy(prepared.call()), hu.pow(case.x, case.y)).farthest <= 4
+    for refused in (CASES["mixed"], CASES["constant"], CASES["float16"], CASES["elementwise"]):
+        with pytest.raises(RefusalError):
+            prepare(name, refused, 1)
+
+
+def test_an_absent_library_for_c_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    vectors._library.cache_clear()
+    monkeypatch.setenv(vectors.SLEEF, str(tmp_path / "libsleef.so"))
+    monkeypatch.setenv(vectors.CORE_MATH, str(tmp_path))
+    monkeypatch.setattr(vectors.sys, "prefix", str(tmp_path))
+    reasons = vectors.absent()
+    vectors._library.cache_clear()
+    assert set(reasons) >= {"SVML la", "SVML ha", "SVML br", "SLEEF", "CORE-MATH"}
+    assert all("\n" not in reason for reason in reasons.values())
+
+
+def test_sources_of_core_math(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stand-in for them."""
+    for folder, name, real in (("binary32", "powf", "float"), ("binary64", "pow", "double")):
+        source = tmp_path / "src" / folder / "pow" / f"{name}.c"
+        source.parent.mkdir(parents=True)
+        source.write_text(
+            f"#include <math.h>\n{real} cr_{name}({real} x, {real} y) {{ return {name}(x, y); }}\n"
+        )
+    monkeypatch.setenv(vectors.CORE_MATH, str(tmp_path))
+    vectors._library.cache_clear()
+    test_a_library_for_c("CORE-MATH")
+    vectors._library.cache_clear()

@@ -1,4 +1,4 @@
-"""torch.compile while halfulp's kernels are in torch: Inductor calls torch's operator for powers, and writes none."""
+"""torch.compile while halfulp's kernels are in torch: Inductor calls torch's operator for powers, on CUDA libdevice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import warnings
 from importlib.abc import MetaPathFinder
 from typing import Any
 
+import numpy as np
 import torch
 
 from halfulp.errors import HalfulpWarning
+from halfulp.integrations import triton
 
 _LOWERING = "torch._inductor.lowering"
 _POWERS = [getattr(torch.ops.aten.pow, name) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")]
@@ -23,6 +25,7 @@ class Inductor(MetaPathFinder):
     def __init__(self) -> None:
         self._is_in = False
         self._undo: Any = None
+        self._close_triton: Any = None
         self._programs: list[Any] = []  # those that existed when the kernels were taken out
 
     def put_in(self) -> None:
@@ -38,9 +41,9 @@ class Inductor(MetaPathFinder):
         self._is_in, self._programs = False, _programs()
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        if self._undo is not None:
-            self._undo()
-            self._undo = None
+        for undo in filter(None, (self._undo, self._close_triton)):
+            undo()
+        self._undo = self._close_triton = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _LOWERING:
@@ -63,7 +66,7 @@ class Inductor(MetaPathFinder):
 
             key, rules, decompositions = codecache.torch_key, lowering.lowerings, lowering.decompositions
             before = {op: rules[op] for op in _POWERS}, {op: decompositions.pop(op, None) for op in _POWERS}
-            rules |= {op: _calling(lowering, op) for op in _POWERS}
+            rules |= {op: _calling(lowering, op, self.open_triton) for op in _POWERS}
         except (AttributeError, ImportError, KeyError, TypeError):
             _warn(f"torch {torch.__version__}")
             return
@@ -78,6 +81,25 @@ class Inductor(MetaPathFinder):
 
         self._undo = undo
 
+    def open_triton(self) -> bool:
+        """Let programs for CUDA link halfulp's powers from now on, and return whether they do."""
+        if self._close_triton is None:
+            config, _triton = torch._inductor.config, torch.utils._triton
+            if triton.BITCODE is None or torch.version.hip:
+                return False
+            triton.enable()
+            threads, key = config.compile_threads, _triton.triton_hash_with_backend
+            config.compile_threads = 1  # workers are other processes
+            # It is part of a kernel's source, so that one from outside is not taken.
+            _triton.triton_hash_with_backend = lambda: f"{key()} halfulp"
+
+            def close() -> None:
+                triton.disable()
+                config.compile_threads, _triton.triton_hash_with_backend = threads, key
+
+            self._close_triton = close
+        return True
+
 
 def _programs() -> list[Any]:
     """Return references to the programs that torch.compile has made."""
@@ -85,14 +107,21 @@ def _programs() -> list[Any]:
     return [] if codes is None else list(codes.seen)
 
 
-def _calling(lowering: Any, op: Any) -> Any:
-    """Return Inductor's rule to call an operator, for tensors on the CPU, where halfulp's kernels are."""
+def _calling(lowering: Any, op: Any, open_triton: Any) -> Any:
+    """Return Inductor's rule to call an operator on the CPU, where halfulp's kernels are, or libdevice's on CUDA."""
     call, own = lowering.fallback_handler(op, add_to_fallback_set=False), lowering.lowerings[op]
 
     def lower(*operands: Any) -> Any:
         devices = {operand.get_device().type for operand in operands if hasattr(operand, "get_device")}
         if devices <= {"cpu"} and not lowering.V.graph.cpp_wrapper:
             return call(*operands)
+        if devices == {"cuda"} and open_triton() and not lowering.V.graph.cpp_wrapper:
+            kind = lowering.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+            powers = lowering.pow_native(*lowering.transform_args(list(operands), {}, True, kind, False)[0])
+            real: Any = {torch.float32: np.float32, torch.float64: np.float64}.get(powers.get_dtype())
+            numbers = [operand for operand in operands if not hasattr(operand, "get_dtype")]
+            if real and all(isinstance(n, float | int) and float(real(n)) == n for n in numbers):
+                return powers
         _warn("C++ wrappers" if devices <= {"cpu"} else f"programs for {', '.join(sorted(devices))}")
         return own(*operands)
 

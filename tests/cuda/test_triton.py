@@ -1,0 +1,176 @@
+"""The powers of Triton's kernels: their PTX runs on the processor, and Triton compiles kernels without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cuda.build import FLAGS, HERE, NVRTC, has_avx2
+from tests.cuda.ptx_to_cpp import translate
+from tests.cuda.test_ptx import operations
+from tests.house.builds import FOLDER, ROOT, locked, run, sources, tool
+
+import halfulp as hu
+from halfulp import reference
+from halfulp.integrations import triton as door
+
+KERNELS = {"float64": 0, "float32": 1, "float64_integers": 2, "float32_integers": 3}
+RUN = """
+thread_local Index grid_dim, block_dim, block_index, thread_index;
+extern "C" void run(int kernel, uint64_t x, uint64_t y, uint64_t z, uint32_t n) {
+    void* parameters[] = {&x, &y, &z, &n};
+    for (block_index.x = 0; block_index.x < (n + 127) / 128; ++block_index.x)
+        for (thread_index.x = 0; thread_index.x < 128; ++thread_index.x)
+            kernels_of_ptx[kernel].run_thread(parameters);
+}
+"""
+# Every fusion is allowed that the bitcode allows.
+CLANG = [
+    *(sys.executable, "-m", "ziglang", "clang", "--target=nvptx64-nvidia-cuda", "-march=sm_80", "-O3", "-S"),
+    *("-Xclang", "-target-feature", "-Xclang", "+ptx70", "-nostdinc++", "-ffp-contract=fast"),
+]
+
+
+def make(base: Path, *options: str) -> None:
+    """Make the bitcode, kernels with it as PTX, and these as a library for the processor."""
+    bitcode, ptx, source, library = (base.with_suffix(suffix) for suffix in (".bc", ".ptx", ".cpp", ".so"))
+    tool_path = {"PYTHONPATH": str(NVRTC)}
+    run(sys.executable, ROOT / "tools" / "make_bitcode.py", bitcode, *options, **tool_path)
+    link = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", bitcode]
+    run(*CLANG, *link, HERE / "powers.cpp", "-o", ptx, **tool_path)
+    source.write_text(translate(ptx.read_text()) + RUN)
+    flags = [*FLAGS, *(["-march=x86-64-v3"] if has_avx2() else [])]
+    run(tool("g++"), *flags, "-shared", source, "-o", library)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """Return the folder with two sets of such files; in one every undecided power takes the last phase."""
+    if find_spec("ziglang") is None and not (NVRTC / "ziglang").exists():
+        pytest.skip("the package ziglang is not installed: make wasm")
+    folder = FOLDER / "triton"
+    with locked(folder):
+        made_of = folder / "made_of"
+        tests = "".join(
+            (HERE / name).read_text() for name in ("powers.cpp", "ptx_to_cpp.py", "ptx_machine.h")
+        )
+        wanted = sources() + (ROOT / "tools" / "make_bitcode.py").read_text() + tests
+        if not made_of.exists() or made_of.read_text() != wanted:
+            make(folder / "powers")
+            make(folder / "last_phase", "-DHALFULP_LAST_PHASE")
+            made_of.write_text(wanted)
+    return folder
+
+
+def computed(
+    folder: Path, kernel: str, x: np.ndarray, y: np.ndarray, *, library: str = "powers"
+) -> np.ndarray:
+    run, z = ctypes.CDLL(str(folder / f"{library}.so")).run, np.empty_like(x)
+    run(KERNELS[kernel], *(ctypes.c_uint64(a.ctypes.data) for a in (x, y, z)), len(x))
+    return z
+
+
+def hard_cases(name: str) -> np.ndarray:
+    dtype, bits = np.dtype(name), np.dtype(name.replace("float", "uint"))
+    rows = [line.split() for line in (ROOT / f"data/worst_cases/{name}.txt").read_text().splitlines()]
+    cases = [[int(row[0], 16), int(row[2], 16)] for row in rows if row[0] != "#" and row[1] == name]
+    return np.ascontiguousarray(np.array(cases, bits).T).view(dtype)
+
+
+def operands(name: str, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return ordinary operands, any bits, special values, exact powers, ties, and every hard case of the type."""
+    dtype, bits = np.dtype(name), np.dtype(name.replace("float", "uint"))
+    special = np.array([0, 1, np.inf, np.nan, 2, 3, 0.5, 1.5, 1e30, 1e-30, 1e-45, 9, 2.25, 27], dtype)
+    special = np.concatenate([special, -special])
+    ties = np.arange(1, 500, dtype=dtype) / 8, np.array([2, 3, 4, 5, 7, 0.5, 0.25, 1.5, 2.5, -1, 0.75], dtype)
+    ordinary = np.exp(rng.uniform(-3, 3, count)), rng.uniform(-9, 9, count)
+    any_bits = rng.integers(0, 2 ** (8 * dtype.itemsize), (2, count), bits).view(dtype)
+    grids = (np.stack(np.meshgrid(*grid)).reshape(2, -1) for grid in ((special, special), ties))
+    parts = [np.asarray(ordinary, dtype), any_bits, hard_cases(name), *grids]
+    x, y = np.ascontiguousarray(np.concatenate(parts, 1))
+    return x, y
+
+
+def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | (np.isnan(a) & np.isnan(b))
+
+
+@pytest.mark.parametrize("name", ["float64", "float32"])
+def test_the_bits_of_hu_pow(folder: Path, name: str, rng: np.random.Generator) -> None:
+    x, y = operands(name, 20_000, rng)
+    assert same(computed(folder, name, x, y), hu.pow(x, y)).all()
+    n = np.resize(
+        np.concatenate([np.arange(-40, 40), [-(2**31), 2**31 - 1, 2**24 + 1]]).astype(np.int32), x.size
+    )
+    assert same(computed(folder, f"{name}_integers", x, n), hu.pow(x, n)).all()
+
+
+@pytest.mark.parametrize("name", ["float64", "float32"])
+def test_hard_cases_beside_mpfr(folder: Path, name: str) -> None:
+    """By all phases, and by the last one."""
+    x, y = hard_cases(name)
+    assert len(x) > 100
+    for library in ("powers", "last_phase"):
+        assert same(computed(folder, name, x, y, library=library), reference.pow(x, y)).all()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["float64", "float32"])
+def test_many_powers(folder: Path, name: str, rng: np.random.Generator) -> None:
+    x, y = operands(name, 10_000_000, rng)
+    assert same(computed(folder, name, x, y), hu.pow(x, y)).all()
+
+
+def test_every_operation_names_its_rounding(folder: Path) -> None:
+    """An assembler fuses mul.f64 and add.f64, but not mul.rn.f64 and add.rn.f64."""
+    names = operations((folder / "powers.ptx").read_text())
+    assert {"add.rn.f64", "mul.rn.f64", "fma.rn.f64"} <= names
+    assert not [
+        n for n in names if re.match(r"(add|sub|mul|mad|fma|div|sqrt)\.(?!rn\.).*f\d+$|.*(ftz|approx)", n)
+    ]
+
+
+def test_the_bitcode_is_small(folder: Path) -> None:
+    assert (folder / "powers.bc").stat().st_size < 60_000
+
+
+def test_kernels_of_triton(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    language = pytest.importorskip("triton.language")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.language.extra import libdevice
+
+    @triton.jit
+    def powers(x, y, z):  # type: ignore[no-untyped-def]
+        language.store(z, libdevice.pow(language.load(x), language.load(y)))
+
+    def ptx(kind: str) -> str:
+        source = triton.compiler.ASTSource(powers, signature=dict.fromkeys("xyz", f"*{kind}"))
+        return triton.compile(
+            source, target=GPUTarget("cuda", 80, 32), options={"enable_fp_fusion": True}
+        ).asm["ptx"]
+
+    monkeypatch.setattr(door, "BITCODE", folder / "powers.bc")
+    for kind in ("fp32", "fp64"):
+        before = ptx(kind)
+        powers.device_caches[0] = ()
+        door.enable()
+        text = ptx(kind)
+        assert not powers.device_caches
+        door.disable()
+        assert ptx(kind) == before != text
+        assert "pow_in_all_phases" in text
+        assert not re.search(r"(add|sub|mul|mad|fma|div|sqrt)\.(?!rn\.)[\w.]*f(32|64)|ftz|approx", text)
+
+
+def test_a_build_without_the_bitcode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "BITCODE", None)
+    with pytest.raises(hu.HalfulpError, match="no powers for Triton: it was built without HALFULP_CUDA=1"):
+        door.enable()
+    with pytest.raises(hu.HalfulpError, match="not enabled"):
+        door.disable()
