@@ -440,7 +440,7 @@ def test_a_broken_model_is_not_run(tmp_path: Path) -> None:
     assert report.models[0].data is None
     assert "not looked into: the data, because the model is broken" in str(report)
     with pytest.raises(
-        hu.HalfulpError, match=r"no data was looked at, .* node #0 \(PRelu\): breaks onnx.PRelu-9.C2"
+        hu.HalfulpError, match=r"no data was looked at, .* node #0 \(PRelu\): .* \(onnx.PRelu-9.C2\)"
     ):
         report.blocklist("json")
     for constant in ("<complex64 s = {2, 1}>", '<string s = {"2"}>'):  # which look like no square
