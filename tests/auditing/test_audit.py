@@ -484,3 +484,28 @@ def test_a_slope_without_dims_is_audited() -> None:
         { y = LeakyRelu <alpha = 0.25> (x) }"""
     )
     assert not hu.audit(hu.convert(model, prelu="fold").model, "onnxruntime").findings
+
+
+@pytest.mark.parametrize("keeps", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("square", ["power", "product"])
+def test_a_norm_of_an_ir_whose_means_lose_their_dims(
+    square: str, keeps: tuple[bool, bool], tmp_path: Path
+) -> None:
+    ov = pytest.importorskip("openvino")
+    layers, axis = ov.opset13, np.array([-1])
+    x = layers.parameter([8, 8], np.float32)
+    centred = layers.subtract(x, layers.reduce_mean(x, axis, keeps[0]))
+    squares = layers.power(centred, np.float32(2)) if square == "power" else layers.multiply(centred, centred)
+    shifted = layers.add(layers.reduce_mean(squares, axis, keeps[1]), np.float32(0.01))
+    root = layers.sqrt(shifted) if square == "power" else layers.power(shifted, np.float32(0.5))
+    path = saved(tmp_path, [layers.divide(centred, root)], [x])
+    given = (3 * np.random.default_rng(0).standard_normal((8, 8))).astype(np.float32)
+    compiled = ov.Core().compile_model(ov.Core().read_model(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    wide = given - given.astype(float).mean(-1, keepdims=keeps[0])
+    right = wide / np.sqrt((wide**2).mean(-1, keepdims=keeps[1]) + 0.01)
+    is_right = np.allclose(compiled(given)[0], right, atol=1e-4)
+    assert is_right == all(keeps)
+    texts = [finding.text for finding in hu.audit(path, "openvino").findings]
+    assert texts == (
+        [] if is_right else ["a fusion of nodes: it becomes part of a norm whose means keep their dims"]
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -442,7 +440,7 @@ def test_a_broken_model_is_not_run(tmp_path: Path) -> None:
     assert report.models[0].data is None
     assert "not looked into: the data, because the model is broken" in str(report)
     with pytest.raises(
-        hu.HalfulpError, match=r"no data was looked at, .* node #0 \(PRelu\): breaks onnx.PRelu-9.C2"
+        hu.HalfulpError, match=r"no data was looked at, .* node #0 \(PRelu\): .* \(onnx.PRelu-9.C2\)"
     ):
         report.blocklist("json")
     for constant in ("<complex64 s = {2, 1}>", '<string s = {"2"}>'):  # which look like no square
@@ -569,33 +567,6 @@ def test_names_that_a_tool_does_not_take(name: str, tools: list[str]) -> None:
         ):
             report.blocklist(tool)
     assert json.loads(report.blocklist("json"))[2] == name
-
-
-def words(output: str) -> list[str]:
-    """Return the words of a printed command as a shell passes them, without the comment before it."""
-    return shlex.split(output, comments=True)
-
-
-def test_the_list_in_trtexec(tmp_path: Path) -> None:
-    arguments = files(tmp_path, norm("float32"), large("float32"))
-    output = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "trtexec"]).output
-    options = dict(word.split("=", 1) for word in words(output) if "=" in word)
-    pairs = [pair.rsplit(":", 1) for pair in options["--layerPrecisions"].split(",")]  # as trtexec splits it
-    assert {name for name, _ in pairs} < {node.name for node in norm().graph.node}
-    assert {type for _, type in pairs} == {"fp32"}
-    assert options["--layerOutputTypes"] == options["--layerPrecisions"]
-
-
-def test_the_list_in_polygraphy(tmp_path: Path) -> None:
-    pytest.importorskip("polygraphy")  # which needs TensorRT to convert, and none to write its program
-    arguments = files(tmp_path, norm("float32"), large("float32"))
-    output = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "polygraphy"]).output
-    _, _, model, _, _, *options = words(output)
-    script = tmp_path / "script.py"
-    program = str(Path(sys.executable).with_name("polygraphy"))
-    command = [sys.executable, program, "run", model, "--trt", *options, "--gen-script", str(script)]
-    subprocess.run(command, check=True, capture_output=True)
-    assert "'/norm/square': trt.float32" in script.read_text()
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,25 @@ def test_a_network_with_its_own_kernels_and_with_ours(network: Path) -> None:
     assert "x as fast; outputs " in done.stdout
 
 
+def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path: Path) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[4, 2] x) => (float[4, 2] z)
+        <float e = {4}, float eps = {0.01}, float[2] gain = {1, 2}, float[2] shift = {0, 0}> {
+            m = ReduceMean <axes = [-1]> (x)  d = Sub (x, m)  p = Pow (d, e)  v = ReduceMean <axes = [-1]> (p)
+            a = Add (v, eps)  s = Sqrt (a)  q = Div (d, s)  n = Mul (q, gain)  z = Add (n, shift) }"""
+    )
+    onnx.save(model, tmp_path / "fourth.onnx")
+    x = np.array([[1, 5], [0, 9], [2, 2], [3, -3]], np.float32)
+    (z,) = ort.InferenceSession(tmp_path / "fourth.onnx").run(None, {"x": x})
+    centred = x - x.mean(-1, keepdims=True)
+    right = centred / np.sqrt((centred**4).mean(-1, keepdims=True) + 0.01) * [1, 2]
+    command = [*COMMAND, "fourth.onnx", "--seconds", "0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    row = next(line for line in done.stdout.splitlines() if line.strip().startswith("onnxruntime"))
+    assert ("alone: exact" in row) != np.allclose(z, right, rtol=1e-3)
+
+
 def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     np.savez(tmp_path / "in.npz", x=np.float32([2, 3]), y=np.float32([0.5, 2]))

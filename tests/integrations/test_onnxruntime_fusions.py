@@ -187,3 +187,13 @@ def test_a_part_that_only_resembles_a_norm_keeps_its_function(name: str) -> None
         assert is_right(ov.Core().compile_model(replace(network), "CPU", hints)(x)[0])
     wrong = {finding.target for finding in hu.audit(model, plain).findings if "a fusion" in finding.text}
     assert wrong == {runtime for runtime, z in plain.items() if not is_right(z)}
+
+
+@pytest.mark.parametrize("model", [b"no model", b"", "no such file.onnx", 7])
+def test_what_is_no_model_is_left_to_onnxruntime(model: object) -> None:
+    errors = []
+    for providers in (["CPUExecutionProvider"], [plugin.provider(), "CPUExecutionProvider"]):
+        with pytest.raises(Exception) as error:
+            ort.InferenceSession(model, providers=providers)
+        errors.append((error.type, str(error.value)))
+    assert errors[0] == errors[1]

@@ -101,9 +101,9 @@ def audit(
         ...     g (float[2, 3] x, float[2] y) => (float[2, 3] z) { z = Pow <axis = 0> (x, y) }''')
         >>> for finding in audit(model, targets=()).findings:
         ...     print(finding)
-        <ModelProto>, node #0 (Pow): breaks onnx.Pow-13.C5: no attribute axis; expected: no attributes, got: axis
-        <ModelProto>, node #0 (Pow): breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape;
-            X: float32[2, 3], Y: float32[2]
+        <ModelProto>: node #0 (Pow): no attribute axis; expected: no attributes, got: axis (onnx.Pow-13.C5)
+        <ModelProto>: node #0 (Pow): X and Y must be broadcastable to one shape;
+            X: float32[2, 3], Y: float32[2] (onnx.Pow-13.C2)
     """
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)

@@ -42,11 +42,11 @@ class Finding:
     def about(self) -> str:
         """The finding with its target or clause, without the place."""
         target = f"{self.target}: {self.kind}: " if self.target else ""
-        clause = f"breaks {self.clause}: " if self.clause else ""
-        return f"{target}{clause}{self.text}"
+        cited = f" ({self.clause})" if self.clause else ""
+        return f"{target}{self.text}{cited}"
 
     def __str__(self) -> str:
-        where = self.file if self.node is None else f"{self.file}, node {self.node}"
+        where = self.file if self.node is None else f"{self.file}: node {self.node}"
         return f"{where}: {self.about}"
 
 

@@ -82,7 +82,7 @@ class AuditReport(Printed):
             for node in (*model.data.nodes.values(), *model.data.others):
                 if node.overflows("float16") or node.divisions_by_zero:
                     if not node.region:
-                        beyond = beyond or f"{model.file}, node {node.label}"
+                        beyond = beyond or f"{model.file}: node {node.label}"
                     names |= dict.fromkeys(node.region)
         if beyond and not names:
             expected = "smaller data, or another type for this part"

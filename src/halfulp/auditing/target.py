@@ -173,7 +173,7 @@ def statement(
     if row is None:
         return _unmeasured(use, target, changed)
     own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
-    alike = () if own else _of_like_exponents(use, row)
+    alike = () if own else tuple(_like_exponents(use, row).values())
     if row.verdict == "refused" and not row.groups and not (own or alike):
         reasons = () if row.message is None else (row.message,)
         return Statement(target.name, "refused", reasons=reasons, conversion=changed)
@@ -312,27 +312,24 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
     return {**row.constants, **mild}
 
 
-def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
+def _like_exponents(use: Use, row: Row) -> dict[float, Group]:
     """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
 
     A runtime that multiplies for whole exponents has errors that grow with the exponent. Such an exponent is judged by
     the next smaller and the next greater one. The measurements for 0.5 and -0.5 say nothing about other fractions:
     runtimes compute these two powers by a square root.
     """
-    return tuple(_powers_of(use, row)[exponent] for exponent in _like_exponents(use, row))
-
-
-def _like_exponents(use: Use, row: Row) -> tuple[float, ...]:
     kind = None if use.exponent is None else _kind(use.exponent)
     if use.exponent is None or kind is None:
-        return ()
-    alike = [other for other in _powers_of(use, row) if _kind(other) == kind and abs(other) != 0.5]
+        return {}
+    powers = _powers_of(use, row).items()
+    alike = {other: group for other, group in powers if _kind(other) == kind and abs(other) != 0.5}
     if not use.exponent.is_integer():
-        return tuple(alike) if _is_small(use) else ()
+        return alike if _is_small(use) else {}
     sizes = sorted(map(abs, alike))
     place = bisect_left(sizes, abs(use.exponent))
     near = sizes[max(place - 1, 0) : place + 1]
-    return tuple(other for other in alike if abs(other) in near)
+    return {other: group for other, group in alike.items() if abs(other) in near}
 
 
 def _is_small(use: Use) -> bool:
@@ -346,7 +343,7 @@ def judged_alike(use: Use, target: Asked) -> Hashable:
         return None
     if use.exponent in _powers_of(use, row):
         return None
-    return _kind(use.exponent), _is_small(use), _like_exponents(use, row)
+    return _kind(use.exponent), _is_small(use), *_like_exponents(use, row)
 
 
 def _kind(exponent: float) -> tuple[bool, bool] | None:

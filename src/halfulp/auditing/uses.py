@@ -162,6 +162,10 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
         makers = {name: node for node in graph.nodes for name in node.outputs}
+        in_onnx, known = _in_onnx(graph, makers, file)
+        makers_in_onnx = {name: node for node in in_onnx.node for name in node.output}
+        parts = fused(in_onnx, known, 1)
+        wrong = {node.output[0]: {runtime: why} for node, runtime, why in parts if runtime == "openvino"}
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 names = (*node.inputs, node.outputs[0])
@@ -174,10 +178,40 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                     output,
                     node.attributes,
                 )
-                uses.append(Use(*given, folded=folded, is_alone=not where and ends >= {*names}))
+                is_alone = not where and ends >= {*names}
+                is_positive = is_never_negative(names[0], makers_in_onnx.get, known.array)
+                use = Use(*given, folded=folded, is_alone=is_alone, is_base_positive=is_positive)
+                use.mistaken = wrong.get(output.name, {})
+                uses.append(use)
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
     return uses, tuple(replaced)
+
+
+_AS_ONNX = {
+    "Power": "Pow",
+    "Multiply": "Mul",
+    "Subtract": "Sub",
+    "Divide": "Div",
+    "Maximum": "Max",
+    "ReLU": "Relu",
+}
+
+
+def _in_onnx(graph: Graph, makers: dict[str, Node], file: str) -> tuple[onnx.GraphProto, ValueInfo]:
+    """Return an IR's graph with the names that ONNX has for its layers, and its types and small constants."""
+    known, nodes = ValueInfo({**graph.declared}, TensorReader(file, None)), []
+    for node in graph.nodes:
+        kind = _AS_ONNX.get(node.type, node.type)
+        nodes.append(onnx.helper.make_node(kind, node.inputs, node.outputs))
+        if kind == "ReduceMean":
+            keeps = int(node.source.get_attributes()["keep_dims"])
+            nodes[-1].attribute.append(onnx.helper.make_attribute("keepdims", keeps))
+        for value in (graph.declared.get(name, Value(name)) for name in node.inputs):
+            array = _constant(value, graph, makers) if len(value.shape or ()) < 2 else None
+            if array is not None and array.size < 64 and array.dtype.kind in "fiu":
+                known.add_tensor(value.name, onnx.numpy_helper.from_array(array))
+    return onnx.helper.make_graph(nodes, "ir", [], []), known
 
 
 def _operand(name: str, graph: Graph, makers: dict[str, Node]) -> Operand:

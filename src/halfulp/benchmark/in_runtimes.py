@@ -213,6 +213,7 @@ def _cells(found: Contender | str, nodes: int) -> list[str]:
         part = "merged into others" if nodes else "none"
     compared = len(found.exactness)
     exact = f"{found.results}; {compared} of {nodes} nodes" if compared < nodes else str(found.results)
+    exact = f"alone: {exact}" if times.executed == 0 else exact  # a fusion may compute another function
     return [spread(found.summary, _time), part, exact if compared else "not compared"]
 
 
