@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
+from halfulp.conversion.editor import holds
 from halfulp.errors import ModelError
 
 MODELS = {
@@ -92,3 +94,19 @@ def test_sizes_that_are_open_may_be_right() -> None:
     found: Any = hu.convert(model, opset=17)
     assert found.changes == ()
     assert model.SerializeToString() == before
+
+
+NUMPY_TYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)] + [
+    "float16",
+    "float32",
+    "float64",
+]
+
+
+@pytest.mark.parametrize("kind", NUMPY_TYPES)
+def test_a_type_holds_the_types_that_numpy_casts_safely(kind: str) -> None:
+    for other in NUMPY_TYPES:
+        if (kind, other[-2:]) != ("float64", "64"):  # NumPy lets float64 round integers of 64 bits
+            assert holds(kind, other) == np.can_cast(other, kind), other
+    assert holds("float64", "float64")
+    assert not holds("float64", "int64")
