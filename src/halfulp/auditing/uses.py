@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
 from halfulp.conversion.spellings import is_never_negative
@@ -87,7 +87,10 @@ class _Reader:
         outer: Iterable[str] = (),
     ) -> Iterator[Use]:
         value_info.add_constants(owner, self._proto.ir_version)
-        nodes = (([*node.input, *_captured(node)], node.output) for node in owner.node)
+        nodes = (
+            ([*node.input, *(name for _, body in subgraphs(node) for name in read_names(body))], node.output)
+            for node in owner.node
+        )
         folded = _folded(nodes, lambda name: value_info.tensor(name) is not None, outer)
         ends = {
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
@@ -125,11 +128,6 @@ class _Reader:
         if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
             array = value_info.array(name) if math.prod(tensor.dims) <= _MOST_CONSTANT else None
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
-
-
-def _captured(node: NodeProto) -> Iterator[str]:
-    """Yield the values that the bodies of a node read from the graph around it."""
-    return (name for _, graph in subgraphs(node) for name in read_names(graph))
 
 
 def _folded(

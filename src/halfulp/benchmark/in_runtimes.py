@@ -99,7 +99,11 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
     version, labels = version_of(runtime) or "", (runtime, f"{runtime} with halfulp")
     progress(f"{runtime}: reading")
     try:
-        prepare = _preparer(runtime, network)
+        prepare: Prepare = partial(_in_onnxruntime, network)
+        if runtime == "openvino":
+            from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
+
+            prepare = in_openvino.preparer(network)
     except HalfulpError as error:
         return InRuntime(runtime, version, error.message, error.message)
     for exact, label in enumerate(labels):
@@ -123,14 +127,6 @@ def runtimes_of(path: Path) -> tuple[str, ...]:
     """Return the installed runtimes that read a file's format."""
     readers = ("openvino",) if format_of(path) == "openvino" else RUNTIMES
     return tuple(name for name in readers if has_module(name))
-
-
-def _preparer(runtime: str, network: Network) -> Prepare:
-    if runtime == "openvino":
-        from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
-
-        return in_openvino.preparer(network)
-    return partial(_in_onnxruntime, network)
 
 
 def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:

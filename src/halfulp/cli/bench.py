@@ -79,7 +79,7 @@ def _arrays(threads: int, seconds: float) -> None:
     from halfulp.benchmark.comparison import ROWS, SIZE, libraries, measure, table
     from halfulp.installed import versions
 
-    names = list(libraries())
+    names = libraries()
     installed = versions(*names)
     with working() as progress:
         rows = []

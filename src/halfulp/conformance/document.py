@@ -470,7 +470,8 @@ def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry
     judged = [result.judgement for result in results]
     counts = Counter(judgement.verdict for judgement in judged)
     histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
-    bad = max(results, key=_badness)
+    badness = [(VERDICTS.index(j.verdict), j.histogram["special"] > 0, j.max_ulp or 0) for j in judged]
+    bad = results[badness.index(max(badness))]
     reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
     return {
         "operator": operator,
@@ -484,11 +485,6 @@ def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry
         "worst": bad.entry["id"] if bad.entry["verdict"] not in (*_UNLISTED, "unspecified") else None,
         "message": reasons[0] if reasons else None,
     }
-
-
-def _badness(result: Result) -> tuple[int, bool, float]:
-    found = result.judgement
-    return VERDICTS.index(found.verdict), found.histogram["special"] > 0, found.max_ulp or 0
 
 
 def _reproducibility(

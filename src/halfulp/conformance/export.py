@@ -90,7 +90,10 @@ def export(
                 if format == "onnx":
                     _write(folder / kind / folder_name(case), case, ulp_limit)
                 elif format == "npy":
-                    _write_npy(folder / folder_name(case), case)
+                    (folder / folder_name(case)).mkdir()
+                    arrays = {"x": case.inputs[0], "y": case.inputs[1], "expected": expected(case)}
+                    for name, array in arrays.items():
+                        np.save(folder / folder_name(case) / name, array, allow_pickle=False)
                 else:
                     rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
             if format == "onnx":
@@ -127,12 +130,6 @@ def _has_answer(case: Case) -> bool:
         return False
     found = unspecified(case)
     return not (found.whole or found.elements.any())
-
-
-def _write_npy(folder: Path, case: Case) -> None:
-    folder.mkdir()
-    for name, array in zip(("x", "y", "expected"), (*case.inputs, expected(case)), strict=True):
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def _elements(case: Case, format: str) -> Iterator[str]:
