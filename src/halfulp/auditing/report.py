@@ -175,7 +175,6 @@ _MEMBERS: Mapping[type, str] = {
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
     if type(value) in _MEMBERS:
         members = (member.partition("=") for member in _MEMBERS[type(value)].split())
         paths = {name: (path or name).split(".") for name, _, path in members}
@@ -339,7 +338,6 @@ def _notices(model: ModelReport) -> Iterator[Part]:
 
 
 def _described(node: NodeReport) -> str:
-    """Return a node's operator, operands and attributes, in a line."""
     operands = [*map(str, node.inputs), *(f"{name}={shown(each)}" for name, each in node.attributes.items())]
     return f"{node.operator} ({node.asked}): {', '.join(operands)} gives {node.output}"
 

@@ -54,8 +54,6 @@ def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
 
 
 class _Reader:
-    """Reads one ONNX model."""
-
     def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
         self._proto = proto
         self._tensors = TensorReader(file, folder)
@@ -168,18 +166,11 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
             if node.operator in ir.ROWS:
                 names = (*node.inputs, node.outputs[0])
                 *inputs, output = [_operand(name, graph, makers) for name in names]
-                given = (
-                    node.label,
-                    node.operator,
-                    f"opset{node.opset}",
-                    tuple(inputs),
-                    output,
-                    node.attributes,
-                )
-                is_alone = not where and ends >= {*names}
-                is_positive = is_never_negative(names[0], makers_in_onnx.get, known.array)
-                use = Use(*given, folded=folded, is_alone=is_alone, is_base_positive=is_positive)
-                use.mistaken = wrong.get(output.name, {})
+                asked = f"opset{node.opset}"
+                use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
+                use.folded, use.mistaken = folded, wrong.get(output.name, {})
+                use.is_alone = not where and ends >= {*names}
+                use.is_base_positive = is_never_negative(names[0], makers_in_onnx.get, known.array)
                 uses.append(use)
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)

@@ -86,7 +86,6 @@ def _names(model: Any, network: Network) -> set[str]:
 
 
 def _alone(samples: Samples, network: Network, *, exact: bool) -> dict[str, Any]:
-    """Return the results of a model that consists of these nodes."""
     model = _model(samples)
     if exact:
         put_into(model)

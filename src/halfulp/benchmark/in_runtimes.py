@@ -147,7 +147,6 @@ def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
 
 
 def _alone(network: Network, settings: engine.Settings) -> Mapping[str, Any]:
-    """Return the results of a model that consists of the Pow and PRelu nodes of the graph."""
     session = engine.open_session(network.samples.proto(), settings)
     return engine.run_in(session, network.model, network.samples.fed)
 

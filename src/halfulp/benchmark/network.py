@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call, Summary, summary
@@ -44,22 +44,17 @@ def light(path: Path) -> Iterator[Path]:
     proto, file, folder = parse(path)
     release()
     inline(proto, file, folder)
-    _name_nodes(proto.graph)
+    names: set[str] = set()
+    for node in (node for _, graph in graphs(proto.graph) for node in graph.node):
+        if not node.domain and node.op_type in SUPPORTED_OPS:
+            node.name = unused(node.name or f"{node.op_type} {len(names)}", names)
+            names.add(node.name)
     with mapped(proto, file, folder) as (proto, _, place):
         copy = place / path.name
         copy.write_bytes(proto.SerializeToString())
         del proto
         release()
         yield copy
-
-
-def _name_nodes(graph: GraphProto) -> None:
-    taken: set[str] = set()
-    for _, each in graphs(graph, ""):
-        for node in each.node:
-            if not node.domain and node.op_type in SUPPORTED_OPS:
-                node.name = unused(node.name or f"{node.op_type} {len(taken)}", taken)
-                taken.add(node.name)
 
 
 def nodes_of(graph: Graph) -> Iterator[Node]:

@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -170,7 +169,8 @@ def check(
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
-    page = None if html is None else _page()
+    if html is not None and not has_module("jinja2"):
+        raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'")
     mode: Mode = "full" if full else "quick"
     if export is not None:
         said = _export(export, format, mode, chosen, ulp)
@@ -188,7 +188,9 @@ def check(
     documents = [report.document for report in reports]
     if json is not None:
         write_text(json, dumps(documents))
-    if html is not None and page is not None:
+    if html is not None:
+        from halfulp.conformance.report import page
+
         write_text(html, page.render(documents))
     if junit is not None:
         write_text(junit, terminal.junit(documents, fail_on, allowed))
@@ -224,7 +226,6 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
 
 
 def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
-    """Check one target after the other, and show the progress."""
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
@@ -281,14 +282,6 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
 def _listed(values: Names) -> list[str]:
     """Return names that were given separately or as lists with commas."""
     return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
-
-
-def _page() -> ModuleType:
-    try:
-        from halfulp.conformance.report import page
-    except ImportError:
-        raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'") from None
-    return page
 
 
 def accuracy(

@@ -133,7 +133,6 @@ def _has_answer(case: Case) -> bool:
 
 
 def _elements(case: Case, format: str) -> Iterator[str]:
-    """Yield a line for each element of a case."""
     operator, types, _, _ = parse(case.id)
     arrays = (*broadcast(case), expected(case))
     for bits in zip(*(codes(array).ravel().tolist() for array in arrays), strict=True):

@@ -265,7 +265,6 @@ def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fractio
 
 
 def _representable(value: Fraction, name: str) -> bool:
-    """Tell whether a type holds a number exactly."""
     if TYPES[name].kind != "float":
         least, largest = integer_range(name)
         return value.denominator == 1 and least <= value <= largest

@@ -254,8 +254,6 @@ def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | N
 
 
 class _Power(torch.autograd.Function):
-    """Tensors to the power of tensors."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
@@ -265,8 +263,6 @@ class _Power(torch.autograd.Function):
 
 
 class _PowerByNumber(torch.autograd.Function):
-    """Tensors to the power of a number."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Number) -> Tensor | None:
         ctx.save_for_backward(x)

@@ -293,8 +293,6 @@ class _Pow(torch.autograd.Function):
 
 
 class _Prelu(torch.autograd.Function):
-    """PReLU, like _Pow."""
-
     generate_vmap_rule = True
     forward = staticmethod(_prelu)
     setup_context = staticmethod(_save)

@@ -127,9 +127,7 @@ def _random(
 def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
     """Make up the sizes and values of the inputs without an initializer.
 
-    Args:
-        model: the model.
-        dims: sizes of open dims. Batches without a size are 1, and constants force others.
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others.
 
     Raises:
         ModelError: an input cannot be made up.

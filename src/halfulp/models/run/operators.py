@@ -169,7 +169,6 @@ def _type(value: Any) -> TypeProto:
 
 
 def _line(error: BaseException) -> str:
-    """Return the error's first line."""
     return printable((str(error).strip() or type(error).__name__).splitlines()[0])
 
 
