@@ -238,8 +238,7 @@ def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
 
             def show(state: Progress, name: str = spec.name) -> None:
                 rows = f"{state.done} of {state.total} operator versions and types"
-                if tell is not None:
-                    tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
+                tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
             reports.append(check_target(spec, **arguments, progress=show))
             if reports[-1].interrupted:
@@ -254,8 +253,7 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
 
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
     with working() as tell:
-        if tell is not None:
-            tell("writing cases")
+        tell("writing cases")
         found = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
     return (
         f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
@@ -332,7 +330,7 @@ def accuracy(
                     count=count,
                     rounds=rounds,
                     exhaustive=exhaustive,
-                    tell=progress or (lambda line: None),
+                    tell=progress,
                 )
             if measured:
                 documents.append(measuring.document(spec.name, versions, measured))

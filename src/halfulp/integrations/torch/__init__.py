@@ -127,11 +127,7 @@ class TorchError(HalfulpError, RuntimeError):
 
 
 def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
-    """Return the weight of a PReLU in the shape that ONNX's broadcasting puts along dim 1 of x.
-
-    Raises:
-        TorchError: torch would refuse it.
-    """
+    """Return the weight of a PReLU, if torch takes it, in the shape that ONNX's broadcasting puts along dim 1 of x."""
     if weight.dtype == x.dtype and weight.dim() <= 1:
         if weight.numel() == 1:
             return weight.reshape(())

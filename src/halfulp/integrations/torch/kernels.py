@@ -104,11 +104,7 @@ _KERNELS = Replacement(_put_in, _REMOVALS.close)
 
 @cache
 def connect() -> tuple[Any, dict[str, int]]:
-    """Return torch's library and the kernels for its own operators, and register those for halfulp's.
-
-    Raises:
-        HalfulpError: this build of torch has no stable ABI.
-    """
+    """Return torch's library and the kernels for its own operators, and register those for halfulp's."""
     for runtime in torch_libraries():
         try:
             dtypes = {
