@@ -111,10 +111,8 @@ class _Reader:
                 *inputs, output = [known[each] for each in names]
                 operator = in_force("onnx", node.op_type, opset).id
                 given = name, operator, str(opset), tuple(inputs), output, attributes_of(node)
-                is_alone = not where and all(
-                    each.constant is not None or each.name in ends for each in inputs
-                )
-                is_alone = is_alone and output.name in ends
+                are_ends = (each.constant is not None or each.name in ends for each in inputs)
+                is_alone = not where and output.name in ends and all(are_ends)
                 site, base = Site(owner, index, where, value_info), [*node.input, ""][0]
                 is_positive = is_never_negative(base, makers.get, value_info.array)
                 yield Use(*given, site, folded, is_alone, wrong[output.name], is_positive)
@@ -165,7 +163,10 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 names = (*node.inputs, node.outputs[0])
-                *inputs, output = [_operand(name, graph, makers) for name in names]
+                values = [graph.declared.get(name, Value(name)) for name in names]
+                arrays = [_constant(value, graph, makers) for value in values]
+                operands = zip(values, arrays, strict=True)
+                *inputs, output = [Operand(v.name, v.type, v.shape, array) for v, array in operands]
                 asked = f"opset{node.opset}"
                 use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
                 use.folded, use.mistaken = folded, wrong.get(output.name, {})
@@ -201,11 +202,6 @@ def _in_onnx(graph: Graph, makers: dict[str, Node], file: str) -> tuple[onnx.Gra
             if array is not None and array.size < 64 and array.dtype.kind in "fiu":
                 known.add_tensor(value.name, onnx.numpy_helper.from_array(array))
     return onnx.helper.make_graph(nodes, "ir", [], []), known
-
-
-def _operand(name: str, graph: Graph, makers: dict[str, Node]) -> Operand:
-    value = graph.declared.get(name, Value(name))
-    return Operand(name, value.type, value.shape, _constant(value, graph, makers))
 
 
 def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | None:

@@ -169,27 +169,27 @@ def graphs(network: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str,
 
 def graph_of(network: Any, where: str = "") -> Graph:
     """Return the graph of an ``openvino.Model`` or a body; ``where`` has the layers around it, for labels."""
-    from halfulp.integrations.openvino.operators import dims, type_of
+    from halfulp.integrations.openvino.operators import dims, place_of, type_of
 
     layers = [layer for layer in network.get_ordered_ops() if layer.get_type_name() != "Result"]
     inputs = [(layer, layer.output(0)) for layer in network.get_parameters()]
     results = [(layer, layer.input_value(0)) for layer in network.get_results()]
     ends = _named_ends(layers, [*inputs, *results])
-    names = {_place(end): name for name, end in ends.items()}
+    names = {place_of(end): name for name, end in ends.items()}
     shapes = {name: dims(end.get_partial_shape()) for name, end in ends.items()}
     declared = {name: Value(name, _TYPES.get(type_of(end)), shapes[name]) for name, end in ends.items()}
     constants: dict[str, Array] = {}
     nodes: list[Node] = []
     for layer in layers:
-        outputs = tuple(names[_place(end)] for end in layer.outputs())
+        outputs = tuple(names[place_of(end)] for end in layer.outputs())
         if layer.get_type_name() == "Constant" and (array := _array(layer)) is not None:
             constants[outputs[0]] = array
         elif layer.get_type_name() != "Parameter":
-            operands = tuple(names[_place(end)] for end in layer.input_values())
+            operands = tuple(names[place_of(end)] for end in layer.input_values())
             nodes.append(_node(layer, operands, outputs, where))
 
     def value(layer: Any, end: Any) -> Value:
-        name = names[_place(end)]
+        name = names[place_of(end)]
         aliases = (*_tensor_names(end), layer.get_friendly_name(), end.get_node().get_friendly_name())
         others = tuple(dict.fromkeys(alias for alias in aliases if alias != name))
         return Value(name, declared[name].type, declared[name].shape, aliases=others)
@@ -207,6 +207,8 @@ def graph_of(network: Any, where: str = "") -> Graph:
 
 def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Return the outputs of all layers by name: the tensor's name at an input or output of the model."""
+    from halfulp.integrations.openvino.operators import place_of
+
     wished = [(end, (*_tensor_names(end), layer.get_friendly_name())) for layer, end in faces]
     for layer in layers:
         name = layer.get_friendly_name()
@@ -216,8 +218,8 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     ends: dict[str, Any] = {}
     known: set[tuple[str, int]] = set()
     for end, names in wished:
-        if _place(end) not in known:
-            known.add(_place(end))
+        if place_of(end) not in known:
+            known.add(place_of(end))
             ends[next((name for name in names if name not in ends), lengthened(names[0], ends, "'"))] = end
     return ends
 
@@ -272,10 +274,6 @@ def _array(layer: Any) -> Array | None:
     array = array_of(layer)
     array.flags.writeable = False
     return array
-
-
-def _place(end: Any) -> tuple[str, int]:
-    return end.get_node().get_name(), end.get_index()
 
 
 def _tensor_names(end: Any) -> list[str]:

@@ -209,6 +209,10 @@ def type_of(end: Any) -> str:
     return name
 
 
+def place_of(end: Any) -> tuple[str, int]:
+    return end.get_node().get_name(), end.get_index()
+
+
 def label(node: Any) -> str:
     return f"{node.get_friendly_name()!r} ({node.get_type_name()})"
 
