@@ -129,9 +129,9 @@ def attempt(verb: str, path: Path) -> Outcome:
     told = [
         line
         for line in lines
-        if line.startswith(("output ", "the two models part", "not verified", "Unsup", "Model"))
+        if line.startswith(("output ", "the two models part", "not verified"))
     ]
-    text = " ".join((told or lines or ["nothing"])[:2]).replace(f"{path}", path.name)
+    text = " ".join((told or lines or ["nothing"])[:2]).removeprefix("error: ").replace(f"{path}", path.name)
     return Outcome(done.returncode, seconds, text)
 
 

@@ -71,6 +71,9 @@ def test_control_characters_and_no_utf8_in_names(tmp_path: Path, capsys: pytest.
         ("repair net.onnx a --json a", "a: two outputs can't be the same file"),
         ("bench net.onnx --json net.onnx", "net.onnx: is an input, which would be replaced"),
         ("check numpy --allow x.npz --json x.npz", "x.npz: is an input, which would be replaced"),
+        ("check f.py:f --json f.py", "f.py: is an input, which would be replaced"),
+        ("accuracy --library ./x.npz:powf --csv x.npz", "x.npz: is an input, which would be replaced"),
+        ("demo .", "face.onnx: is another file, which would be replaced; name another folder, or add --force"),
         ("convert net.onnx loop.onnx --opset 0", "no such opset"),  # nothing is wrong with the link
         ("repair net.onnx new.xml", "new.xml: the repaired model is an ONNX model"),
         ("audit net.onnx --samples 1 --blocklist torch --html a", "prints a list instead of the report"),
@@ -84,7 +87,7 @@ def test_a_file_is_not_lost(
     onnx.save(single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])}), "net.onnx")
     Path("link.onnx").symlink_to("net.onnx")
     Path("loop.onnx").symlink_to("loop.onnx")
-    for name in ("x.npz", "check.json"):
+    for name in ("x.npz", "check.json", "f.py", "face.onnx"):
         Path(name).touch()
     before = {name: Path(name).is_symlink() or Path(name).read_bytes() for name in os.listdir()}
     result = CliRunner().invoke(app, arguments.split())

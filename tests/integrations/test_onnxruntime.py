@@ -107,8 +107,7 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
                 expected = operator(x, y, **attributes)
             except SpecError as error:
                 refused += 1
-                text = f"SpecError {error.clause}: {str(error).replace(f' ({error.clause})', '')}"
-                with pytest.raises(Exception, match=f"Status Message: {re.escape(text)}$"):
+                with pytest.raises(Exception, match=f"Status Message: {re.escape(str(error))}$"):
                     session.run(None, feeds)
             else:
                 assert_same_bits(session.run(None, feeds)[0], expected)

@@ -89,8 +89,7 @@ def test_shapes_known_only_at_run_time(row: OpVersion) -> None:
             try:
                 expected = operator(x, y, **attributes)
             except SpecError as error:
-                text = f"SpecError {error.clause}: {str(error).replace(f' ({error.clause})', '')}"
-                with pytest.raises(Exception, match=f"Status Message: {re.escape(text)}$"):
+                with pytest.raises(Exception, match=f"Status Message: {re.escape(str(error))}$"):
                     session.run(None, feeds)
             else:
                 assert_same_bits(session.run(None, feeds)[0], expected)
@@ -100,7 +99,9 @@ def test_shapes_known_only_at_run_time(row: OpVersion) -> None:
 def test_a_broadcast_of_two_is_refused() -> None:
     x = np.zeros(3, np.float32)
     model = node_model(RULES[0], x, x, broadcast=2)
-    with pytest.raises(Exception, match=r"SpecError onnx.Pow-1.C5: broadcast must be 0 or 1"):
+    with pytest.raises(
+        Exception, match=r"broadcast has a value .* \(onnx.Pow-1.C5\)\n  expected: 0 or 1\n  got: 2"
+    ):
         opened(model)
 
 
@@ -318,9 +319,8 @@ def test_a_clause_that_known_shapes_break_is_an_error_at_the_start() -> None:
     text = """<ir_version: 8, opset_import: ["": 16]>
         g (float[2, 3] x, float[5] s) => (float[2, 3] z) { a = Abs(x)  z = PRelu(a, s) }"""
     opened(parser.parse_model(text.replace("[2, 3]", "[2, N]")))
-    with pytest.raises(
-        Exception, match=r"SpecError onnx.PRelu-16.C2: slope must be uni.*\n  X: float32\[2, 3\]"
-    ):
+    said = r"slope must be uni.* \(onnx.PRelu-16.C2\)\n  X: float32\[2, 3\] .*\n  run: halfulp repair in.onnx"
+    with pytest.raises(Exception, match=said):
         opened(parser.parse_model(text))
 
 

@@ -13,7 +13,7 @@ from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
 from halfulp.conversion.repair import INFINITE
-from halfulp.errors import command
+from halfulp.errors import command, in_shell, output_of
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 
@@ -234,10 +234,10 @@ def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
         steps = "; ".join(map(str, own))
         if not steps and node.label in ways.repaired:
             return about_clause(model, node)
-        file = model.file if model.file.startswith("<") or not ways.is_valid else "repaired.onnx"
-        to_do = command(file, "convert", target=said.target)
+        to_do = command(model.file, "convert", target=said.target)
         if ways.is_valid:
             to_do = to_do.replace("(model", "(hu.repair(model).model")
+            to_do = to_do.replace(f" {in_shell(model.file)} ", f" {output_of('repair', model.file)} ")
         if said.target == "onnxruntime" and "bfloat16" in steps:
             option = 'float32="all"' if model.file.startswith("<") else "--float32 all"
             steps += f"; or {option} in its place, where it takes no other node in bfloat16 either"

@@ -163,7 +163,8 @@ def check(
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
     allowed = None if allow is None else load_allowed(allow)
-    check_writable(*written, read=[allow], force=force)  # now, not after a long run
+    read = [allow, *(spec.file for spec in specs)]
+    check_writable(*written, read=read, force=force)  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
@@ -317,7 +318,7 @@ def accuracy(
     if not has_module("gmpy2"):
         raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
     json, html, csv = placed(None, output, json=json, html=html, csv=csv)
-    check_writable(json, html, csv)
+    check_writable(json, html, csv, read=[spec.file for spec in specs], force=force)
     documents: list[dict[str, Any]] = []
     without: list[str] = []
     with working() as progress:

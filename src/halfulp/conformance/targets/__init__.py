@@ -118,6 +118,12 @@ class TargetSpec:
         return not self.graph or all(getattr(TYPES[name], self.graph) for name in types)
 
     @property
+    def file(self) -> Path | None:
+        """The program or the library of a function that is given by its place."""
+        is_given = self.code in ("arrays.Function", "arrays.Symbol")
+        return Path(self.argument.rpartition(":")[0]) if is_given else None
+
+    @property
     def install(self) -> str:
         """The command that installs the runtime."""
         extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
