@@ -107,27 +107,6 @@ def test_the_processes_end_where_progress_fails(monkeypatch: pytest.MonkeyPatch)
     assert closed
 
 
-def test_known_findings(tmp_path: Path) -> None:
-    path = tmp_path / "known.txt"
-    path.write_text(
-        "[onnx-reference]\nonnx.PRelu-7/* wrong,accepted it tests x > 0\n"
-        "onnx.PRelu-7/float32,float32/hard/* crashed once it did\n"
-        "onnx.Pow-7/* wrong nothing of this is run\n"
-    )
-    report = small(allow=path)
-    assert report.ok
-    assert (
-        report.document["summary"]["allowed"] == sum(case["allowed"] for case in report.document["cases"]) > 5
-    )
-    assert not any(case["allowed"] for case in report.document["cases"] if case["verdict"] == "within")
-    stale = small("numpy", operators=["onnx.PRelu-16"], allow=path).stale
-    assert not stale
-    path.write_text("onnx.PRelu-7/*/values/* crashed once it did\n")
-    report = small(allow=path)
-    assert [entry.line for entry in report.stale] == [1]
-    assert not report.ok
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
