@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -175,10 +174,9 @@ def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.Mon
         examiner.examine([case])
 
 
-def test_the_runtime_is_not_loaded_here() -> None:
+def test_the_runtime_is_not_loaded_here(python: Callable[..., str]) -> None:
     code = (
         "import sys, halfulp as hu; hu.check('onnx-reference', operators='onnx.PRelu-7', types='float16', processes=1);"
         "print('onnx.reference' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert python(code) == "False\n"
