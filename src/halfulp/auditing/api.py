@@ -45,10 +45,10 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
+from halfulp.models.files import Source, format_of
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.onnx.walk import graphs
-from halfulp.models.source import Source, format_of
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]

@@ -8,9 +8,22 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import declared_inputs, files_of, parted
+from halfulp.cli.inputs import (
+    OUTPUT,
+    FailOn,
+    File,
+    Force,
+    Html,
+    Inputs,
+    Json,
+    Names,
+    Place,
+    declared_inputs,
+    files_of,
+    output_option,
+    parted,
+)
 from halfulp.cli.inputs import samples as samples_of
-from halfulp.cli.options import OUTPUT, FailOn, File, Force, Html, Inputs, Json, Names, Place, output_option
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean, in_shell
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.options import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
+from halfulp.cli.inputs import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
 from halfulp.cli.output import (
     check_writable,
     console,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument
 
-from halfulp.cli.options import OUTPUT, File, output_option
+from halfulp.cli.inputs import OUTPUT, File, output_option
 from halfulp.cli.output import placed
 from halfulp.errors import HalfulpError, in_shell
 

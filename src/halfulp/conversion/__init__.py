@@ -24,7 +24,7 @@ from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.source import Format, Source, format_of, format_to_write
+from halfulp.models.files import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
 

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
-from halfulp.models.files import opened
+from halfulp.models.files import Source, opened, read_source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, lengthened
 from halfulp.models.run.openvino import LAYERS, Origin
-from halfulp.models.source import Source, read_source
 from halfulp.specs import find
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES

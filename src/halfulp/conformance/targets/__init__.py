@@ -25,7 +25,7 @@ from typing import Any
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, versions
-from halfulp.models.source import has_suffix_of_format
+from halfulp.models.files import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -142,14 +142,9 @@ class TargetSpec:
 def _functions(
     name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
 ) -> TargetSpec:
-    """Return the target of a class in ``libraries``, or of a file beside it, with ``pow`` and perhaps ``prelu``."""
+    """Return the target of a class in ``libraries`` with ``pow`` and perhaps ``prelu``."""
     families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
     return TargetSpec(name, "arrays.Functions", name, package or name, "", pip, only, families)
-
-
-def _backend(name: str, pip: str) -> TargetSpec:
-    """Return the target of a file beside this one that has ``run_model``."""
-    return TargetSpec(name, "models.Backend", f"{__name__}.{name}", name, pip=pip)
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
@@ -174,9 +169,9 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
-    _backend("tract", "tract"),
-    _backend("iree", "iree-base-compiler iree-base-runtime"),
-    _backend("tvm", "apache-tvm"),
+    TargetSpec("tract", "models.Library", "tract", "tract", pip="tract"),
+    TargetSpec("iree", "models.Library", "iree", "iree", pip="iree-base-compiler iree-base-runtime"),
+    TargetSpec("tvm", "models.Library", "tvm", "tvm", pip="apache-tvm"),
     _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS), prelu=True),
     _functions(
         "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
