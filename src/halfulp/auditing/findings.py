@@ -10,7 +10,7 @@ from itertools import chain
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.node import Breach, Open, Use
+from halfulp.auditing.node import Breach, Use
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
 from halfulp.conversion.repair import INFINITE
 from halfulp.errors import command, in_shell, output_of
@@ -55,7 +55,6 @@ class NodeReport(Use):
     """A Pow or PRelu node, and the results for it."""
 
     breaks: tuple[Breach, ...]  # the clauses that it breaks
-    open: tuple[Open, ...]  # the open questions of its specification that it can touch
     targets: tuple[Statement, ...]  # the statement about it for each target
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
@@ -100,7 +99,7 @@ class ModelReport:
     @property
     def declarations(self) -> Iterator[Finding]:
         """The findings about values whose type is not the one that their nodes give or take."""
-        to_do = "correct the model" if self.ways.error or self.ways.left else command(self.file, "repair")
+        to_do = command(self.file, "repair") if self.ways.is_valid else "correct the model"
         for node, text in self.ways.declared.items():
             yield Finding(self.file, node, "declaration", None, None, text, to_do)
 

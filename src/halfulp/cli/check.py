@@ -132,9 +132,9 @@ def check(
     format: Annotated[
         str,
         OUTPUT(
-            metavar="onnx|npy|csv|c",
-            help="The form of --export: ONNX backend tests, .npy files, a table of all elements by their bits, or"
-            " the same as arrays of C.",
+            metavar="onnx|csv|c",
+            help="The form of --export: ONNX backend tests, a table of all elements by their bits, or the same as"
+            " arrays of C.",
         ),
     ] = "onnx",
     force: Force = False,
@@ -197,8 +197,6 @@ def check(
         write_text(junit, terminal.junit(documents, fail_on, allowed))
     shown = "the page" if is_stdout(html) else html
     terminal.show(documents, people(*written), page=shown, least=fail_on)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(*written), *terminal.github(documents, fail_on))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
@@ -297,10 +295,8 @@ def accuracy(
     exhaustive: Annotated[
         bool, _POWERS("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
     ] = False,
-    output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.csv")] = None,
+    output: Annotated[File, output_option("Write the report.", "FILE.json")] = None,
     json: Json = None,
-    html: Html = None,
-    csv: Annotated[File, OUTPUT(help="Write the table with the worst pairs by their bits.")] = None,
     force: Force = False,
 ) -> None:
     """Measure how exact runtimes' powers are: misrounded shares, worst errors, special values, stable bits.
@@ -317,8 +313,8 @@ def accuracy(
     names = [element_type(name.strip()).name for name in types.split(",")]
     if not has_module("gmpy2"):
         raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
-    json, html, csv = placed(None, output, json=json, html=html, csv=csv)
-    check_writable(json, html, csv, read=[spec.file for spec in specs], force=force)
+    (json,) = placed(None, output, json=json)
+    check_writable(json, read=[spec.file for spec in specs], force=force)
     documents: list[dict[str, Any]] = []
     without: list[str] = []
     with working() as progress:
@@ -346,11 +342,7 @@ def accuracy(
     if not documents:
         raise no_powers
     write_json(json, lambda: documents)
-    if html is not None:
-        write_text(html, measuring.as_html(documents))
-    if csv is not None:
-        write_text(csv, measuring.as_csv(documents))
-    console = people(json, html, csv)
+    console = people(json)
     headers, *rows = measuring.table(documents)
     print_rows(
         console, headers, rows, [header for header in headers if "misrounded" in header] + ["worst ulp"]

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from halfulp.cli.output import console, say
 from halfulp.errors import HalfulpError
-from halfulp.models.files import format_of, open_npy, read_npz, viewed
+from halfulp.models.files import format_of, read_npy, read_npz, viewed
 from halfulp.types import FLOATS
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _read(path: Path, declared: Value) -> Array:
 
         return read_pb(path)
     if path.suffix == ".npy":
-        return open_npy(path, _dtype(declared)).map()
+        return read_npy(path, _dtype(declared))
     raise HalfulpError(f"{path}: unsupported input file type", expected=".npy, .npz or .pb")
 
 

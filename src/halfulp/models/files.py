@@ -20,7 +20,6 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -42,26 +41,8 @@ _NO_NPZ = (
 )
 
 
-@dataclass(frozen=True)
-class NpyFile:
-    """The array of a .npy file. It can be mapped."""
-
-    path: Path
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    fortran: bool
-    offset: int
-
-    def map(self) -> Array:
-        """Return the whole array, read-only."""
-        if math.prod(self.shape) == 0:
-            return np.empty(self.shape, self.dtype)
-        order: Literal["C", "F"] = "F" if self.fortran else "C"
-        return np.asarray(np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order))
-
-
-def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
-    """Return a .npy file after reading its header and comparing it with the file's size.
+def read_npy(path: Path, dtype: np.dtype[Any] | None = None) -> Array:
+    """Return the array of a .npy file, mapped, after comparing its header with the file's size.
 
     ``dtype`` is the type of elements that NumPy stores as raw bytes.
 
@@ -72,7 +53,10 @@ def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
         shape, fortran, stored = _header(stream, str(path))
         offset = stream.tell()
         _check_size(shape, stored, os.fstat(stream.fileno()).st_size - offset, str(path))
-    return NpyFile(path, _viewed(stored, dtype, str(path)), shape, fortran, offset)
+    dtype = _viewed(stored, dtype, str(path))
+    if math.prod(shape) == 0:
+        return np.empty(shape, dtype)
+    return np.asarray(np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C"))
 
 
 def read_npz(path: Path) -> dict[str, Array]:

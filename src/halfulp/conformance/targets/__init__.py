@@ -199,8 +199,7 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
-    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``litert:builtin_ref`` a resolver of LiteRT, and
-    ``torch:cuda`` a target on a device.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``torch:cuda`` a target on a device.
 
     Raises:
         HalfulpError: the target is unknown, its package is not installed, or the command is broken.
@@ -214,10 +213,8 @@ def find(target: object) -> TargetSpec:
     variant_of = named(module, BUILT_IN, RUNTIME_ALIASES)
     if attribute and _LIBRARY.search(module):
         return find_library(target)
-    if spec is None and attribute and variant_of in ("onnxruntime", "litert"):
-        spec = BUILT_IN[variant_of]
-        argument = f"{spec.argument}:{attribute}".lstrip(":")
-        spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
+    if spec is None and attribute and variant_of == "onnxruntime":
+        spec = replace(BUILT_IN[variant_of], name=f"{variant_of}:{attribute}", argument=attribute)
     elif spec is None and variant_of is not None and attribute in BUILT_IN[variant_of].devices:
         spec = BUILT_IN[variant_of]
         if attribute != spec.devices[0]:

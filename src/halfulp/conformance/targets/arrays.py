@@ -58,11 +58,8 @@ class Functions(Target):
     """Calls ``pow`` and ``prelu`` of a class in ``libraries``, with arrays that broadcast."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """The argument is the library's name, with a variant after a colon if it has ``set_variant``."""
-        name, _, variant = argument.partition(":")
-        self._library: Any = getattr(libraries, name.capitalize())()
-        if variant:
-            self._library.set_variant(variant)
+        """The argument is the library's name."""
+        self._library: Any = getattr(libraries, argument.capitalize())()
         if hasattr(self._library, "set_threads"):
             self._library.set_threads(threads)
 

@@ -135,20 +135,16 @@ class Tensorflow:
 
 
 class Litert:
-    """LiteRT (TensorFlow Lite, 2.3 or later): a model of one POW or PRELU, with the default or another resolver."""
+    """LiteRT (TensorFlow Lite, 2.3 or later): a model of one POW or PRELU."""
 
     def __init__(self) -> None:
         self._builder: Any = import_module("flatbuffers").Builder
         self._schema: Any = import_module("ai_edge_litert.schema_py_generated")
-        self._interpreter: Any = import_module("ai_edge_litert.interpreter")
-        self._options: dict[str, Any] = {"num_threads": 1}
+        self._interpreter: Any = import_module("ai_edge_litert.interpreter").Interpreter
+        self._threads = 1
 
     def set_threads(self, threads: int) -> None:
-        self._options["num_threads"] = threads
-
-    def set_variant(self, resolver: str) -> None:
-        resolvers = self._interpreter.OpResolverType
-        self._options["experimental_op_resolver_type"] = resolvers[resolver.upper()]
+        self._threads = threads
 
     def pow(self, x: Any, y: Any) -> Any:
         return self._run("POW", x, y)
@@ -169,7 +165,7 @@ class Litert:
         builder.Finish(
             schema.ModelT(3, [operator], [graph], buffers=[schema.BufferT()]).Pack(builder), b"TFL3"
         )
-        interpreter = self._interpreter.Interpreter(model_content=bytes(builder.Output()), **self._options)
+        interpreter = self._interpreter(model_content=bytes(builder.Output()), num_threads=self._threads)
         interpreter.allocate_tensors()
         for place, operand in enumerate((x, y)):
             interpreter.set_tensor(place, operand)
