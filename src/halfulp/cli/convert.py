@@ -45,8 +45,8 @@ def convert(
         str | None,
         _CHANGE(
             metavar="NAME",
-            help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each Pow and"
-            " PRelu, or basic: for a runtime with neither.",
+            help="Rewrite the model so that onnxruntime, openvino, directml, cuda, tensorrt or iree accepts each Pow"
+            " and PRelu, or basic: for a runtime with neither.",
         ),
     ] = None,
     expand: Annotated[
