@@ -13,7 +13,7 @@ pytest.importorskip("jinja2")
 
 from tests.conformance.report.documents import document, documents, whole_page
 
-from halfulp.conformance.report import SHOWN, page, short, targets
+from halfulp.conformance.report import SHOWN, page, short
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}
@@ -178,23 +178,6 @@ def test_contrast(ink: str, paper: str, least: float, scheme: int) -> None:
     assert contrast(colours[ink], colours[paper]) >= least
 
 
-@pytest.mark.parametrize(
-    ("count", "total", "text"),
-    [(1, 3, "33.3 %"), (999_999, 1_000_000, "99.9999 %"), (5, 5, "100 %"), (1, 10**7, "0.00001 %")],
-)
-def test_a_share_is_0_or_100_percent_only_if_it_is(count: int, total: int, text: str) -> None:
-    assert page.percent(count, total) == text
-
-
 @pytest.mark.parametrize(("number", "text"), [(4096, "4096"), (0.5, "0.5"), (2.0**63, "9.2e18")])
 def test_a_number_is_short(number: float, text: str) -> None:
     assert short(number) == text
-
-
-def test_targets_of_one_name_are_told_apart() -> None:
-    found = [document("by place", versions={"torch": text}) for text in ("2.12", "2.13", "2.13")]
-    assert [one.label for one in targets(found)] == [
-        "by place 2.12",
-        "by place 2.13 (2)",
-        "by place 2.13 (3)",
-    ]  # type: ignore[arg-type]
