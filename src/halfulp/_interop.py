@@ -120,7 +120,9 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
     columns: dict[int, Array] = {}
     for pair in set(pairs):
         places = [place for place, other in enumerate(pairs) if other == pair]
-        rows = [(frame if len(places) == len(pairs) else frame.iloc[:, places]).to_numpy().T for frame in (x, y)]
+        rows = [
+            (frame if len(places) == len(pairs) else frame.iloc[:, places]).to_numpy().T for frame in (x, y)
+        ]
         results = ufunc(*rows)
         if len(places) == len(pairs):
             return x._constructor(results.T, index=x.index, columns=x.columns, copy=False).__finalize__(x)
