@@ -415,6 +415,12 @@ def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path: Path)
     )
     assert str(refused.to_do).startswith('hu.convert(hu.repair(model).model, target="tensorrt"): ')
     assert hu.convert(hu.repair(model).model, target="tensorrt").changes
+    other = parsed(
+        '<ir_version: 8, opset_import: ["": 16]> g (float[2, 3] x, float[4, 5] w, uint64[4] a)'
+        " => (float[4, 5] y, float[4] z) <float[4] b = {1, 2, 3, 4}> { y = Mul(x, w)  z = Pow(b, a) }"
+    )
+    (_, refused) = hu.audit(other, "tensorrt").findings  # no repair makes it valid
+    assert str(refused.to_do).startswith('hu.convert(model, target="tensorrt"): ')
     for name, between, output in (
         ("m", "repaired", "converted"),
         ("converted", "repaired", "converted2"),
