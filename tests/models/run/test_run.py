@@ -152,6 +152,14 @@ def test_a_function_with_the_body_of_prelu() -> None:
     assert report.nodes[-1].engine == "halfulp"
 
 
+def test_an_operator_before_its_opset() -> None:
+    """A tool wrote it; ONNX Runtime refuses it as well."""
+    gelu = '<ir_version: 8, opset_import: ["": {}]> g (float[4] x) => (float[4] y) {{ e = Gelu(x)  y = Pow(e, e) }}'
+    x = {"x": np.array([1, 2, 3, 0.5], np.float32)}
+    old, new = (run(load(parsed(gelu.format(opset)), keep_unknown=True), x)["y"] for opset in (17, 20))
+    assert same_bits(old, new)
+
+
 def test_optional_outputs() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[N] x) => (float[M] values, int64[N] places) {
