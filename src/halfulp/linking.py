@@ -43,10 +43,6 @@ def get_libm() -> str:
     raise UnsupportedError("the C library's powers are replaced on Linux only; call hu.pow")
 
 
-def _cflags() -> str:
-    return f"-I{get_include()}"
-
-
 def _libs() -> str:
     folder = Path(get_library()).parent
     return f"-L{folder} -lhalfulp" + ("" if sys.platform == "win32" else f" -Wl,-rpath,{folder}")
@@ -54,7 +50,7 @@ def _libs() -> str:
 
 # What `python -m halfulp` prints for these options.
 ANSWERS: dict[str, Callable[[], str]] = {
-    "--cflags": _cflags,
+    "--cflags": lambda: f"-I{get_include()}",
     "--libs": _libs,
     "--cmakedir": lambda: str(_found("share/cmake/halfulp")),
     "--pkgconfigdir": lambda: str(_found("share/pkgconfig")),
