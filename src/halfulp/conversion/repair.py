@@ -343,7 +343,7 @@ def _repaired(
     _correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _agree_on_types(walk, {type_of(info.type.tensor_type.elem_type) for info in source.graph.output})
+    _agree_on_types(walk, {declared(info, file).type for info in source.graph.output})
     _mend_layers(walk)
     _mend_factors(walk)
     _mend_normalizations(walk)
@@ -489,7 +489,7 @@ def _widened(walk: Walk) -> dict[str, str]:
     return halves
 
 
-def _agree_on_types(walk: Walk, returned: set[str]) -> None:
+def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """Store the constants of a norm in the type of the values beside them.
 
     Exporters write them in float64, and converters to float16 leave them in float32. If the model returns halves and
