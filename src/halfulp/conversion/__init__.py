@@ -17,7 +17,7 @@ from halfulp.conversion.float32 import compare_with_float32, has_halves, in_floa
 from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
-from halfulp.conversion.output import correct_shapes, dropped_metadata, refusal, same_version, save_onnx
+from halfulp.conversion.output import correct_declarations, dropped_metadata, refusal, same_version, save_onnx
 from halfulp.conversion.spellings import How, HowPow, spelled
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
@@ -219,7 +219,7 @@ class _Work:
             said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
             return
-        self.changes += correct_shapes(model, self.file, source)
+        self.changes += correct_declarations(model, self.file, {}, source=source)
         found = refusal(model)
         if found is None:
             return
