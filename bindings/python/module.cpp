@@ -430,6 +430,9 @@ private:
 
 NB_MODULE(_core, m) {
     using namespace halfulp;
+    // The objects of the module are the process's.
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+        throw std::runtime_error("halfulp serves the main interpreter only");
     if (_import_array() < 0) throw nb::python_error();
     for (signed char& element : element_of_number) element = -1;
     char message[256];

@@ -1,4 +1,4 @@
-"""Sub-interpreters and free-threaded Python: it works, or refuses, and the main interpreter goes on."""
+"""Sub-interpreters are refused, and the main interpreter goes on; free-threaded Python keeps its lock off."""
 
 from __future__ import annotations
 
@@ -28,18 +28,9 @@ INSIDE = '''
 import warnings
 warnings.simplefilter("ignore")
 try:
-    import numpy as np
-    import halfulp as hu
-    long = np.full(3_000_000, 1.5)
-    assert (hu.pow(long, 2.0) == 2.25).all()
-    assert (hu.pow(long, long[:1], out=long) == 1.5**1.5).all()
-    assert hu.prelu(np.float32(-2), 0.5) == -1
-    try:
-        hu.pow(long, long[:3])
-    except hu.HalfulpError:
-        print("works", flush=True)
-except ImportError as error:
-    print("refuses", flush=True)
+    import halfulp
+except ImportError:
+    print("refused", flush=True)
 '''
 """
 
@@ -60,13 +51,9 @@ ALONE = CREATE + "run(kinds[0])"
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="CPython's module")
 @pytest.mark.parametrize("program", [BESIDE, ALONE], ids=["beside the main one", "alone"])
-def test_works_or_refuses(program: str, python: Callable[..., str]) -> None:
-    said = python(program).split()
-    if program is BESIDE:
-        assert said.pop(0) in ("works", "refuses")
-        assert said.pop() == "on"
-        assert said.pop() == "goes"
-    assert said in (["works"], ["refuses"])  # NumPy itself may refuse
+def test_a_sub_interpreter_is_refused(program: str, python: Callable[..., str]) -> None:
+    expected = ["refused", "refused", "goes on"] if program is BESIDE else ["refused"]
+    assert python(program).splitlines() == expected
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs a free-threaded Python")
