@@ -203,8 +203,9 @@ def test_the_verb(tmp_path: Path) -> None:
     for arguments, status, text in (
         ([], 2, "error: name the program to run, such as: halfulp exec python model.py"),
         (["no-such-program"], 2, "error: no-such-program: No such file or directory"),
-        (["sh", "-c", "exit 7", "--help"], 7, ""),
+        ([sys.executable, "-c", "exit(7)", "--help"], 7, ""),
     ):
         done = subprocess.run([*EXEC, *arguments], capture_output=True, text=True)
         assert (done.returncode, done.stderr.strip()) == (status, text)
-    assert run(*EXEC, "sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD="").strip() == LIBRARY
+    show = "import os; print(os.environ['LD_PRELOAD'])"
+    assert run(*EXEC, sys.executable, "-c", show, LD_PRELOAD="").strip() == LIBRARY
