@@ -1,9 +1,12 @@
 // The names by which programs call a C library's powers, and compilers, NumPy and PyTorch powers of vectors. No symbol is
 // an ifunc: a preloaded library is relocated last, and ld.so would run its resolver before it is ready.
+//
+// Compiled once for each width of vectors: Clang passes a vector in a register only if the whole file is compiled for it.
 #include <immintrin.h>
 
 extern "C" {
 
+#if !defined(__AVX__)
 double halfulp_m_pow_baseline(double, double);
 double halfulp_m_pow_fused(double, double);
 float halfulp_m_powf_baseline(float, float);
@@ -29,9 +32,13 @@ HALFULP_POWER(powf32, float, powf)
 // Of programs that were compiled with -ffast-math for a glibc before 2.31.
 HALFULP_POWER(__pow_finite, double, pow)
 HALFULP_POWER(__powf_finite, float, powf)
+#else
+[[gnu::visibility("default")]] double pow(double, double);
+[[gnu::visibility("default")]] float powf(float, float);
+#endif
 
-#define HALFULP_LANES(name, set, Vector, Real, power)                                                         \
-    [[gnu::visibility("default"), gnu::target(set)]] Vector name(Vector x, Vector y) {                        \
+#define HALFULP_LANES(name, Vector, Real, power)                                                              \
+    [[gnu::visibility("default")]] Vector name(Vector x, Vector y) {                                          \
         union {                                                                                               \
             Vector whole;                                                                                     \
             Real lane[sizeof(Vector) / sizeof(Real)];                                                         \
@@ -39,25 +46,28 @@ HALFULP_POWER(__powf_finite, float, powf)
         for (unsigned i = 0; i < sizeof(Vector) / sizeof(Real); ++i) a.lane[i] = power(a.lane[i], b.lane[i]); \
         return a.whole;                                                                                       \
     }
-// libmvec's, by GCC, clang and gfortran.
-HALFULP_LANES(_ZGVbN2vv_pow, "sse2", __m128d, double, pow)
-HALFULP_LANES(_ZGVbN4vv_powf, "sse2", __m128, float, powf)
-HALFULP_LANES(_ZGVcN4vv_pow, "avx", __m256d, double, pow)
-HALFULP_LANES(_ZGVcN8vv_powf, "avx", __m256, float, powf)
-HALFULP_LANES(_ZGVdN4vv_pow, "avx2", __m256d, double, pow)
-HALFULP_LANES(_ZGVdN8vv_powf, "avx2", __m256, float, powf)
-HALFULP_LANES(_ZGVeN8vv_pow, "avx512f", __m512d, double, pow)
-HALFULP_LANES(_ZGVeN16vv_powf, "avx512f", __m512, float, powf)
-// SLEEF's, by PyTorch's kernels and the code that its Inductor writes.
-HALFULP_LANES(Sleef_powd2_u10, "sse2", __m128d, double, pow)
-HALFULP_LANES(Sleef_powf4_u10, "sse2", __m128, float, powf)
-HALFULP_LANES(Sleef_powd4_u10, "avx", __m256d, double, pow)
-HALFULP_LANES(Sleef_powf8_u10, "avx", __m256, float, powf)
-HALFULP_LANES(Sleef_powd8_u10, "avx512f", __m512d, double, pow)
-HALFULP_LANES(Sleef_powf16_u10, "avx512f", __m512, float, powf)
-// SVML's, by NumPy's kernels for AVX-512.
-HALFULP_LANES(__svml_pow8, "avx512f", __m512d, double, pow)
-HALFULP_LANES(__svml_pow8_ha, "avx512f", __m512d, double, pow)
-HALFULP_LANES(__svml_powf16, "avx512f", __m512, float, powf)
+// _ZGV: libmvec's, by GCC, clang and gfortran. Sleef: by PyTorch's kernels and the code that its Inductor writes. svml: by
+// NumPy's kernels for AVX-512.
+#if !defined(__AVX__)
+HALFULP_LANES(_ZGVbN2vv_pow, __m128d, double, pow)
+HALFULP_LANES(_ZGVbN4vv_powf, __m128, float, powf)
+HALFULP_LANES(Sleef_powd2_u10, __m128d, double, pow)
+HALFULP_LANES(Sleef_powf4_u10, __m128, float, powf)
+#elif !defined(__AVX512F__)
+HALFULP_LANES(_ZGVcN4vv_pow, __m256d, double, pow)
+HALFULP_LANES(_ZGVcN8vv_powf, __m256, float, powf)
+HALFULP_LANES(_ZGVdN4vv_pow, __m256d, double, pow)
+HALFULP_LANES(_ZGVdN8vv_powf, __m256, float, powf)
+HALFULP_LANES(Sleef_powd4_u10, __m256d, double, pow)
+HALFULP_LANES(Sleef_powf8_u10, __m256, float, powf)
+#else
+HALFULP_LANES(_ZGVeN8vv_pow, __m512d, double, pow)
+HALFULP_LANES(_ZGVeN16vv_powf, __m512, float, powf)
+HALFULP_LANES(Sleef_powd8_u10, __m512d, double, pow)
+HALFULP_LANES(Sleef_powf16_u10, __m512, float, powf)
+HALFULP_LANES(__svml_pow8, __m512d, double, pow)
+HALFULP_LANES(__svml_pow8_ha, __m512d, double, pow)
+HALFULP_LANES(__svml_powf16, __m512, float, powf)
+#endif
 
 }  // extern "C"
