@@ -117,16 +117,14 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
         for place in range(x.shape[1]):  # because several columns may have one name
             x.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
         return x
+    if len(set(pairs)) == 1:  # a column's elements are adjacent in memory
+        result = ufunc(x.to_numpy().T, y.to_numpy().T).T
+        return x._constructor(result, index=x.index, columns=x.columns, copy=False).__finalize__(x)
     columns: dict[int, Array] = {}
     for pair in set(pairs):
         places = [place for place, other in enumerate(pairs) if other == pair]
-        rows = [
-            (frame if len(places) == len(pairs) else frame.iloc[:, places]).to_numpy().T for frame in (x, y)
-        ]
-        results = ufunc(*rows)
-        if len(places) == len(pairs):
-            return x._constructor(results.T, index=x.index, columns=x.columns, copy=False).__finalize__(x)
-        columns.update(zip(places, results, strict=True))
+        rows = (frame.iloc[:, places].to_numpy().T for frame in (x, y))
+        columns.update(zip(places, ufunc(*rows), strict=True))
     result = x._constructor(dict(sorted(columns.items())), index=x.index).__finalize__(x)
     result.columns = x.columns
     return result

@@ -254,6 +254,14 @@ def test_regions_that_are_not_the_channels_of_a_layer(old: str, new: str, tmp_pa
         hu.run(path, "random")
 
 
+@TRUSTED
+def test_regions_of_an_unknown_rank(tmp_path: Path) -> None:
+    x = op.parameter(ov.PartialShape.dynamic(), ov.Type.f32, "x")
+    path = saved(tmp_path, [op.region_yolo(x, 4, 20, 5, True, [], 1, 3)], [x])
+    with pytest.raises(hu.ModelError, match="dynamic rank"):
+        hu.run(path, {"x": np.zeros((1, 125, 2, 2), np.float32)})
+
+
 def test_entities_are_not_expanded(tmp_path: Path) -> None:
     declaration = '<?xml version="1.0"?>'
     same(hu.run(written(tmp_path, edited((declaration, declaration + ENTITIES))), {"x": X})["y"], Y)

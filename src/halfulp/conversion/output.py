@@ -20,7 +20,7 @@ from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import REFUSALS, infer_types, without_made_up
+from halfulp.models.onnx.infer import REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data
 from halfulp.models.onnx.walk import copy_fields, every_node, graphs, owners_of, plain_domain
 
@@ -103,8 +103,9 @@ def correct_declarations(
         source: the model before it was converted. A value that it has in another type or shape stays, for the
             conversion would change the result.
     """
+    ask: Ask = "foreign" if source is None else "none"
     found, unconverted = (
-        infer_types(each, file, declared_too=False) if each is not None else {} for each in (model, source)
+        infer_types(each, file, ask=ask, declared_too=False) if each else {} for each in (model, source)
     )
     changes = []
     for path, graph in graphs(model.graph):
@@ -113,10 +114,8 @@ def correct_declarations(
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
-            was, shape = (
-                before.setdefault((path, info.name), declared(info, file)),
-                without_made_up(right.shape),
-            )
+            was = before.setdefault((path, info.name), declared(info, file))
+            shape = without_made_up(right.shape)
             there = unconverted.get(path, {}).get(info.name, right)
             if there.type != right.type or not agree(there.shape, shape):
                 continue

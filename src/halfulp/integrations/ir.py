@@ -256,15 +256,14 @@ def _check_sizes(network: Any, file: str, where: str) -> None:
 
     for layer in network.get_ordered_ops():
         if layer.get_type_name() == "RegionYolo":
-            said, channels = layer.get_attributes(), layer.get_input_partial_shape(0)[1]
+            said, shape = layer.get_attributes(), layer.get_input_partial_shape(0)
             regions = said["num"] if said["do_softmax"] else len(said["mask"])
             counts = regions, said["classes"], said["coords"]
             needed = regions * (counts[1] + counts[2] + 1)
-            if min(counts) < 0 or (channels.is_static and channels.get_length() != needed):
+            fits = shape.rank.is_dynamic or shape[1].is_dynamic or shape[1].get_length() == needed
+            if min(counts) < 0 or not fits:
                 message = "its regions contradict its channels"
-                raise ModelError(
-                    message, file=file, node=where + _label(layer), expected=needed, got=channels
-                )
+                raise ModelError(message, file=file, node=where + _label(layer), expected=needed, got=shape)
         if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
             shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
             if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():
