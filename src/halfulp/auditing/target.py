@@ -16,7 +16,7 @@ from typing import NamedTuple
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.node import Breach, Use, open_slope
 from halfulp.conversion.targets import known_targets
-from halfulp.errors import HalfulpError, named
+from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
 from halfulp.models.files import read_text
@@ -76,8 +76,9 @@ def asked(target: object) -> Asked:
         measuring = (
             f"halfulp check {of_command}{shlex.quote(given)} --json FILE.json, then --target FILE.json"
         )
-        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}; or of a runtime of your own: {measuring}"
-        raise HalfulpError("no such target", expected=spelled, got=given)
+        suggestion = did_you_mean(given.partition("==")[0], names())
+        spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
+        raise HalfulpError(f"no target {given}; {suggestion}", expected=spelled)
     return _known(name, match["version"])
 
 

@@ -149,7 +149,7 @@ def convert(
             raise HalfulpError(f"{option} takes {names} in one text", got=repr(value)[:80])
     check_sizes(dims)
     if fuse not in (None, "norms"):
-        raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
+        raise HalfulpError(f"only norms are fused, not {str(fuse)[:80]}; did you mean norms?")
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     steps: _Steps = {

@@ -33,6 +33,7 @@ from halfulp.errors import (
     check_integer,
     check_sizes,
     command,
+    did_you_mean,
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
@@ -355,8 +356,9 @@ def _repaired(
         _mend(walk, mender)
     mended = walk.told()
     if unknown := sorted(mender.of_node.keys() - mender.found):
-        expected = "a node's name, or the node as halfulp repair names it"
-        raise HalfulpError(f"{file}: slopes: no Pow or PRelu {unknown[0]!r}", expected=expected)
+        nodes = (node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu")
+        suggestion = did_you_mean(unknown[0], filter(None, nodes))
+        raise HalfulpError(f"{file}: slopes: no PRelu {unknown[0][:80]!r}; {suggestion}")
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     left += [Left(name, why, valid=True) for name, why in mender.doubtful.items()]
     if mended:

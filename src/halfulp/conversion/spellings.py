@@ -26,7 +26,7 @@ from halfulp.conversion.editor import (
 )
 from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import attributes_of, plain_domain
 from halfulp.models.run.inputs import dtype_named
@@ -65,8 +65,8 @@ def spelled(walk: Walk, how: How | HowPow, operator: str) -> list[Change]:
     """
     allowed = get_args(HowPow if operator == "Pow" else How)
     if how not in allowed:
-        expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
-        raise HalfulpError(f"{operator.lower()} can be expanded or folded", expected=expected, got=how)
+        suggestion = did_you_mean(str(how), allowed)
+        raise HalfulpError(f"no way {str(how)[:80]} to write {operator}; {suggestion}")
     opset_of(walk.model, walk.file)
     expand = expand_pow if operator == "Pow" else partial(expand_prelu, by_relu=how == "relu")
     kinds: tuple[str, ...] = (*_FORMS, "PRelu") if operator == "PRelu" else tuple(_FOLDED)
