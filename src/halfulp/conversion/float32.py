@@ -86,9 +86,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         _put(walk, owner, opset, region)
     if names - found or not (names or what in _KINDS):
         missing = min(names - found, default=what)
-        every_name = (node.name for node in every_node(walk.model.graph) if node.name)
-        suggestion = did_you_mean(missing, [*_KINDS, "#3 for the node of that number", *every_name])
-        raise HalfulpError(f"{walk.file}: no node is called {missing[:80]!r}; {suggestion}")
+        every_name = [*_KINDS, "#3", *(node.name for node in every_node(walk.model.graph) if node.name)]
+        raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
     if len(walk.changes) == before:
         of_norms = (
             ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"

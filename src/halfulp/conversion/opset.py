@@ -74,8 +74,8 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
     for name in dict.fromkeys(each.strip() for each in named.split(",")):
         versions = bodies().get(name)
         if versions is None:
-            suggestion = did_you_mean(name, sorted(bodies()))
-            raise HalfulpError(f"{name[:80]!r} can't be written in other operators; {suggestion}")
+            reason = "can't be written in other operators"
+            raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
         for owner, opset in walk.owners:
             nodes = [n for n in every_node(owner) if n.op_type == name and not plain_domain(n.domain)]

@@ -355,10 +355,9 @@ def _repaired(
         mender.doubtful.clear()
         _mend(walk, mender)
     mended = walk.told()
-    if unknown := sorted(mender.of_node.keys() - mender.found):
-        nodes = (node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu")
-        suggestion = did_you_mean(unknown[0], filter(None, nodes))
-        raise HalfulpError(f"{file}: slopes: no PRelu {unknown[0][:80]!r}; {suggestion}")
+    if unknown := min(mender.of_node.keys() - mender.found, default=None):
+        nodes = {node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu"}
+        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     left += [Left(name, why, valid=True) for name, why in mender.doubtful.items()]
     if mended:

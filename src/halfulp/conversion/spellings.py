@@ -65,8 +65,7 @@ def spelled(walk: Walk, how: How | HowPow, operator: str) -> list[Change]:
     """
     allowed = get_args(HowPow if operator == "Pow" else How)
     if how not in allowed:
-        suggestion = did_you_mean(str(how), allowed)
-        raise HalfulpError(f"no way {str(how)[:80]} to write {operator}; {suggestion}")
+        raise HalfulpError(f"no way {how!s:.80} to write {operator}; {did_you_mean(str(how), allowed)}")
     opset_of(walk.model, walk.file)
     expand = expand_pow if operator == "Pow" else partial(expand_prelu, by_relu=how == "relu")
     kinds: tuple[str, ...] = (*_FORMS, "PRelu") if operator == "PRelu" else tuple(_FOLDED)
