@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from onnx import ModelProto
 
@@ -49,18 +49,23 @@ class Conversion(Printed):
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = None
+    _noun: ClassVar[str] = "change"
 
     @property
     def summary(self) -> str:
         """How many changes there are."""
-        return counted(self.changes)
+        return counted(self.changes, self._noun)
+
+    def lines(self) -> list[str]:
+        """Return a line for each change."""
+        return [*map(str, self.changes)]
 
     def __repr__(self) -> str:
         return f"<Conversion to {type(self.model).__name__}: {self.summary}{verified(self.verification)}>"
 
     def __str__(self) -> str:
-        checked = [] if self.verification is None else [self.verification]
-        return "\n".join(map(str, (*self.changes, self.summary, *checked)))
+        checked = [] if self.verification is None else [str(self.verification)]
+        return "\n".join([*self.lines(), self.summary, *checked])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and the files that belong to it, whole or not at all.

@@ -27,12 +27,11 @@ from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of, without_tensors
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bind,
-    copy_fields,
     default_opset,
     every_node,
     graphs,
@@ -455,21 +454,16 @@ def _make_identity(node: NodeProto) -> None:
 
 def _light(model: ModelProto) -> ModelProto:
     """Return a copy for inference: without large tensors, and with Identity nodes for some operators."""
-    light = ModelProto()
+    light = without_tensors(
+        model, lambda tensor: math.prod(tensor.dims) > _SMALL or tensor.data_location == TensorProto.EXTERNAL
+    )
     graph = light.graph
-    copy_fields(model, light, without={"graph"})
-    copy_fields(model.graph, graph, without={"initializer", "sparse_initializer"})
+    del graph.sparse_initializer[:]
     light.ir_version = max(model.ir_version, 4)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
             # Some exporters declare a scalar when they do not know the shape.
             info.type.tensor_type.ClearField("shape")
-    inputs = {info.name for info in graph.input}
-    for tensor in model.graph.initializer:
-        if math.prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL:
-            graph.initializer.append(tensor)
-        elif tensor.name not in inputs:
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
