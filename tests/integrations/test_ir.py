@@ -330,6 +330,6 @@ def test_mutated_attributes_give_our_errors_or_a_model(rounds: int, tmp_path: Pa
             parts[(2 * rng.randrange(200) + 1) % (len(parts) - 1)] = rng.choice(["", *PARTS.split()])
         try:
             model = ir.load(written(tmp_path, '"'.join(parts)))
-            hu.run(model, {value.name: np.ones((2, 3), np.float32) for value in model.inputs})
+            hu.run(model, {value.name: np.ones((2, 3), np.float32) for value in model.graph.inputs})
         except hu.HalfulpError as error:
             assert str(error).splitlines()[0].isprintable()  # noqa: PT017

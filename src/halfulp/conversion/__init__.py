@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, TypeAlias, Unpack, get_args
 
 from onnx import ModelProto
 
@@ -18,13 +18,14 @@ from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
 from halfulp.conversion.output import correct_declarations, dropped_metadata, refusal, same_version, save_onnx
-from halfulp.conversion.spellings import How, HowPow, spelled
+from halfulp.conversion.spellings import spelled
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
+from halfulp.options import ConvertOptions, takes
 
 __all__ = ["Conversion", "Format", "convert"]
 
@@ -79,22 +80,16 @@ class Conversion(Printed):
             save_onnx(self.model, self.folder, Path(path))
 
 
+@takes(ConvertOptions)
 def convert(
     model: Source,
     output: str | os.PathLike[str] | None = None,
     *,
     to: Format | None = None,
-    opset: int | None = None,
-    target: str | None = None,
-    expand: str | None = None,
-    prelu: How | None = None,
-    pow: HowPow | None = None,
-    float32: str | None = None,
-    fuse: Literal["norms"] | None = None,
-    verify: bool = False,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
+    **options: Unpack[ConvertOptions],
 ) -> Conversion:
     """Convert an ONNX model to another opset or target, or to OpenVINO's IR, with the same meaning.
 
@@ -144,29 +139,27 @@ def convert(
         the same bits: 48 elements of outputs, 4 sets of inputs
         dims made up: N=1; -i DIM=N changes one
     """
-    if opset is not None:
-        check_integer("opset", opset)
-    for option, value, names in (
-        ("float32", float32, "norms, pow, all, or names of nodes"),
-        ("expand", expand, "names of operators"),
-    ):
-        if not isinstance(value, str | None):
-            raise HalfulpError(f"{option} takes {names} in one text", got=repr(value)[:80])
+    values: dict[str, Any] = {**options}
+    if values["opset"] is not None:
+        check_integer("opset", values["opset"])
+    for option, named in (("float32", "nodes"), ("expand", "operators")):
+        if not isinstance(value := values[option], str | None):
+            raise HalfulpError(f"{option} takes names of {named} in one text", got=repr(value)[:80])
     check_sizes(dims)
-    if fuse not in (None, "norms"):
+    if (fuse := values["fuse"]) not in (None, "norms"):
         raise HalfulpError(f"only norms are fused, not {str(fuse)[:80]}; did you mean norms?")
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    steps: _Steps = {
-        "opset": (lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file), opset),
-        "target": (for_target, target),
-        "expand": (expand_operators, expand),
-        "prelu": (partial(spelled, operator="PRelu"), prelu),
-        "pow": (partial(spelled, operator="Pow"), pow),
-        "fuse": (lambda walk, _: fuse_norms(walk), fuse),
-        "float32": (in_float32, float32),
+    steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
+        "opset": lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file),
+        "target": for_target,
+        "expand": expand_operators,
+        "prelu": partial(spelled, operator="PRelu"),
+        "pow": partial(spelled, operator="Pow"),
+        "fuse": lambda walk, _: fuse_norms(walk),
+        "float32": in_float32,
     }
-    asked = {name: (step, value) for name, (step, value) in steps.items() if value is not None}
+    asked = {name: (step, values[name]) for name, step in steps.items() if values[name] is not None}
     work = _Work(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
@@ -179,7 +172,7 @@ def convert(
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
-    if not verify:
+    if not values["verify"]:
         return conversion
     return replace(conversion, verification=work.compared(Feed(0, dims, inputs, progress), asked))
 

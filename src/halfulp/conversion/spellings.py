@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from math import frexp
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import onnx
@@ -30,11 +30,9 @@ from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import attributes_of, plain_domain
 from halfulp.models.run.inputs import dtype_named
+from halfulp.options import How, HowPow
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL
-
-How = Literal["expand", "relu", "fold"]
-HowPow = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
 _MOST_APPROXIMATELY = 1024  # by --pow logarithms
