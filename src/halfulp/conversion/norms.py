@@ -146,12 +146,12 @@ def _match(
         if of.op_type == "ReduceMean" and of.input[0] == centred.input[0] and _axes(of, known) == axes:
             before, x = [of, centred], centred.input[0]
     rank = len(known.value(x).shape or ())
-    last = sorted(axis - rank if axis >= 0 and rank else axis for axis in axes)
+    last = sorted(axis - rank if axis >= 0 else axis for axis in axes)
     if last != list(range(-len(last), 0)):
         return None
     shape = (known.value(x).shape or ())[-len(last) :]
     tail, scale, bias = _tail(nodes[-1], readers, known, shape, with_bias=bool(before))
-    if scale is None and (not rank or not all(isinstance(dim, int) for dim in shape)):
+    if not rank or not all(isinstance(dim, int) for dim in shape):
         return None
     operator = "LayerNormalization" if before else "RMSNormalization"
     return _Norm(operator, (*before, *nodes, *tail), x, last[0], epsilon, scale, bias)
@@ -170,7 +170,7 @@ def _tail(
     nodes: list[NodeProto] = []
     for op_type in ("Mul", "Add") if with_bias else ("Mul",):
         ahead = readers.get(node.output[0], [])
-        if len(ahead) != 1 or ahead[0].op_type != op_type or (op_type == "Add" and not found):
+        if len(ahead) != 1 or ahead[0].op_type != op_type:
             break
         other = next((name for name in ahead[0].input if name != node.output[0]), "")
         if known.tensor(other) is None or known.value(other).shape != shape:
