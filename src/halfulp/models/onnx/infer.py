@@ -343,19 +343,9 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
     if all(name in known for node in asked for name in node.output):
         return False
-    probe = deepcopy(model)
-    shapes = _shapes(_types(model, ""))
-    exact = True  # whether it is asked about the very shapes of the model
-    for node in every_node(probe.graph):
-        if node.op_type == "Pow" and not plain_domain(node.domain):
-            shape = shapes.get(node.output[0] if node.output else "")
-            exact = exact and shape is not None and shape == shapes.get(node.input[0])
-            _make_identity(node)  # it may refuse this one
     outputs = {info.name: info for info in graph.output}
     found = False
-    for info in _types_of_onnxruntime(probe):
-        if not exact:
-            info.type.tensor_type.ClearField("shape")
+    for info in _types_of_onnxruntime(model):
         if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
             continue
         found = True
@@ -368,19 +358,27 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the types and shapes that ONNX Runtime infers of a model's values, and change the model's outputs."""
+    """Return the types of a model's values by ONNX Runtime, and the shapes if it takes all nodes as they are."""
     try:
         ort: Any = import_module("onnxruntime")
     except ImportError:
         return []
-    del model.graph.output[:]
-    names = [name for node in model.graph.node for name in node.output if name]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    probe = deepcopy(model)
+    shapes = _shapes(_types(model, ""))
+    exact = True  # whether it is asked about the very shapes of the model
+    for node in every_node(probe.graph):
+        if node.op_type == "Pow" and not plain_domain(node.domain):
+            shape = shapes.get(node.output[0] if node.output else "")
+            exact = exact and shape is not None and shape == shapes.get(node.input[0])
+            _make_identity(node)  # it may refuse this one
+    del probe.graph.output[:]
+    names = [name for node in probe.graph.node for name in node.output if name]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
     found = []
@@ -389,7 +387,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         # It says [] of a scalar and of a value whose rank it does not know.
         shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
         if kind is not None:
-            found.append(declaration(output.name, kind, shape))
+            found.append(declaration(output.name, kind, shape if exact else None))
     return found
 
 
