@@ -1,7 +1,4 @@
-"""The package builds and runs with each other CPython of this machine, in an environment of its own.
-
-Quick: with one of them.
-"""
+"""The package builds and runs with each other CPython of this machine, in an environment of its own."""
 
 from __future__ import annotations
 
@@ -22,18 +19,9 @@ TESTS += ["tests/house/test_pages.py"]
 
 # What would tell the build that another environment's tools made the objects.
 OTHERS = shutil.ignore_patterns("CMakeCache.txt", ".skbuild-info.json")
-OTHER_VERSIONS = sorted(set(interpreters()) - {this_version()})
-# 3.11 has no stable ABI, later versions have it: one of the other kind.
-QUICK = OTHER_VERSIONS[:1] if this_version() > "3.11" else OTHER_VERSIONS[-1:]
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        pytest.param(version, marks=[] if version in QUICK else [pytest.mark.exhaustive])
-        for version in OTHER_VERSIONS
-    ],
-)
+@pytest.mark.parametrize("version", sorted(set(interpreters()) - {this_version()}))
 def test_the_package_builds_and_runs(version: str) -> None:
     folder = FOLDER / version
     python = folder / "env" / "bin" / "python"
