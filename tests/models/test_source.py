@@ -76,7 +76,7 @@ def test_a_file_is_named_by_its_content(name: str, suffix: str, tmp_path: Path) 
 @pytest.mark.parametrize("file", ["net.pt", "net.pb", "net.tflite"])
 def test_an_onnx_model_may_have_any_name(file: str, tmp_path: Path) -> None:
     onnx.save(model(), tmp_path / file)
-    assert load(tmp_path / file).inputs[0].name == "x"
+    assert load(tmp_path / file).graph.inputs[0].name == "x"
 
 
 @pytest.mark.parametrize("magic", ["TFL3", "ORTM"])
@@ -84,7 +84,7 @@ def test_what_an_onnx_model_may_begin_with(magic: str) -> None:
     proto = model()
     proto.producer_name = magic
     assert proto.SerializeToString()[4:8] == magic.encode()
-    assert load(proto.SerializeToString()).inputs[0].name == "x"
+    assert load(proto.SerializeToString()).graph.inputs[0].name == "x"
 
 
 def test_another_format_under_an_onnx_name(tmp_path: Path) -> None:
