@@ -484,6 +484,7 @@ def test_a_slope_without_dims_is_audited() -> None:
     assert not hu.audit(hu.convert(model, prelu="fold").model, "onnxruntime").findings
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("keeps", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("square", ["power", "product"])
 def test_a_norm_of_an_ir_whose_means_lose_their_dims(

@@ -95,6 +95,7 @@ def test_limits_are_the_last_numbers(exponent: float, type: str) -> None:
 # --- findings --------------------------------------------------------------------------------------
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("inverse", [False, True])
 def test_a_norm_that_answers_zeros(inverse: bool) -> None:
     model, inputs = norm(inverse=inverse), large()
@@ -198,6 +199,7 @@ def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.
     assert told in printed(in_a_branch())
 
 
+@pytest.mark.newer
 def test_weights_are_cast_when_they_are_read() -> None:
     """The float32 version of a network shares its file of weights, and the file keeps weights of other types."""
     model = parsed("""<ir_version: 8, opset_import: ["": 17]>

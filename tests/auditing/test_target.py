@@ -559,6 +559,7 @@ def test_products_for_whole_exponents_are_as_far_off_as_said(exponent: float) ->
     assert said.verdict == "wrong" or distance <= said.max_ulp
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("slope", [0.25, -0.25])
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_a_zero_that_may_have_another_sign_is_not_right(runtime: str, slope: float) -> None:

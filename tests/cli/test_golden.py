@@ -15,6 +15,7 @@ SECTIONS = [
 ]
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize(("file", "number"), SECTIONS)
 def test_what_a_verb_prints(file: Path, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,8 +15,6 @@ import onnx
 import pytest
 from tests.models.onnx_models import single
 
-HERE = Path(__file__).parents[2]
-
 # What the package uses where it is there; make exhaustive takes each of these away alone as well.
 USED = ("os.killpg", "os.posix_fallocate", "os.sched_getaffinity", "os.sysconf", "signal.SIGKILL", "resource")
 # What Windows lacks, and macOS some of it, but for what Python's own modules can't do without on Linux.
@@ -85,7 +83,7 @@ def statuses(names: str, folder: Path) -> tuple[list[tuple[str, int]], str]:
     done = subprocess.run(
         [sys.executable, "-c", VERBS],
         cwd=folder,
-        env=os.environ | {"TAKEN": names, "MODULES": OPTIONAL, "PYTHONPATH": f"{folder}:{HERE / 'src'}"},
+        env=os.environ | {"TAKEN": names, "MODULES": OPTIONAL, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,

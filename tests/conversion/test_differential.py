@@ -175,6 +175,7 @@ def test_powers(option: dict[str, Any]) -> None:
     assert compared > 50
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("option", PRELUS, ids=named)
 def test_prelus(option: dict[str, Any]) -> None:
     compared = 0

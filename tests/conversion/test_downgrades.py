@@ -140,6 +140,7 @@ def test_in_a_function_and_in_a_body() -> None:
 CONV = "float[1, 3, 4, 4] x, float[3] s"
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize(
     ("opset", "to", "inputs", "body", "operators"),
     [
@@ -203,6 +204,7 @@ def test_forms_that_the_onnx_packages_evaluator_does_not_compute() -> None:
     assert after.graph.node[0].attribute[0].s == b"bilinear"
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize(
     ("opset", "to", "body", "words"),
     [
@@ -283,6 +285,7 @@ OLDER = {
 }
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("what", OLDER)
 def test_older_versions_and_function_bodies(what: str) -> None:
     """All bits, or where runtimes have a kernel for what became a function body, all but roundings."""

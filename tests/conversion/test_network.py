@@ -57,6 +57,7 @@ def test_a_network_becomes_an_ir(tmp_path: Path) -> None:
     assert found.dims.startswith("dims made up: N=")
 
 
+@pytest.mark.newer
 def test_subgraphs_functions_and_external_data(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
         net (float[N, 3] x, bool c) => (float[N, 3] z) <float two = {2.0}> {

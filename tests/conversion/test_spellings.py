@@ -27,6 +27,7 @@ def operators(model: object) -> list[str]:
     return [node.op_type for node in model.graph.node]
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize(
     ("exponent", "nodes", "said"),
     [

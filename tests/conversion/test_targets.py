@@ -177,6 +177,7 @@ def model_of(kind: str) -> onnx.ModelProto:
     )
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("kind", SLOPED)
 def test_onnx_runtime_loads_every_node(kind: str) -> None:
     runtime = pytest.importorskip("onnxruntime")

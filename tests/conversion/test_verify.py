@@ -115,6 +115,7 @@ def test_a_wrong_conversion_is_a_difference(
     assert f"the first tensor that differs is {node}: " in str(found)
 
 
+@pytest.mark.newer
 def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in a file that all sessions map, and no copy of them is among the values that are compared."""
     pytest.importorskip("onnxruntime")
@@ -209,6 +210,7 @@ ROOT = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 8] x, float[8] e) 
 WITHIN = "on the same operands each tensor is as near as the changes announce"
 
 
+@pytest.mark.newer
 def test_a_difference_that_a_change_announces_is_a_note() -> None:
     found = hu.convert(parser.parse_model(ROOT), pow="logarithms", verify=True).verification
     assert found is not None
@@ -252,6 +254,7 @@ def test_more_than_a_change_announces_is_a_difference(
     assert found.differences[1].endswith(", which is more than its change announces")
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("large", [False, True])
 def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large: bool) -> None:
     """In float16 the square overflows if it is written out, but not in ONNX Runtime's operator."""

@@ -56,6 +56,7 @@ def test_powers_of_every_type(kind: str, dynamic: bool) -> None:
     assert_same_bits(answer(replaced([o.power(a, b)], a, b), x, y), hu.pow(x, y))
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if operators.ROWS[kind].kind == "float"])
 def test_prelu_of_every_type(kind: str) -> None:
     name = operators.ROWS[kind].name

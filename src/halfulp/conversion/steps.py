@@ -861,7 +861,10 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         tensor = edit.tensor(name, or_default=True)
         is_small = tensor is not None and math.prod(tensor.dims) <= _SMALL
         if is_small and (array := edit.array(name, or_default=True)) is not None:
-            graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
+            stored = onnx.numpy_helper.from_array(array, short[name])
+            if array.dtype == np.int64:  # older versions of the converter take raw data for no elements
+                stored = onnx.helper.make_tensor(short[name], TensorProto.INT64, array.shape, array.ravel())
+            graph.initializer.append(stored)
         else:
             graph.input.append(_info(short[name], name, edit))
     for index, name in enumerate(node.output):

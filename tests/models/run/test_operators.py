@@ -140,9 +140,10 @@ def test_sums_of_short_types_are_computed_in_float32(node: str, type_name: str) 
     assert y.dtype == dtype
     if "p=1" in node and node.startswith("LpN"):  # where the package sums X itself
         exact = wide["x"] / np.abs(wide["x"]).sum(2, keepdims=True)
+    elif node.startswith("Softplus"):  # whose exponential overflows in onnx 1.19
+        exact = np.logaddexp(wide["x"], 0)
     else:
-        with np.errstate(over="ignore"):  # of Softplus in onnx 1.19
-            (exact,) = ReferenceEvaluator(model_of_sum(node, "float")).run(None, wide)
+        (exact,) = ReferenceEvaluator(model_of_sum(node, "float")).run(None, wide)
     limit = float(ml_dtypes.finfo(dtype).max)
     exact = np.where(np.abs(exact) > limit, np.copysign(np.inf, exact), exact)
     greatest = np.abs(exact[np.isfinite(exact)]).max(initial=0)
