@@ -329,8 +329,9 @@ def losses_in(
 ) -> tuple[dict[str, tuple[int, int]], bool]:
     """Return the Pow and PRelu nodes of a float16 network that lose results, as :class:`RunReport` has them.
 
-    The network runs once more, with the operands and results of those nodes of its main graph as outputs; and node by
-    node if it is small and has Pow or PRelu nodes in bodies. The second result is whether all nodes were looked at.
+    The network runs once more, and again with the operands and results of those nodes of its main graph as outputs that
+    give infinities or NaNs; and node by node if it is small and has Pow or PRelu nodes in bodies. The second result is
+    whether all nodes were looked at.
     """
     found: dict[str, tuple[int, int]] = {}
     if not has_halves(proto):
@@ -348,7 +349,8 @@ def losses_in(
     uses = of_onnx(proto, file, folder)
     valid = list(filter(_is_valid, uses))
     net = Network(proto, file, folder, rounded=True)
-    net.each([use for use in valid if not use.where], inputs, take)
+    main = {use.output.name: use for use in valid if not use.where}
+    net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
     inner = [use for use in valid if use.where]
     is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(proto)) < _SMALL
     sees_all = is_small and len(valid) == len(uses)

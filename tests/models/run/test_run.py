@@ -183,7 +183,6 @@ def test_an_output_is_nobody_elses_memory() -> None:
         np.testing.assert_array_equal(out["a"], 1)
 
 
-@pytest.mark.newer
 @pytest.mark.parametrize(
     ("kind", "last", "most"),
     [
