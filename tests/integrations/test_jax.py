@@ -13,6 +13,7 @@ import halfulp as hu
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+from jax import export  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
 import halfulp.integrations.jax as hjax  # noqa: E402
@@ -163,20 +164,20 @@ def test_shard_map() -> None:
 
 
 def test_an_exported_program_with_symbolic_dims() -> None:
-    (n,) = jax.export.symbolic_shape("n")
+    (n,) = export.symbolic_shape("n")
     names = ("halfulp_pow", "halfulp_pow_of_number", "halfulp_prelu")
-    allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
+    allowed = [export.DisabledSafetyCheck.custom_call(name) for name in names]
 
     def program(x: Any) -> Any:
         return hjax.prelu(hjax.pow(jnp.concatenate([x, x]), hjax.pow(x, 2.5)[:1]), -X[0])
 
-    exported = jax.export.export(jax.jit(program), disabled_checks=allowed)(
+    exported = export.export(jax.jit(program), disabled_checks=allowed)(
         jax.ShapeDtypeStruct((n, 4), np.float32)
     )
     for rows in (1, 3):
         assert_same(exported.call(X[:rows]), np.asarray(program(X[:rows])))
     with pytest.raises(hu.SpecError, match="broadcast"):
-        jax.export.export(jax.jit(lambda x: hjax.pow(x, Y[:3])))(jax.ShapeDtypeStruct((n, 4), np.float32))
+        export.export(jax.jit(lambda x: hjax.pow(x, Y[:3])))(jax.ShapeDtypeStruct((n, 4), np.float32))
 
 
 def test_jaxs_own_powers() -> None:
