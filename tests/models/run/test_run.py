@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -381,3 +383,21 @@ def test_a_result_larger_than_memory_is_refused_at_once() -> None:
         )
         with pytest.raises(ModelError, match="would not fit"):
             run(model, {"x": x, "y": x.reshape(1, -1)})
+
+
+def test_a_kernel_that_onnx_runtime_lacks_comes_with_the_command_that_helps(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    file, converted = tmp_path / "net.onnx", tmp_path / "converted.onnx"
+    onnx.save(
+        parsed(
+            '<ir_version: 8, opset_import: ["": 15]> g (bfloat16[2] x) => (bfloat16[2] y) { y = Tanh (x) }'
+        ),
+        file,
+    )
+    x = np.ones(2, ml_dtypes.bfloat16)
+    with pytest.raises(
+        hu.UnsupportedError, match=r"bfloat16 has few kernels: halfulp convert .* --float32 all"
+    ):
+        hu.run(file, {"x": x}, engine="onnxruntime")
+    hu.convert(file, converted, float32="all")
+    assert hu.run(converted, {"x": x}, engine="onnxruntime")["y"].dtype == x.dtype
