@@ -80,7 +80,8 @@ def test_a_target_without_faults() -> None:
 def test_targets_side_by_side(tmp_path: Path) -> None:
     command = "mine=sh -c 'exit 3; : {model} {inputs} {outputs}'"
     result = run(
-        "onnx-reference", "onnx-reference", "--command", command, *LITTLE, "--json", f"{tmp_path}/a.json"
+        *("onnx-reference", "onnx-reference", "--command", command, *LITTLE, "--group", "special"),
+        *("--json", f"{tmp_path}/a.json"),
     )
     assert result.exit_code == 1
     names = [document["target"]["name"] for document in json.loads((tmp_path / "a.json").read_text())]

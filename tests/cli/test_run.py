@@ -180,10 +180,9 @@ def ran(*arguments: str | Path) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("name", ["x", "input", "data"])
-def test_an_openvino_model(folder: Path, name: str) -> None:
+def test_an_openvino_model(folder: Path) -> None:
     out = folder / "out.npz"
-    told = ran(folder / "m.xml", "-i", f"{name}={folder / 'x.npy'}", "-o", out)
+    told = ran(folder / "m.xml", "-i", f"data={folder / 'x.npy'}", "-o", out)
     assert "openvino.Power-1" in told
     assert np.load(out)["y"].tolist() == [[3, 4, 2]]
     assert "input (made up)" in ran(folder / "m.xml")

@@ -147,54 +147,6 @@ def test_no_package_imports_itself_by_way_of_others(package: str, imports: Graph
     assert circle(within(imports, package)) == []
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from halfulp.two.last import c",
-        "from halfulp.two import last",
-        "def late():\n    from ..two.last import c",
-    ],
-)
-def test_a_circle_is_found(statement: str, tmp_path: Path) -> None:
-    files = {
-        "__init__.py": "",
-        "one/__init__.py": "",
-        "one/first.py": "a = 1",
-        "one/other.py": "from halfulp.one.first import a\nfrom halfulp import _core",
-        "two/__init__.py": "from halfulp.two.last import c",
-        "two/last.py": "from halfulp.one import other\nc = 1",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert circle(imports_of_files(tmp_path)) == []
-    assert circle(within(imports_of_files(tmp_path), "halfulp")) == []
-    (tmp_path / "one/first.py").write_text(statement)
-    assert circle(imports_of_files(tmp_path)) == [
-        "halfulp.one.first",
-        "halfulp.two.last",
-        "halfulp.one.other",
-        "halfulp.one.first",
-    ]
-    assert circle(within(imports_of_files(tmp_path), "halfulp")) == [
-        "halfulp.one",
-        "halfulp.two",
-        "halfulp.one",
-    ]
-
-
-def test_a_circle_of_packages_alone_is_found() -> None:
-    """Where no file takes part twice."""
-    graph: Graph = {
-        "halfulp.one.a": {"halfulp.two.a"},
-        "halfulp.two.a": set(),
-        "halfulp.two.b": {"halfulp.one.b"},
-        "halfulp.one.b": set(),
-    }
-    assert circle(graph) == []
-    assert circle(within(graph, "halfulp")) == ["halfulp.one", "halfulp.two", "halfulp.one"]
-
-
 def test_every_part_exists() -> None:
     assert {part(path) for path in FILES} | {"_core"} >= set(MAY_IMPORT)
 

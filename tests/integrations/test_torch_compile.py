@@ -65,20 +65,17 @@ def test_inductor_that_is_loaded_later(python: Any) -> None:
     """enable() does not load it."""
     code = """
 import sys, torch, numpy as np, halfulp as hu, halfulp.integrations.torch as htorch
-x = torch.rand(1000) + 0.5
 with htorch.exact():
     assert "torch._inductor.lowering" not in sys.modules and "torch._dynamo" not in sys.modules
-    print((torch.compile(lambda x: x**3)(x).numpy() == hu.pow(x.numpy(), 3)).all())
-from torch._inductor import codecache, lowering
-print([lowering.lowerings[op].__module__ for op in (torch.ops.aten.pow.Scalar,)], len(sys.meta_path))
+    from torch._inductor import lowering
+    print(lowering.lowerings[torch.ops.aten.pow.Scalar].__module__)
+print(lowering.lowerings[torch.ops.aten.pow.Scalar].__module__, len(sys.meta_path))
 with htorch.exact(): ...
 print(len(sys.meta_path))
 """
-    quick = {"TORCHINDUCTOR_VEC_ISA_OK": "0", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
-    told = python(code, **quick).splitlines()
-    assert told[0] == "True"
-    assert told[1].startswith("['torch._inductor.lowering']")
-    assert told[1].endswith(told[2])
+    inside, outside, count = python(code).splitlines()
+    assert inside == "halfulp.integrations.torch.inductor"
+    assert outside == f"torch._inductor.lowering {count}"
 
 
 def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

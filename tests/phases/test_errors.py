@@ -111,6 +111,7 @@ def test_errors_stay_below_the_claims_after_a_long_climb(instruction_set: str, p
     assert found.ratio <= ENOUGH, str(found)
 
 
+@pytest.mark.exhaustive
 def test_the_search_finds_a_claim_that_is_too_small(tmp_path: Path) -> None:
     """On AVX-512 the double-double phase once claimed as little of |t|, and decided some powers wrongly."""
     shutil.copytree(CORE, tmp_path / "core")
