@@ -103,7 +103,9 @@ def test_compiled_programs(compiler: str, options: list[str], tmp_path: Path) ->
         "static": [str(folder / "libhalfulp_m.a"), "-lm"],
         "all static": ["-static", str(folder / "libhalfulp_m.a"), "-lm"],
     }
-    for name, libraries in linked.items():
+    # How a program is linked does not depend on its compiler.
+    for name in linked if (compiler, options) == ("gcc", ["-O2"]) else ("preloaded", "static"):
+        libraries = linked[name]
         program = tmp_path / name.replace(" ", "_")
         run(tool(compiler), *options, source, "-xnone", *libraries, "-o", program)
         command = [*PRELOADED, program] if name == "preloaded" else [program]

@@ -28,7 +28,7 @@ def tool() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    vars(module)["_BASES"] = 2000  # fewer than of a measurement that is kept
+    vars(module)["_BASES"] = 300  # fewer than of a measurement that is kept
     return module
 
 
