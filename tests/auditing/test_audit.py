@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from tests.integrations.ir_models import SMALL, WEIGHTS, saved, written
-from tests.models.onnx_models import external, parsed, single, with_initializer
+from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
 from halfulp.auditing.findings import NodeReport
@@ -63,19 +63,6 @@ def test_a_function_of_the_models_own_named_pow_is_none_of_ours() -> None:
     imports = [helper.make_opsetid("", 18)]
     model.functions.append(helper.make_function("", "Pow", ["a", "b"], ["c"], body, imports))
     assert nodes(model) == ()
-
-
-def test_exponents_from_initializers(tmp_path: Path) -> None:
-    (node,) = nodes(with_initializer(np.array([0.1, 2], np.float32)))
-    assert str(node.inputs[1]) == "float32[2] = 0.1, 2"
-    # An initializer that is an input too is only a default.
-    model = with_initializer(np.array(2, np.float32))
-    model.graph.input.append(helper.make_tensor_value_info("w", 1, []))
-    assert nodes(model)[0].inputs[1].text is None
-    np.array([3.0], np.float32).tofile(tmp_path / "w.bin")
-    outside = external(with_initializer(np.array([1], np.float32)), "w.bin")
-    onnx.save(outside, tmp_path / "m.onnx")
-    assert nodes(tmp_path / "m.onnx")[0].inputs[1].text == "3"
 
 
 # --- other formats --------------------------------------------------------------------------------
