@@ -25,8 +25,7 @@ from halfulp.models.files import Source, format_of
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
-from halfulp.models.run.fitting import make_up
-from halfulp.models.run.inputs import needed
+from halfulp.models.run.inputs import make_up, needed
 from halfulp.models.run.report import RunReport, losses
 
 Engine = Literal["auto", "onnxruntime", "halfulp"]

@@ -21,7 +21,7 @@ import halfulp as hu
 from halfulp.cli import app
 from halfulp.cli.run import rows_of
 from halfulp.models.onnx import load
-from halfulp.models.run.fitting import Fit
+from halfulp.models.run.inputs import Fit
 
 
 @pytest.fixture(autouse=True)

@@ -204,7 +204,7 @@ def test_graphs_there_and_back(model: onnx.ModelProto, opset: int) -> None:
     back = hu.convert(there, opset=model.opset_import[0].version).model
     feeds = {info.name: None for info in model.graph.input}
     from halfulp.models.onnx import load
-    from halfulp.models.run.fitting import Fit
+    from halfulp.models.run.inputs import Fit
 
     feeds = Fit().inputs(load(model), seed=1)
     (expected,), (got,) = hu.run(model, feeds).values(), hu.run(back, feeds).values()

@@ -21,7 +21,6 @@ MAY_IMPORT = {
     "reference": BASE,
     "_interop": {"errors", "types"},
     "_integers": BASE | {"_interop"},
-    "floats": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
     "__init__": BASE
@@ -32,9 +31,9 @@ MAY_IMPORT = {
     "auditing": BASE | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
-    "benchmark": BASE | {"_interop", "floats", "operators", "models", "conversion", "integrations"},
+    "benchmark": BASE | {"_interop", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
-    | {"specs", "pages", "_interop", "floats", "operators", "reference", "models", "backend"}
+    | {"specs", "pages", "_interop", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations", "options"},
     "integrations": BASE | {"specs", "_interop", "operators", "models", "cuda"},
     "cli": BASE

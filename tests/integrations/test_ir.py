@@ -15,7 +15,7 @@ from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
 from halfulp.integrations import ir
-from halfulp.models.run.openvino import foreign
+from halfulp.models.run.api import foreign
 
 ov: Any = pytest.importorskip("openvino")
 op: Any = pytest.importorskip("openvino.opset1")

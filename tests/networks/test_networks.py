@@ -22,7 +22,7 @@ from halfulp.installed import has_module
 from halfulp.models.onnx import load
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import held_tensor
-from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import fit
 
 ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")

@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp.conformance.cases.operands import exact_pairs
 from halfulp.conformance.cases.values import hard_pairs
-from halfulp.reference.formats import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
+from halfulp.reference import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
 from halfulp.types import TYPES
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}

@@ -13,7 +13,7 @@ from tests.oracle.grids import IS_FRESH, Part, bases, few, pow_grid, random_bits
 import halfulp as hu
 from halfulp import reference
 from halfulp.conformance.cases.values import hard_pairs
-from halfulp.reference.formats import IntFormat, format_of
+from halfulp.reference import IntFormat, format_of
 from halfulp.types import TYPES
 
 PAIRS = [(x, y) for x in TYPES for y in TYPES]

@@ -10,7 +10,7 @@ import pytest
 from gmpy2 import mpfr
 from tests.reference.nearest import values_of
 
-from halfulp.reference.formats import FLOAT_FORMATS, IntFormat, decode, from_codes
+from halfulp.reference import FLOAT_FORMATS, IntFormat, decode, from_codes
 from halfulp.types import TYPES
 
 FLOATS = [name for name, row in TYPES.items() if row.kind == "float"]

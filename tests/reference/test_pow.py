@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.reference.nearest import code_of, nearest, values_of
 
+from halfulp.reference import FLOAT_FORMATS
 from halfulp.reference import pow as exact_pow
-from halfulp.reference.formats import FLOAT_FORMATS
 from halfulp.types import TYPES
 
 INF, NAN = math.inf, math.nan

@@ -13,8 +13,8 @@ from gmpy2 import mpfr
 from tests.reference.nearest import code_of, nearest
 
 from halfulp.conformance.cases.values import hard_pairs
+from halfulp.reference import decode
 from halfulp.reference import pow as exact_pow
-from halfulp.reference.formats import decode
 from halfulp.types import TYPES
 
 

@@ -20,8 +20,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
-from halfulp.models.run.fitting import fit
-from halfulp.models.run.inputs import by_name, dtype_named
+from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.operators import op, pow, prelu
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import FLOATS

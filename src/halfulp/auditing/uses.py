@@ -32,7 +32,7 @@ from halfulp.models.onnx.walk import (
     root,
     subgraphs,
 )
-from halfulp.models.run.openvino import evaluate
+from halfulp.models.run.api import LAYERS
 from halfulp.specs import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
@@ -217,5 +217,5 @@ def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | No
     for convert in reversed(converts):
         if array is None or array.size > _MOST_CONSTANT:
             return None
-        array = evaluate(convert, [array])
+        array = LAYERS["Convert"](convert, array)
     return array

@@ -110,7 +110,7 @@ def _network(
     from halfulp.integrations import ir
     from halfulp.models import onnx
     from halfulp.models.onnx.tensors import release
-    from halfulp.models.run.fitting import fit
+    from halfulp.models.run.inputs import fit
     from halfulp.running import refuse_breaches
 
     read = partial(onnx.load, keep_unknown=True) if format_of(path) == "onnx" else ir.load

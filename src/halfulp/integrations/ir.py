@@ -23,7 +23,7 @@ import numpy as np
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import Source, opened, read_source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, unused
-from halfulp.models.run.openvino import LAYERS, Origin
+from halfulp.models.run.api import LAYERS, Origin
 from halfulp.specs import find
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES

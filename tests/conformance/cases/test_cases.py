@@ -17,9 +17,9 @@ from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, expected, oracl
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.judge import judge, unspecified
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.floats import codes
 from halfulp.specs import Clause, find, ids
 from halfulp.specs.broadcast import NONE
+from halfulp.types import codes
 
 ROOT = Path(__file__).parents[3]
 ROWS = [find(id) for id in ids()]

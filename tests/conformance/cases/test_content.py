@@ -9,9 +9,8 @@ import pytest
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.cases.operands import cast, exact_pairs, log2
 from halfulp.conformance.cases.values import FOLDER, specials
-from halfulp.floats import codes, float_type
-from halfulp.reference.formats import FLOAT_FORMATS, TOWARD_ZERO, decode
-from halfulp.types import FLOATS, INTEGERS, TYPES
+from halfulp.reference import FLOAT_FORMATS, TOWARD_ZERO, decode
+from halfulp.types import FLOATS, INTEGERS, TYPES, codes, float_type
 
 
 def magnitudes(array):

@@ -17,7 +17,7 @@ from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run
-from halfulp.models.run.fitting import fit, make_up
+from halfulp.models.run.inputs import fit, make_up
 
 
 def model_of(text: str, opset: int = 17) -> Model:
