@@ -140,6 +140,7 @@ def test_without_data_there_is_a_notice_and_no_finding() -> None:
         "x^2 overflows in float16 for |x| > 255.9; give data with --input to see whether yours does",
     )
     assert not report.findings
+    assert not report.models[0].norms
     assert "x^2 overflows" in " ".join(str(report).split())
     assert not hu.audit(norm("float32"), targets=()).models[0].nodes[0].notices
     assert not hu.audit(norm(), targets=(), inputs={"x": large()["x"][:1] / 100}).models[0].nodes[0].notices

@@ -148,3 +148,30 @@ def test_a_body_does_not_narrow_numbers_that_float32_does_not_hold() -> None:
     feeds = {"a": np.array(0), "b": np.array((1 << 24) + 1), "c": np.array(1 << 21)}
     found = hu.convert(source, expand="Range").model
     assert ReferenceEvaluator(found).run(None, feeds)[0].ravel().tolist() == [n << 21 for n in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("opset", "inputs", "node", "attributes", "change"),
+    [
+        (7, "float[1, N] x, float[1, N] y", "Add", {}, []),
+        (7, "float[] x, float y", "Add", {"broadcast": 1}, ["broadcasts by broadcast=1"]),
+        (7, "float[] x, float[1] y", "Add", {"broadcast": 1}, ["broadcasts by broadcast=1"]),
+        (7, "float[2, 3] x, float[3] y", "PRelu", {}, []),
+        (
+            14,
+            "float[] x, int64[2] y",
+            "Reshape<allowzero = 1>",
+            {},
+            ["loses allowzero, which came with opset 14"],
+        ),
+    ],
+)
+def test_operands_stay_where_the_older_opset_takes_them(
+    opset: int, inputs: str, node: str, attributes: dict[str, int], change: list[str]
+) -> None:
+    source = model(opset, f"g ({inputs}) => (float[] z) {{ z = {node} (x, y) }}")
+    converted = hu.convert(source, opset=opset - 1)
+    assert isinstance(converted.model, ModelProto)
+    (changed,) = converted.model.graph.node
+    assert {attribute.name: attribute.i for attribute in changed.attribute} == attributes
+    assert [each.what for each in converted.changes if each.node.startswith("#0")] == change

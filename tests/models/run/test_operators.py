@@ -78,6 +78,9 @@ def test_legacy_broadcasting(op_type: str, opset: int) -> None:
     for bad, attributes in ((b, {}), (b, {"broadcast": 1}), (b, {"broadcast": 1, "axis": 5}), (a[:1], {})):
         with pytest.raises(ModelError, match=r"node 'node'"):
             run(bad, **attributes)
+    a = a[:1, :1, :1]
+    with pytest.raises(ModelError, match="contiguous subset"):  # only the second is broadcast
+        run(b, broadcast=1)
 
 
 SUMS = [

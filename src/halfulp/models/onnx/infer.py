@@ -94,6 +94,7 @@ class ValueInfo:
         self.defaults: set[str] = set()
         self._reader = reader
         self.outer = outer
+        self._made = set[str]()  # the outputs of this graph's nodes, which hide outer values of their names
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
         self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
 
@@ -116,6 +117,7 @@ class ValueInfo:
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
+        self._made.update(node.output)
         tensor = held_tensor(node)
         if tensor is not None:
             self.add_tensor(node.output[0], tensor)
@@ -139,7 +141,7 @@ class ValueInfo:
         """Return the type and shape of a value; each is None if it is not known."""
         known = self.types.get(name)
         if known is None:
-            return self.outer.value(name) if self.outer is not None else Value(name)
+            return Value(name) if self.outer is None or name in self._made else self.outer.value(name)
         return known
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
@@ -152,7 +154,7 @@ class ValueInfo:
                 self.add_tensor(name, dims)
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
-        if name in self.types or self.outer is None:
+        if name in self.types or name in self._made or self.outer is None:
             return None
         return self.outer.tensor(name, or_default=or_default)
 
