@@ -12,11 +12,11 @@ from tests.integrations.ir_models import SMALL, WEIGHTS, saved, written
 from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
-from halfulp.auditing.findings import NodeReport
+from halfulp.auditing.node import Use
 from halfulp.installed import has_module
 
 
-def nodes(model: object) -> tuple[NodeReport, ...]:
+def nodes(model: object) -> tuple[Use, ...]:
     """Return the nodes of one model's report."""
     (report,) = hu.audit(model, ()).models  # type: ignore[arg-type]
     return report.nodes

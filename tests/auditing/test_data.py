@@ -16,8 +16,7 @@ from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
-from halfulp.auditing.data import NodeData
-from halfulp.auditing.ranges import JUDGED, limits
+from halfulp.auditing.data import JUDGED, NodeData, limits
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
 from halfulp.errors import printable
@@ -183,6 +182,20 @@ def test_a_run_looks_into_functions() -> None:
     inputs = {"x": np.array([300, 2], np.float16), "b": np.array(False)}
     with pytest.warns(RuntimeWarning, match=r"#2 \(Pow\): 1 of 2 results are infinite"):
         hu.run(in_a_branch("own.F"), inputs, engine="onnxruntime")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (b"net", b"n\xfft", "a name is not UTF-8"),
+        (b"\x08\x01\x10\n", b"\x08\x01\x10\0", "has an unknown element type"),
+    ],
+)
+def test_a_hostile_file_is_refused_before_its_data_are_made(old: bytes, new: bytes, text: str) -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]> net (float16[N] x) => (float16[N] y)
+        <float16[1] e = {2}> { y = Pow (x, e) }""")
+    with pytest.raises(hu.ModelError, match=text):
+        hu.audit(model.SerializeToString().replace(old, new, 1), samples=1)
 
 
 def test_a_run_says_what_it_did_not_look_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

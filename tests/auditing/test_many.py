@@ -13,7 +13,7 @@ from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.auditing import api
-from halfulp.auditing.ranges import limits
+from halfulp.auditing.data import limits
 
 TARGETS = ("onnxruntime", "openvino")
 

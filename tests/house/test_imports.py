@@ -28,7 +28,8 @@ MAY_IMPORT = {
     | {"integrations"},
     "models": BASE | {"specs", "_interop", "operators"},
     "conversion": BASE | {"options", "specs", "operators", "models", "measured", "integrations"},
-    "auditing": BASE | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations"},
+    "auditing": BASE
+    | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations", "options"},
     "backend": BASE | {"specs", "operators", "models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"_interop", "operators", "models", "conversion", "integrations"},

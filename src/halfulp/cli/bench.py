@@ -136,10 +136,10 @@ def _network(
         model = replace(model, file=str(path))  # as errors are to name it
         run = watched(copy, model)
         if files:
-            values, told = fed(model, files), ""
+            values, remark = fed(model, files), ""
         else:
-            found = fit(model, run, dims=dims)
-            values, told = found.inputs(model), str(found)
+            fitted = fit(model, run, dims=dims)
+            values, remark = fitted.inputs(model), str(fitted)
         network = network_of(copy, model, run, values, threads)
         del run
         release()
@@ -149,7 +149,7 @@ def _network(
     if is_stdout(output):
         return
     to = console()
-    say(to, *([told] if told else []))
+    say(to, *([remark] if remark else []))
     to.print(report(rows, nodes))
     say(to, *sentences(rows))
     to.print(

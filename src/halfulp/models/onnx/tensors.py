@@ -290,8 +290,9 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
             link(source.resolve(), place / location)
         light = ModelProto()
         if _is_mapped():
-            copy_fields(proto, light, without={"graph"})
-            copy_fields(proto.graph, light.graph, without={"initializer"})
+            with within(file):
+                copy_fields(proto, light, without={"graph"})
+                copy_fields(proto.graph, light.graph, without={"initializer"})
             _write_weights(proto, light, place)
         else:
             light.CopyFrom(proto)

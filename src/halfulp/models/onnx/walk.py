@@ -12,6 +12,8 @@ from typing import Any
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
 
+from halfulp.errors import HalfulpError
+
 SUPPORTED_OPS = ("Pow", "PRelu")
 
 DEEPEST = 64
@@ -218,6 +220,8 @@ def copy_fields(source: Message, target: Message, *, without: Container[str]) ->
         to: Any = getattr(target, field.name)
         if hasattr(to, "MergeFrom"):  # a message, or several values
             to.MergeFrom(value)
+        elif field.type == field.TYPE_STRING and isinstance(value, bytes):  # as protobuf returns such a text
+            raise HalfulpError("a name is not UTF-8", got=repr(value)[:80])
         else:
             setattr(target, field.name, value)
 
