@@ -14,7 +14,7 @@ import halfulp as hu
 torch = pytest.importorskip("torch")
 
 import halfulp.integrations.torch as htorch  # noqa: E402
-from halfulp.integrations.torch import inductor  # noqa: E402
+from halfulp.integrations.torch import kernels  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning:torch")
 
@@ -51,10 +51,10 @@ def test_compiled_is_eager_is_right() -> None:
         base = x.clone().requires_grad_()
         torch.compile(lambda x: (x**2.7).sum())(base).backward()
         assert base.grad.numpy().tobytes() == (np.float32(2.7) * hu.pow(X, 2.7 - 1)).tobytes()
-        count = len(inductor._programs())
+        count = len(kernels._programs())
     with htorch.exact():
         assert wrong(compiled(x, y)) == 0
-        assert len(inductor._programs()) == count  # it is not compiled again
+        assert len(kernels._programs()) == count  # it is not compiled again
     torch._dynamo.reset()
     assert [each.numpy().tobytes() for each in compiled(x, y)] == before
     with htorch.exact():
@@ -89,7 +89,7 @@ def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch: pytest
         torch.compile(lambda x: 2.7**x, options={"cpp_wrapper": True})(x)
     own = SimpleNamespace(get_device=lambda: torch.device("cuda"))
     monkeypatch.setitem(lowering.lowerings, torch.ops.aten.pow.Tensor_Tensor, lambda *operands: operands)
-    rule = inductor._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, lambda: False)
+    rule = kernels._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, lambda: False)
     with pytest.warns(hu.HalfulpWarning, match="in programs for cuda; call halfulp.integrations.torch.pow"):
         assert rule(own, 2) == (own, 2)
     monkeypatch.delattr(lowering, "fallback_handler")  # as in another version of torch
@@ -139,9 +139,9 @@ def test_programs_for_cuda_call_libdevice_with_our_powers(monkeypatch: pytest.Mo
     calls: list[str] = []
     threads = config.compile_threads
     monkeypatch.setattr(_triton, "triton_hash_with_backend", lambda: "key")
-    monkeypatch.setattr(inductor.triton, "BITCODE", "powers.bc")
-    monkeypatch.setattr(inductor.triton, "enable", lambda: calls.append("in"))
-    monkeypatch.setattr(inductor.triton, "disable", lambda: calls.append("out"))
+    monkeypatch.setattr(kernels.triton, "BITCODE", "powers.bc")
+    monkeypatch.setattr(kernels.triton, "enable", lambda: calls.append("in"))
+    monkeypatch.setattr(kernels.triton, "disable", lambda: calls.append("out"))
 
     def programs(x: Any, y: Any) -> list[Any]:
         return [x**y, x**3, 2.0**y, x**0.5]

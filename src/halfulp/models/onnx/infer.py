@@ -43,6 +43,7 @@ from halfulp.models.onnx.walk import (
     plain_domain,
     reached,
     root,
+    scopes,
     subgraphs,
 )
 from halfulp.specs import find
@@ -210,6 +211,19 @@ class ValueInfo:
         """Return the array of a constant, None for any other value."""
         tensor = self.tensor(name, or_default=or_default)
         return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
+
+
+def known_graphs(
+    owner: Owner, types: dict[str, Types], reader: TensorReader
+) -> Iterator[tuple[Owner, ValueInfo]]:
+    """Yield a graph or function and the graphs within it, each with the values that its nodes can read."""
+
+    def enter(graph: Owner, outer: ValueInfo | None, path: str) -> ValueInfo:
+        known = ValueInfo(types.setdefault(path, {}), reader, outer)
+        known.add_constants(graph)
+        return known
+
+    yield from ((graph, known) for _, graph, known in scopes(owner, enter))
 
 
 def scalar(name: str, known: ValueInfo) -> float | None:
