@@ -63,7 +63,8 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     Subclasses come before their bases; otherwise the order is that of the operands. A TypeError says that an operand
     forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
-    if out is None and (is_frame(x) or is_frame(y)) and (result := _of_frames(ufunc, x, y)) is not None:
+    result = _of_frames(ufunc, x, y) if out is None else None
+    if result is not None:
         return result
     for frame in filter(is_frame, (x, y)):
         check_frame(frame)
@@ -110,9 +111,11 @@ def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
     """Return the result for two DataFrames, or for one and a number; None for other operands."""
     if is_frame(x) and is_frame(y):
         return _by_types(ufunc, x, y)
-    if is_frame(x):
-        return _by_blocks(x, lambda block: ufunc(block, y)) if isinstance(y, _NUMBERS) else None
-    return _by_blocks(y, lambda block: ufunc(x, block)) if isinstance(x, _NUMBERS) else None
+    if is_frame(x) and isinstance(y, _NUMBERS):
+        return _by_blocks(x, lambda block: ufunc(block, y))
+    if is_frame(y) and isinstance(x, _NUMBERS):
+        return _by_blocks(y, lambda block: ufunc(x, block))
+    return None
 
 
 _NUMBERS = int | float | np.generic

@@ -74,7 +74,7 @@ with htorch.exact(): ...
 print(len(sys.meta_path))
 """
     inside, outside, count = python(code).splitlines()
-    assert inside == "halfulp.integrations.torch.inductor"
+    assert inside == "halfulp.integrations.torch.kernels"
     assert outside == f"torch._inductor.lowering {count}"
 
 
