@@ -202,6 +202,10 @@ def test_inputs_of_several_types_are_found() -> None:
         assert (finding.node, finding.kind, finding.to_do) == ("#1 (Add)", "declaration", "hu.repair(model)")
         assert finding.text.startswith("its inputs are float32 and float16, and Add takes one type")
     assert not hu.audit(hu.repair(model).model, targets=()).findings
+    del model.graph.node[0]
+    model.graph.node[0].input[0] = "x"
+    (alone,) = hu.audit(model, targets=()).findings
+    assert alone.text == finding.text
 
 
 # --- slopes that do not fit, or may not -----------------------------------------------------------

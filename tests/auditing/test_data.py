@@ -145,6 +145,20 @@ def test_without_data_there_is_a_notice_and_no_finding() -> None:
     assert not hu.audit(norm(), targets=(), inputs={"x": large()["x"][:1] / 100}).models[0].nodes[0].notices
 
 
+def test_a_network_without_operators_of_onnx() -> None:
+    pytest.importorskip("onnxruntime")
+    model = parsed("""<ir_version: 8, opset_import: ["com.microsoft": 1]>
+        g (float16[2] x, float16[2] w) => (float16[2] y) { y = com.microsoft.BiasGelu(x, w) }""")
+    data = (
+        hu.audit(model, targets=(), inputs={"x": np.float16([60000, 1]), "w": np.float16([60000, 1])})
+        .models[0]
+        .data
+    )
+    assert data is not None
+    ((name, lost),) = [(each.label, each.in_types["float16"].overflow) for each in data.others]
+    assert (name, lost) == ("#0 (BiasGelu)", 1)
+
+
 @pytest.mark.parametrize("engine", ["halfulp", "onnxruntime"])
 def test_a_run_says_what_is_lost(engine: Any, tmp_path: Path) -> None:
     if engine == "onnxruntime":

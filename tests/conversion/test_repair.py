@@ -55,6 +55,11 @@ def assert_same(repaired: onnx.ModelProto, right: onnx.ModelProto) -> None:
         )
 
 
+def test_a_base_in_bool_has_no_power() -> None:
+    found = hu.repair(model("g (bool[3] x, bool[3] e) => (bool[3] y) { y = Pow(x, e) }", opset=13))
+    assert left(found) == ["#0 (Pow): no version of Pow takes bool with bool"]
+
+
 def test_a_type_that_no_version_takes_goes_through_a_wider_one() -> None:
     found = hu.repair(model("g (uint8[3] x, int64 e) => (uint8[3] y) { y = Pow(x, e) }", opset=13))
     assert said(found) == [

@@ -530,7 +530,7 @@ def _has_beyond(use: Use) -> bool:
 
 def _other(node: NodeProto, name: str, site: Site, output: str = "") -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
-    values = (site.values.value(each) for each in node.input if each and site.values.tensor(each) is None)
+    values = (site.values.value(each) for each in node.input if site.values.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
     return Use(name, node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
 

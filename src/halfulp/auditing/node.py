@@ -218,7 +218,7 @@ class Use:
     @property
     def constants(self) -> Hashable:
         """The values of the constants; for a large constant, the array itself."""
-        return tuple([None if each.constant is None else each.by_value for each in self.inputs])
+        return tuple([each.by_value for each in self.inputs])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:
