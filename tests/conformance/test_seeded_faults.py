@@ -9,9 +9,8 @@ import pytest
 
 pytest.importorskip("gmpy2")
 
-from halfulp.conformance.check import check_target, selection
+from halfulp.conformance.check import MOST_HANGS, Options, check_target, selection
 from halfulp.conformance.document import Document, faults
-from halfulp.conformance.examine import MOST_HANGS, Options
 from halfulp.conformance.targets import find
 
 FAULTY = "tests.conformance.faulty"
