@@ -839,7 +839,6 @@ def generate() -> str:
             single_tables(),
             half_log_tables(),
             float_pair_tables(),
-            float_row_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [
@@ -863,6 +862,7 @@ def generate_float32() -> str:
             "namespace halfulp::HALFULP_ISA::constants {",
             "",
             float32_tables(),
+            float_row_tables(),
             "",
             "}  // namespace halfulp::HALFULP_ISA::constants",
             "",

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "constants.h"
+#include "constants_float32.h"
 
 namespace halfulp::HALFULP_ISA {
 
