@@ -11,7 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
-from halfulp.conversion.spellings import is_never_negative
+from halfulp.conversion.powers import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused

@@ -7,7 +7,7 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from halfulp.errors import HalfulpError, UnsupportedError, count_of
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
-from halfulp.models.onnx.walk import Owner, read_names
+from halfulp.models.onnx.walk import Owner, read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -128,6 +128,11 @@ class Editor:
     def reads(self) -> Counter[str]:
         """How often each name is read before any replacement. Subgraphs and outputs count as readers."""
         return Counter(read_names(self.owner))
+
+    @cached_property
+    def readers(self) -> Mapping[str, list[NodeProto]]:
+        """The nodes that read each value before any replacement, in this graph."""
+        return readers_of(self.owner.node)
 
     def maker(self, name: str) -> NodeProto | None:
         """Return the node among those collected so far that makes a value, if one does."""
@@ -446,45 +451,3 @@ def exactly_as(array: Array, kind: str) -> Array | None:
         # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if bool(np.all(same)) else None
-
-
-# Operators that compute a power one after the other, each with the numbers of its operands: 0 is X, n the n-th result.
-Recipe = list[tuple[str, tuple[int, ...]]]
-
-
-def recipe(exponent: float) -> Recipe:
-    """Return operators for a power with a multiple of 1/4 as exponent: products of squares and of square roots."""
-    steps: Recipe = []
-
-    def add(op_type: str, *operands: int) -> int:
-        steps.append((op_type, operands))
-        return len(steps)
-
-    whole, quarters = divmod(round(4 * abs(exponent)), 4)
-    # The reciprocal comes first if it overflows only where the power does: a product may overflow where that is small.
-    base = power = root = add("Reciprocal", 0) if exponent <= -1 else 0
-    for bit in f"{whole:b}"[1:]:
-        power = add("Mul", power, power)
-        if bit == "1":
-            power = add("Mul", power, base)
-    factors = [power] if whole else []
-    for quarter in (2, 1)[: 2 if quarters % 2 else quarters // 2]:
-        root = add("Sqrt", root)
-        if quarters & quarter:
-            factors.append(root)
-    result = factors[0] if factors else base
-    for factor in factors[1:]:
-        result = add("Mul", result, factor)
-    if -1 < exponent < 0:
-        add("Reciprocal", result)
-    return steps
-
-
-def follow(steps: Recipe, node: NodeProto, edit: Editor) -> None:
-    """Add the nodes of a recipe in the place of a power."""
-    names = [node.input[0]]
-    value = edit.value(names[0])
-    for op_type, operands in steps[:-1]:
-        names.append(edit.add(op_type, [names[each] for each in operands], value))
-    op_type, operands = steps[-1] if steps else ("Identity", (0,))
-    edit.add(op_type, [names[each] for each in operands], output=node.output[0], like=node)

@@ -16,6 +16,7 @@ from typing import Any
 
 from onnx import NodeProto
 
+from halfulp.conversion import powers, prelus
 from halfulp.conversion.editor import (
     SIGNIFICANT,
     Change,
@@ -27,8 +28,9 @@ from halfulp.conversion.editor import (
     is_one,
     remade,
 )
-from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
-from halfulp.conversion.spellings import expand_pow, expand_prelu
+from halfulp.conversion.opset import NEWEST, opset_of, to_opset
+from halfulp.conversion.output import finish
+from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, named, printable
 from halfulp.installed import RUNTIME_ALIASES
@@ -229,7 +231,7 @@ def _into_range(walk: Walk, target: Target) -> list[Change]:
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     why = target.spelled.get("Pow")
     if why is not None:
-        if expand_pow(node, edit, why):
+        if apply_first(powers.EXPAND, node, edit, why):
             return None
         if not target.bases:
             raise NoExactForm(
@@ -239,7 +241,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.note("stays unchanged", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
-    if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
+    lacks = f"{target.name} takes no {x} here"
+    if x in target.multiplies and apply_first(powers.EXPAND, node, edit, lacks):
         return None
     base, between = x, None
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
@@ -338,7 +341,8 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if target.pads_slope and edit.value(node.input[0]).shape == ():
         return _vector_prelu(node, edit, target)
     if "PRelu" in target.spelled:
-        expand_prelu(node, edit, target.spelled["PRelu"])
+        if not apply_first(prelus.EXPAND, node, edit, target.spelled["PRelu"]):
+            prelus.refuse(node, edit)
         return None
     kind = edit.type_of(node.input[0])
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
@@ -350,7 +354,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
             edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
-        expand_prelu(new, edit, f"{target.name} takes no {kind} here")
+        apply_first(prelus.EXPAND, new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
     edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))

@@ -1,0 +1,246 @@
+"""Terms: the form that a rule looks for, and the form that it puts there, as expressions in Python's syntax.
+
+================================ =====================================================================
+``x``, ``slope``                 any value; the same name is the same value
+``2``, ``-0.5``                  a constant of one element with that number, rounded to its type
+``Mul(x, slope)``                a node of ONNX; Add, Mul, Max and Min take their operands in either order
+``Less(x, 0)``                   matches ``Greater(0, x)`` too
+``ReduceMean(x, ...)``           a node that may have further inputs
+``Pow(x, 2) | Mul(x, x)``        one of several terms
+``(d := Sub(x, m))``             a term whose value gets a name
+``Cast(x, to=kind)``             a node with attributes, which are only built
+================================ =====================================================================
+
+A term matches the nodes that make a value, and it builds nodes. Therefore each rule can be tested from its own text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import NodeProto
+
+from halfulp.conversion.editor import Editor, legacy_form
+from halfulp.models.graph import Array, Value
+from halfulp.models.onnx.walk import plain_domain
+from halfulp.models.run.inputs import dtype_named
+from halfulp.specs.broadcast import NUMPY, Mismatch
+
+Term: TypeAlias = ast.expr
+Bound: TypeAlias = Mapping[str, Any]
+"""The names of values by those in the term. A rule's checks add arrays, attributes and terms."""
+
+NODES = "the nodes"
+"""The key of the matched nodes in ``Bound``. No term can contain it."""
+
+_COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min"))
+_MIRRORED = {
+    "Less": "Greater",
+    "Greater": "Less",
+    "LessOrEqual": "GreaterOrEqual",
+    "GreaterOrEqual": "LessOrEqual",
+}
+
+
+class _WithParts(ast.NodeTransformer):
+    def __init__(self, parts: Mapping[str, str]) -> None:
+        self.parts = parts
+
+    def visit_Name(self, name: ast.Name) -> Term:
+        return parse(self.parts[name.id], self.parts) if name.id in self.parts else name
+
+
+def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
+    """Read a term. A name among ``parts`` stands for the term there."""
+    term = _WithParts(parts).visit(ast.parse(text, mode="eval").body)
+    assert isinstance(term, ast.expr)
+    return term
+
+
+def node_of(op_type: str, *operands: Term) -> Term:
+    """Return the term of a node. An operand that several nodes share is built once."""
+    return ast.Call(ast.Name(op_type), list(operands), [])
+
+
+def number_of(term: Term) -> float | None:
+    """Return the number that a term is, else None."""
+    match term:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+    return None
+
+
+def roots(term: Term) -> Iterator[str]:
+    """Yield the operators of the nodes that can make a term's value."""
+    match term:
+        case ast.Call(func=ast.Name(id=op_type)):
+            yield op_type
+            if op_type in _MIRRORED:
+                yield _MIRRORED[op_type]
+        case ast.BinOp(left=left, right=right):
+            yield from roots(left)
+            yield from roots(right)
+        case ast.NamedExpr(value=inner):
+            yield from roots(inner)
+
+
+# --- matching -------------------------------------------------------------------------------------
+
+
+def matches(term: Term, name: str, maker: NodeProto | None, view: Editor, bound: Bound) -> Iterator[Bound]:
+    """Yield each way in which a value, made by a node, is a term: the names in the term with those of the values."""
+    match term:
+        case ast.Name(id=variable):
+            if name and bound.get(variable, name) == name:
+                yield {**bound, variable: name}
+        case ast.NamedExpr(target=ast.Name(id=variable), value=inner):
+            if bound.get(variable, name) == name:
+                yield from matches(inner, name, maker, view, {**bound, variable: name})
+        case ast.BinOp(left=left, right=right):
+            yield from matches(left, name, maker, view, bound)
+            yield from matches(right, name, maker, view, bound)
+        case ast.Call(func=ast.Name(id=op_type), args=operands):
+            if maker is None or [*maker.output] != [name] or plain_domain(maker.domain):
+                return
+            for order in _orders(op_type, operands, maker):
+                if all(_keeps_shape(each, index, maker, view) for index, each in enumerate(order)):
+                    nodes = (*bound.get(NODES, ()), maker)
+                    yield from _matched(order, maker, view, {**bound, NODES: nodes})
+        case _ if (number := number_of(term)) is not None:
+            shape = view.value(name).shape  # of a large weight, the data need not be read
+            if (shape is None or set(shape) <= {1}) and _is(view.array(name), number):
+                yield bound
+
+
+def _orders(op_type: str, operands: Sequence[Term], node: NodeProto) -> Iterator[Sequence[Term]]:
+    """Yield the orders in which a node's inputs may be some operands; none if it is another operator."""
+    is_open = any(isinstance(each, ast.Constant) and each.value is ... for each in operands[-1:])
+    if is_open:
+        operands = operands[:-1]
+    if len(node.input) != len(operands) and not (is_open and len(node.input) > len(operands)):
+        return
+    if node.op_type == op_type:
+        yield operands
+        if len(operands) == 2 and op_type in _COMMUTATIVE:
+            yield operands[::-1]
+    elif _MIRRORED.get(node.op_type) == op_type:
+        yield operands[::-1]
+
+
+def _matched(
+    operands: Sequence[Term], node: NodeProto, view: Editor, bound: Bound, index: int = 0
+) -> Iterator[Bound]:
+    if index == len(operands):
+        yield bound
+        return
+    name = node.input[index]
+    for more in matches(operands[index], name, view.maker(name), view, bound):
+        yield from _matched(operands, node, view, more, index + 1)
+
+
+def _is(array: Array | None, number: float) -> bool:
+    """Tell whether a constant has one element, and that is a number as its type rounds it."""
+    if array is None or array.size != 1 or array.dtype.kind in "OUSbc":
+        return False
+    if not float(number).is_integer() and array.dtype.kind in "iu":
+        return False
+    with np.errstate(all="ignore"):
+        return bool(array.reshape(()) == np.array(number).astype(array.dtype))
+
+
+def _keeps_shape(term: Term, index: int, node: NodeProto, view: Editor) -> bool:
+    """Tell whether a number leaves the shape of the operands beside it."""
+    if number_of(term) is None:
+        return True
+    rank = len(view.value(node.input[index]).shape or ())
+    beside = (view.value(name).shape for place, name in enumerate(node.input) if place != index)
+    return rank == 0 or any(shape is not None and len(shape) >= rank for shape in beside)
+
+
+# --- building -------------------------------------------------------------------------------------
+
+_COMPARISONS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+_BROADCASTING = _COMPARISONS | {"Add", "Sub", "Mul", "Div"}
+_ELEMENTWISE = _BROADCASTING | {"Neg", "Relu", "Sqrt", "Reciprocal", "Log", "Exp"}
+_OLDEST_NUMPY = 7  # the first opset that broadcasts as NumPy does
+
+
+def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) -> None:
+    """Add the nodes of a term in the place of a node.
+
+    Args:
+        term: the part of it that is one object is built once.
+        bound: the names of values; arrays become constants, and other terms are built, also in the place of a node
+            that follows: ``(term, node)``.
+        edit: collects the nodes.
+        node: the node that is replaced. Its output is the term's value.
+        kind: the element type of numbers that no value stands beside.
+    """
+    names: dict[object, str] = {}
+
+    def name_of(each: Term, beside: str = kind) -> str:
+        key = each.id if isinstance(each, ast.Name) else id(each)
+        if key not in names:
+            names[key] = built(each, beside)
+        return names[key]
+
+    def built(each: Term, beside: str) -> str:
+        match each:
+            case ast.Name(id=variable):
+                value = bound[variable]
+                if isinstance(value, np.ndarray):
+                    return edit.constant(value, variable)
+                if isinstance(value, tuple):
+                    edit.drop(value[1])
+                    return added(value[0], value[1])
+                return value if isinstance(value, str) else name_of(value)
+            case ast.Call():
+                return added(each)
+        return edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
+
+    def added(call: ast.Call, old: NodeProto | None = None) -> str:
+        assert isinstance(call.func, ast.Name)
+        op_type, operands = call.func.id, call.args
+        values = [name_of(each) for each in operands if number_of(each) is None]
+        beside = next(filter(None, (edit.value(name).type for name in values)), kind)
+        inputs = [name_of(each, beside) for each in operands]
+        output = None if old is None else old.output[0]
+        attributes: dict[str, Any] = {}
+        for keyword in call.keywords:
+            assert isinstance(keyword.value, ast.Name)
+            value = bound[keyword.value.id]
+            attributes |= value if keyword.arg is None else {keyword.arg: value}
+        if op_type == "Cast":
+            return edit.cast(inputs[0], attributes["to"], output=output)
+        if op_type == "Unsqueeze":
+            return edit.unsqueeze(inputs[0], attributes["axes"]) if attributes["axes"] else inputs[0]
+        given = {key: value for key, value in attributes.items() if value is not None}
+        shapes = [edit.value(name).shape for name in inputs]
+        if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
+            first, second = inputs
+            *inputs, given = legacy_form(first, second, edit)
+        return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
+
+    while isinstance(term, ast.Name) and isinstance(bound[term.id], ast.expr):
+        term = bound[term.id]
+    added(term if isinstance(term, ast.Call) else ast.Call(ast.Name("Identity"), [term], []), node)
+
+
+def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
+    """Return the type and shape of a new node's output, None where they are not those of its operands."""
+    if op_type not in _ELEMENTWISE:
+        return None
+    operands = [edit.value(name) for name in inputs]
+    shape = operands[0].shape
+    for operand in operands[1:] if edit.opset >= _OLDEST_NUMPY else ():
+        with suppress(Mismatch):
+            shape = NUMPY.infer(shape, operand.shape, {})
+    kind = next((operand.type for operand in operands if operand.type is not None), None)
+    return Value("", "bool" if op_type in _COMPARISONS else kind, shape)
