@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from halfulp.conversion import powers, prelus
-from halfulp.conversion.editor import Change, counted
+from halfulp.conversion.editor import Change, Editor, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
@@ -203,6 +203,7 @@ def _spelled(option: str, walk: Walk, how: str) -> list[Change]:
         expected = f"{', '.join(others)} or {last}"
         raise HalfulpError(f"{option} can be expanded or folded", expected=expected, got=how)
     opset_of(walk.model, walk.file)
+    stays: Callable[[NodeProto, Editor], None] | None
     if option == "pow":
         stays = None if how == "fold" else partial(powers.why_it_stays, is_exact=how == "expand")
     else:
