@@ -47,7 +47,7 @@ class Match:
     @property
     def root(self) -> NodeProto:
         """The node that is replaced."""
-        return self.nodes[0]
+        return self.bound[NODES][0]  # type: ignore[no-any-return]
 
     def maker(self, name: str) -> NodeProto | None:
         """Return the node that makes a value."""
@@ -143,7 +143,8 @@ class Rule:
         before = len(edit.nodes)
         build(self.replacement, match.bound, edit, root, kind)
         for node in edit.nodes[before:]:
-            edit.reads.update(node.input)
+            for name in node.input:
+                edit.reads[name] += 1
         _release(root, edit)
 
 
@@ -233,7 +234,9 @@ def written(match: Match) -> str:
     def term_of(name: str) -> str:
         if name in makers:
             return f"{makers[name].op_type}({', '.join(map(term_of, makers[name].input))})"
+        if name in names:
+            return names[name]
         number = match.view.array(name)
-        return names.get(name) or f"{0 if number is None else number.item():g}"
+        return f"{0 if number is None else number.item():g}"
 
     return term_of(match.root.output[0])

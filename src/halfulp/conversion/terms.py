@@ -17,6 +17,7 @@ A term matches the nodes that make a value, and it builds nodes. Therefore each 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -38,6 +39,7 @@ Bound: TypeAlias = Mapping[str, Any]
 NODES = "the nodes"
 """The key of the matched nodes in ``Bound``. No term can contain it."""
 
+_NAME = re.compile(r"\w+")
 _COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min"))
 _MIRRORED = {
     "Less": "Greater",
@@ -47,19 +49,10 @@ _MIRRORED = {
 }
 
 
-class _WithParts(ast.NodeTransformer):
-    def __init__(self, parts: Mapping[str, str]) -> None:
-        self.parts = parts
-
-    def visit_Name(self, name: ast.Name) -> Term:
-        return parse(self.parts[name.id], self.parts) if name.id in self.parts else name
-
-
 def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
     """Read a term. A name among ``parts`` stands for the term there."""
-    term = _WithParts(parts).visit(ast.parse(text, mode="eval").body)
-    assert isinstance(term, ast.expr)
-    return term
+    whole = _NAME.sub(lambda name: f"({parts[name[0]]})" if name[0] in parts else name[0], text)
+    return ast.parse(text, mode="eval").body if whole == text else parse(whole, parts)
 
 
 def node_of(op_type: str, *operands: Term) -> Term:
@@ -119,23 +112,21 @@ def matches(term: Term, name: str, maker: NodeProto | None, view: Editor, bound:
                 yield bound
 
 
-def _orders(op_type: str, operands: Sequence[Term], node: NodeProto) -> Iterator[Sequence[Term]]:
-    """Yield the orders in which a node's inputs may be some operands; none if it is another operator."""
-    is_open = any(isinstance(each, ast.Constant) and each.value is ... for each in operands[-1:])
-    if is_open:
-        operands = operands[:-1]
-    if len(node.input) != len(operands) and not (is_open and len(node.input) > len(operands)):
-        return
-    if node.op_type == op_type:
-        yield operands
-        if len(operands) == 2 and op_type in _COMMUTATIVE:
-            yield operands[::-1]
-    elif _MIRRORED.get(node.op_type) == op_type:
-        yield operands[::-1]
+def _orders(op_type: str, operands: list[Term], node: NodeProto) -> list[list[Term]]:
+    """Return the orders in which a node's inputs may be some operands; none if it is another operator."""
+    is_mirrored = node.op_type != op_type
+    if is_mirrored and _MIRRORED.get(node.op_type) != op_type:
+        return []
+    is_open = getattr(operands[-1], "value", None) is ...
+    operands = operands[: len(operands) - is_open]
+    if len(node.input) < len(operands) or (len(node.input) > len(operands) and not is_open):
+        return []
+    is_either = op_type in _COMMUTATIVE and len(operands) == 2
+    return [operands[::-1]] if is_mirrored else [operands, operands[::-1]] if is_either else [operands]
 
 
 def _matched(
-    operands: Sequence[Term], node: NodeProto, view: Editor, bound: Bound, index: int = 0
+    operands: list[Term], node: NodeProto, view: Editor, bound: Bound, index: int = 0
 ) -> Iterator[Bound]:
     if index == len(operands):
         yield bound
@@ -183,26 +174,24 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         node: the node that is replaced. Its output is the term's value.
         kind: the element type of numbers that no value stands beside.
     """
-    names: dict[object, str] = {}
+    names: dict[int, str] = {}
 
     def name_of(each: Term, beside: str = kind) -> str:
-        key = each.id if isinstance(each, ast.Name) else id(each)
-        if key not in names:
-            names[key] = built(each, beside)
-        return names[key]
+        value = bound[each.id] if isinstance(each, ast.Name) else each
+        if isinstance(value, str | ast.Name):
+            return value if isinstance(value, str) else name_of(value)
+        if id(value) not in names:
+            names[id(value)] = built(each, value, beside)
+        return names[id(value)]
 
-    def built(each: Term, beside: str) -> str:
-        match each:
-            case ast.Name(id=variable):
-                value = bound[variable]
-                if isinstance(value, np.ndarray):
-                    return edit.constant(value, variable)
-                if isinstance(value, tuple):
-                    edit.drop(value[1])
-                    return added(value[0], value[1])
-                return value if isinstance(value, str) else name_of(value)
-            case ast.Call():
-                return added(each)
+    def built(each: Term, value: Any, beside: str) -> str:
+        if isinstance(value, ast.Call):
+            return added(value)
+        if isinstance(value, tuple):
+            edit.drop(value[1])
+            return added(*value)
+        if isinstance(each, ast.Name):
+            return edit.constant(value, each.id)
         return edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
 
     def added(call: ast.Call, old: NodeProto | None = None) -> str:
