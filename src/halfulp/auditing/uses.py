@@ -11,6 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
+from halfulp.conversion.editor import view_of
 from halfulp.conversion.powers import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
@@ -93,7 +94,7 @@ class _Reader:
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
         } | folded
         known: dict[str, Operand] = {}
-        makers = {name: node for node in owner.node for name in node.output}
+        view = view_of(owner, value_info)
         wrong = defaultdict[str, dict[str, str]](dict)
         for power, runtime, reason in fused(owner, value_info, opset or 1):
             wrong[power.output[0]] |= {runtime: reason} if reason else {}
@@ -115,7 +116,7 @@ class _Reader:
                 )
                 is_alone = is_alone and output.name in ends
                 site, base = Site(owner, index, where, value_info), [*node.input, ""][0]
-                is_positive = is_never_negative(base, makers.get, value_info.array)
+                is_positive = is_never_negative(base, view)
                 yield Use(*given, site, folded, is_alone, wrong[output.name], is_positive)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
@@ -163,7 +164,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
         makers = {name: node for node in graph.nodes for name in node.outputs}
         in_onnx, known = _in_onnx(graph, makers, file)
-        makers_in_onnx = {name: node for node in in_onnx.node for name in node.output}
+        view = view_of(in_onnx, known)
         parts = fused(in_onnx, known, 1)
         wrong = {node.output[0]: {runtime: why} for node, runtime, why in parts if runtime == "openvino"}
         for node in graph.nodes:
@@ -179,7 +180,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                     node.attributes,
                 )
                 is_alone = not where and ends >= {*names}
-                is_positive = is_never_negative(names[0], makers_in_onnx.get, known.array)
+                is_positive = is_never_negative(names[0], view)
                 use = Use(*given, folded=folded, is_alone=is_alone, is_base_positive=is_positive)
                 use.mistaken = wrong.get(output.name, {})
                 uses.append(use)

@@ -244,20 +244,6 @@ class Editor:
         self.keep(node)
         self.cast(node.output[0], back, output=output)
 
-    def retype(self, node: NodeProto, kind: str, noun: str = "exponent", why: str = "") -> bool:
-        """Give a node's second operand another type, if that holds its values exactly; tell whether it does."""
-        name = node.input[1]
-        own, array = self.type_of(name), self.array(name)
-        if array is not None and (held := exactly_as(array, kind)) is not None:
-            self.note(f"the {noun}, a constant in {own}, is stored in {kind}, exactly")
-            node.input[1] = self.constant(held, noun)
-        elif array is None and holds(kind, own):
-            self.note(f"the {noun} is cast from {own} to {kind}, exactly{why and f': {why}'}")
-            node.input[1] = self.cast(name, kind)
-        else:
-            return False
-        return True
-
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
         shape = self.value(name).shape
@@ -294,6 +280,13 @@ class Editor:
             return self.add(op_type, [name], value, output=output, **attributes)
         numbers_at = self.constant(np.array(numbers, np.int64), said)
         return self.add(op_type, [name, numbers_at], value, output=output)
+
+
+def view_of(owner: Owner, known: ValueInfo, opset: int = 1) -> Editor:
+    """Return an editor that has the nodes of a graph already, and answers for their values."""
+    view = Editor(owner, known, set(), opset)
+    view.nodes += owner.node
+    return view
 
 
 def inherit(node: NodeProto, from_: NodeProto) -> None:
@@ -451,3 +444,39 @@ def exactly_as(array: Array, kind: str) -> Array | None:
         # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if bool(np.all(same)) else None
+
+
+def settle(
+    node: NodeProto,
+    kinds: Sequence[str],
+    edit: Editor,
+    noun: str = "exponent",
+    why: str = "",
+    *,
+    may_round: bool = False,
+) -> bool:
+    """Give a node's second operand the first type that holds it exactly, else the widest if it may be rounded.
+
+    Return whether one of the types does. A constant is stored in it, and any other operand is cast to it.
+    """
+    name = node.input[1]
+    own, array = edit.type_of(name), edit.array(name)
+
+    def is_held(kind: str) -> bool:
+        return holds(kind, own) if array is None else exactly_as(array, kind) is not None
+
+    kind = next(filter(is_held, kinds), "")
+    differs = None
+    if not kind and may_round:
+        kind = max(kinds, key=lambda each: (is_float(each), SIGNIFICANT.get(each, 64)))
+        differs = f"{noun} that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
+        differs = f"{'an' if noun == 'exponent' else 'a'} {differs}"
+    if kind:
+        exactly = ", exactly" if differs is None else ""
+        if array is None:
+            edit.note(f"the {noun} is cast from {own} to {kind}{exactly}{why and f': {why}'}", differs)
+            node.input[1] = edit.cast(name, kind)
+        else:
+            edit.note(f"the {noun}, a constant in {own}, is stored in {kind}{exactly}", differs)
+            node.input[1] = edit.constant(cast(array, dtype_named(kind)), noun)
+    return bool(kind)

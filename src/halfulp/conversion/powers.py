@@ -13,7 +13,6 @@ from onnx import NodeProto
 from halfulp.conversion.editor import WRAPS, Editor
 from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Match, Rule
 from halfulp.conversion.terms import Term, node_of, parse
-from halfulp.models.graph import Array
 from halfulp.models.run.inputs import dtype_named
 
 How = Literal["expand", "logarithms", "fold"]
@@ -165,39 +164,33 @@ def foldable(match: Match) -> Answer:
 
 def not_negative(match: Match) -> Answer:
     """X is never below 0, nor -0."""
-    view = match.view
-    return {} if is_never_negative(match["x"], view.maker, view.array) else None
+    return {} if is_never_negative(match["x"], match.view) else None
 
 
-def is_never_negative(
-    name: str,
-    maker_of: Callable[[str], NodeProto | None],
-    array: Callable[[str], Array | None],
-    depth: int = 0,
-) -> bool:
-    """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such.
-
-    ``maker_of`` and ``array`` return the node that makes a value, and the array of a constant.
-    """
-    maker = maker_of(name)
-    while maker is not None and maker.op_type in ("ReduceMean", "ReduceSum", "Identity"):
-        maker = maker_of(maker.input[0])
-    if maker is None or depth > _DEEPEST:
+def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
+    """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such."""
+    node = view.maker(name)
+    if node is None or depth > _DEEPEST:
         return False
-    if maker.op_type == "Pow":
-        exponent = array(maker.input[1])
-        if exponent is not None and exponent.dtype.kind in "iuf" and (exponent % 2 == 0).all():
-            return True
-        return is_never_negative(maker.input[0], maker_of, array, depth + 1)
-    held = [(each, array(each)) for each in maker.input if maker.op_type in ("Add", "Max")]
-    positive = [each for each, value in held if value is not None and bool((value > 0).all())]
-    if maker.op_type == "Max" and positive:
-        return True
-    if maker.op_type == "Add":
-        return all(
-            each in positive or is_never_negative(each, maker_of, array, depth + 1) for each, _ in held
-        )
-    return maker.op_type in _NOT_NEGATIVE or (maker.op_type == "Mul" and maker.input[0] == maker.input[1])
+
+    def is_so(each: str) -> bool:
+        array = view.array(each)
+        return is_never_negative(each, view, depth + 1) if array is None else bool((array > 0).all())
+
+    match node.op_type:
+        case "ReduceMean" | "ReduceSum" | "Identity":
+            return is_never_negative(node.input[0], view, depth + 1)
+        case "Pow":
+            exponent = view.array(node.input[1])
+            is_even = exponent is not None and exponent.dtype.kind in "iuf" and (exponent % 2 == 0).all()
+            return bool(is_even) or is_never_negative(node.input[0], view, depth + 1)
+        case "Add":
+            return all(map(is_so, node.input))
+        case "Max":
+            return any(is_so(each) for each in node.input if view.array(each) is not None)
+        case "Mul":
+            return node.input[0] == node.input[1]
+    return node.op_type in _NOT_NEGATIVE
 
 
 EXPAND = (

@@ -159,8 +159,8 @@ _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
 
 EXPAND = (
-    Rule("PRelu(x, slope)", "x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
     Rule("PRelu(x, slope)", _WHERE, (of_type("int", "float", "bfloat"),), NAN, since=9),
+    Rule("PRelu(x, slope)", "x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
     Rule(
         "PRelu(x, slope)",
         _SUM.format("Unsqueeze(slope, axes=lead)"),
@@ -182,7 +182,7 @@ EXPAND = (
 """Rows for the types and opsets of PRelu, into operators that every runtime has."""
 
 BEFORE_9 = (
-    EXPAND[0],
+    EXPAND[1],
     Rule(
         "PRelu(x, slope)",
         "Add(x, Mul(Sub(Mul(x, slope), x), Cast(Less(Cast(x, to=wide), 0), to=kind)))",  # float64 keeps the sign

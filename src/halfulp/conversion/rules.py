@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor
+from halfulp.conversion.editor import Editor, view_of
 from halfulp.conversion.terms import NODES, Bound, Term, build, matches, parse, roots
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value, type_name
@@ -195,8 +195,7 @@ def found(walk: Walk, owner: Owner, opset: int, rules: Sequence[Rule]) -> Iterat
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
     for _, graph, known in walk.known(owner):
-        view, taken = Editor(graph, known, set(), opset), set[int]()
-        view.nodes += graph.node
+        view, taken = view_of(graph, known, opset), set[int]()
         for node in reversed(view.nodes):
             is_end = node.op_type in by_root and id(node) not in taken
             if is_end and len(node.output) == 1 and not plain_domain(node.domain):

@@ -33,6 +33,7 @@ from halfulp.conversion.editor import (
     legacy_form,
     legacy_operand,
     remade,
+    settle,
 )
 from halfulp.conversion.norms import VARIANCES
 from halfulp.conversion.rules import apply_first, rewrite
@@ -96,8 +97,9 @@ def _pow_15_14(node: NodeProto, edit: Editor) -> None:
     """An exponent in bfloat16 becomes one in float32, which holds its every value."""
     if edit.type_of(node.input[1]) != "bfloat16":
         return edit.keep(node)
-    edit.note("the exponent is cast from bfloat16 to float32, exactly: Pow takes no bfloat16 before opset 15")
-    return edit.keep(remade(node, [node.input[0], edit.cast(node.input[1], "float32")]))
+    new = remade(node)
+    settle(new, ["float32"], edit, why="Pow takes no bfloat16 before opset 15")
+    return edit.keep(new)
 
 
 @_step(13, 12, "Pow")
@@ -123,7 +125,7 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
     if x == y:
         return edit.keep(node)
     new = remade(node)
-    if edit.retype(new, x):
+    if settle(new, [x], edit):
         return edit.keep(new)
     lacks = f"every {y}; a power in a wider type would be rounded twice"
     if edit.tensor(node.input[1]) is not None:

@@ -27,6 +27,7 @@ from halfulp.conversion.editor import (
     is_float,
     is_one,
     remade,
+    settle,
 )
 from halfulp.conversion.opset import NEWEST, opset_of, to_opset
 from halfulp.conversion.output import finish
@@ -254,7 +255,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
     new = remade(node)
     if y not in wanted:
-        _exponent(new, y, base, wanted, edit, target)
+        if not is_float(base):  # with an integer exponent it wraps around, with a float exponent it saturates
+            wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
+        wanted = tuple(sorted(wanted, key=lambda kind: (kind != base, kind != "float32")))
+        settle(new, wanted, edit, why=f"{target.name} takes no {y} here", may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
@@ -310,28 +314,6 @@ def wider(x: str, target: Target) -> tuple[str, str]:
         return "float32", rounded_twice if is_float(x) else wraps
     bits = {"float32": 24, "float64": 53}[target.wide]
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
-
-
-def _exponent(
-    node: NodeProto, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target
-) -> None:
-    """Give the exponent a type that the target takes, exactly if there is one."""
-    if not is_float(base):
-        # With an integer exponent it wraps around, with a float exponent it saturates.
-        wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
-    why = f"{target.name} takes no {y} here"
-    preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
-    if any(edit.retype(node, kind, why=why) for kind in preferred):
-        return
-    floats = [kind for kind in wanted if is_float(kind)]
-    kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    edit.note(f"the exponent is cast from {y} to {kind}: {why}", lost(kind))
-    node.input[1] = edit.cast(node.input[1], kind)
-
-
-def lost(kind: str) -> str:
-    """Return the effect on exponents that the type they are cast to does not hold."""
-    return f"an exponent that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
 
 
 # --- PRelu ----------------------------------------------------------------------------------------
