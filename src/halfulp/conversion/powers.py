@@ -189,7 +189,7 @@ def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
         case "Max":
             return any(is_so(each) for each in node.input if view.array(each) is not None)
         case "Mul":
-            return node.input[0] == node.input[1]
+            return bool(node.input[0] == node.input[1])
     return node.op_type in _NOT_NEGATIVE
 
 

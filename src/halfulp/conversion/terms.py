@@ -140,15 +140,15 @@ def _is(array: Array | None, number: float) -> bool:
     """Tell whether a constant has one element, and that is a number as its type rounds it."""
     if array is None or array.size != 1 or array.dtype.kind in "OUSbc":
         return False
-    if not float(number).is_integer() and array.dtype.kind in "iu":
-        return False
+    if array.item() == number or (not float(number).is_integer() and array.dtype.kind in "iu"):
+        return bool(array.item() == number)
     with np.errstate(all="ignore"):
         return bool(array.reshape(()) == np.array(number).astype(array.dtype))
 
 
 def _keeps_shape(term: Term, index: int, node: NodeProto, view: Editor) -> bool:
     """Tell whether a number leaves the shape of the operands beside it."""
-    if number_of(term) is None:
+    if isinstance(term, ast.Name) or number_of(term) is None:
         return True
     rank = len(view.value(node.input[index]).shape or ())
     beside = (view.value(name).shape for place, name in enumerate(node.input) if place != index)
