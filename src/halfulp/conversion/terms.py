@@ -92,7 +92,7 @@ def matches(term: Term, name: str, maker: NodeProto | None, view: Editor, bound:
     match term:
         case ast.Name(id=variable):
             if name and bound.get(variable, name) == name:
-                yield {**bound, variable: name}
+                yield bound if variable in bound else {**bound, variable: name}
         case ast.NamedExpr(target=ast.Name(id=variable), value=inner):
             if bound.get(variable, name) == name:
                 yield from matches(inner, name, maker, view, {**bound, variable: name})
