@@ -135,20 +135,14 @@ def of_floats(match: Match) -> Answer:
     return {"y": match["e"] if exponent_kind == kind else parse("Cast(e, to=kind)"), "kind": kind}
 
 
-def not_constant(match: Match) -> Answer:
-    """X is not a constant: the change says for which X its logarithm is NaN."""
-    if match.array("x") is not None:
-        return None
-    nans = "; NaN for 0^0 and inf^0" if match.array("e") is None else ""
-    return {DIFFERS: f"NaN where X is below 0{nans}"}
-
-
-def positive(match: Match) -> Answer:
-    """X is a constant of numbers above 0."""
+def logarithm(match: Match) -> Answer:
+    """That of a constant, of numbers above 0, is stored; of another X, the change says where it is NaN."""
     base = match.array("x")
-    if base is None or not (base > 0).all():
-        return None
-    return {"logarithm": np.asarray(np.log(base.astype(float)), dtype_named(match.type("x")))}
+    if base is None:
+        nans = "; NaN for 0^0 and inf^0" if match.array("e") is None else ""
+        return {"logarithm": parse("Log(x)"), DIFFERS: f"NaN where X is below 0{nans}"}
+    held = np.log(base.astype(float)) if (base > 0).all() else None
+    return None if held is None else {"logarithm": np.asarray(held, dtype_named(match.type("x")))}
 
 
 def of_integers(match: Match) -> Answer:
@@ -197,13 +191,17 @@ EXPAND = (
     Rule("Pow(x, e)", "power", (expandable,), since=1, says="{words}"),
     Rule("Pow(x, e)", "ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
 )
-_LOGARITHM = "Pow(x, e) becomes Exp(Mul(e, Log(x)))"
-_OFF = "off by some |Y * Log(X)| units in the last place"
 LOGARITHMS = (
     Rule("Pow(x, e)", "power", (partial(expandable, most=_MOST_APPROXIMATELY),), since=1, says="{words}"),
     *EXPAND[1:],
-    Rule("Pow(x, e)", "Exp(Mul(y, Log(x)))", (of_floats, not_constant), _OFF, None, says=_LOGARITHM),
-    Rule("Pow(x, e)", "Exp(Mul(y, logarithm))", (of_floats, positive), _OFF, None, says=_LOGARITHM),
+    Rule(
+        "Pow(x, e)",
+        "Exp(Mul(y, logarithm))",
+        (of_floats, logarithm),
+        "off by some |Y * Log(X)| units in the last place",
+        None,
+        says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
+    ),
 )
 PRODUCTS = (
     Rule(
