@@ -99,7 +99,7 @@ wheel: $(VENV)/wheel
 	rm -rf dist build/wheel
 	HALFULP_CUDA=1 $(BIN)/python -m build --outdir build/wheel .
 	$(BIN)/python -m twine check --strict build/wheel/*
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 	cp build/wheel/*.tar.gz dist
 	$(BIN)/python tools/try_wheel.py dist/*.whl
 

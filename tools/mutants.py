@@ -39,7 +39,7 @@ PACKAGE = ROOT / "src/halfulp"
 BUILD = ROOT / "build/mutants"
 FOLDERS = ("conversion", "auditing", "models", "integrations")
 # These test other folders than those above.
-NOT_MAPPED = (
+NOT_MAPPED = [
     *(
         "benchmark",
         "conformance",
@@ -53,7 +53,7 @@ NOT_MAPPED = (
         "proofs",
     ),
     *("reference", "specs", "tools", "windows"),
-)
+]
 TESTS_OF_A_MUTANT = 60.0  # seconds that the tests of a mutant may take together, without it
 # The module that HALFULP_MUTANT names comes from the file there, before the finders of editable installs.
 SITE = """

@@ -120,5 +120,5 @@ def assert_done(ended: list[tuple[str, int]], said: str, *, has_limits: bool) ->
     assert {verb for verb, _ in ended} == {"run", "convert", "audit", "spec", "check", "bench"}
     statuses = {"check": (0, 1) if has_limits else (2,), "audit": (0, 1)}  # 1 says that there are findings
     assert all(status in statuses.get(verb, (0,)) for verb, status in ended), said
-    message = "UnsupportedError: check needs Linux or macOS, which give a runtime's process limits"
+    message = "error: check needs Linux or macOS, which give a runtime's process limits"
     assert (message in said) is not has_limits

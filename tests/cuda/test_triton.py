@@ -52,7 +52,7 @@ def make(base: Path, *options: str) -> None:
 def folder() -> Path:
     """Return the folder with two sets of such files; in one every undecided power takes the last phase."""
     if find_spec("ziglang") is None and not (NVRTC / "ziglang").exists():
-        pytest.skip("the package ziglang is not installed: make wasm")
+        pytest.skip("the package ziglang is not installed: make test")
     folder = FOLDER / "triton"
     with locked(folder):
         made_of = folder / "made_of"

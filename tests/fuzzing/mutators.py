@@ -189,7 +189,6 @@ MUTATORS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "npy": npy,
     "npz": npz,
     "pb": lambda data, rng: proto(onnx.TensorProto(), data, rng),
-    "report": json_text,
     "allowed": allowed,
     "answer": answer,
 }

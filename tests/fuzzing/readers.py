@@ -71,10 +71,6 @@ def _pb(data: bytes) -> None:
     _compute(read_pb(_file(data, "x.pb")))
 
 
-def _report(data: bytes) -> None:
-    document.dumps(document.load(_file(data, "report.json")))
-
-
 def _allowed(data: bytes) -> None:
     allowed = document.load_allowed(_file(data, "allowed"))
     case = "onnx.Pow-7/float32,float32/hard/0"
@@ -111,7 +107,6 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "npy": _npy,
     "npz": _npz,
     "pb": _pb,
-    "report": _report,
     "allowed": _allowed,
     "answer": _answer,
 }

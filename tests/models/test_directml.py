@@ -304,7 +304,7 @@ def test_tensors_beside_each_other_in_one_buffer() -> None:
         (
             {"InputTensor": b"", "OutputTensor": bytearray(12)},
             {},
-            r"C9: the buffer of InputTensor is too small",
+            r"the buffer of InputTensor is too small .*C9",
         ),
         (
             {"InputTensor": bytes(12), "OutputTensor": bytes(12)},
@@ -314,7 +314,7 @@ def test_tensors_beside_each_other_in_one_buffer() -> None:
         (
             {"InputTensor": bytes(28), "OutputTensor": bytearray(12)},
             {"InputTensor": 4},
-            "C9: InputTensor starts at",
+            "InputTensor starts at .*C9",
         ),
         ({"InputTensor": np.zeros(6, np.float32)[::2], "OutputTensor": bytearray(12)}, {}, "not contiguous"),
     ],

@@ -182,7 +182,7 @@ def test_an_operator_that_came_later_is_named() -> None:
     model = made("gelu (float[2, 3] x) => (float[2, 3] y) { y = Gelu(x) }", (17,))
     (left,) = hu.repair(model).left
     assert left.valid
-    assert "--opset 20 makes it a model of opset 20" in left.why
+    assert "hu.convert(model, opset=20) makes it a model of opset 20" in left.why
     assert f"notice: {left.why}" in " ".join(str(hu.audit(model, targets=())).split())
     assert hu.convert(model, opset=20, verify=True).verification.same
 

@@ -64,7 +64,6 @@ def heeds_constants(use: Use, target: str) -> bool:
 
 
 def _alone(use: Use) -> ModelProto:
-    """Return a model of the node alone."""
     inputs, initializers = [], []
     names = [f"i{index}" for index in range(len(use.inputs))]
     for name, operand in zip(names, use.inputs, strict=True):

@@ -215,8 +215,10 @@ class Network:
         bad: set[str] = set()
 
         def note(names: Iterable[str], values: Iterable[Any]) -> None:
-            floats = ((name, value) for name, value in zip(names, values, strict=False) if _is_float(value))
-            bad.update(name for name, value in floats if np.asarray(is_spoiled(value)).any())
+            for name, value in zip(names, values, strict=False):
+                is_float = isinstance(value, np.ndarray) and value.dtype.name in FLOATS
+                if is_float and np.any(is_spoiled(value)):
+                    bad.add(name)
 
         nodes = [(first, owner.node[first]), *after]
         if where:
@@ -268,7 +270,3 @@ def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
             dtype = dtype_named(type)
             x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
         return np.asarray(compute(x, y))
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.name in FLOATS

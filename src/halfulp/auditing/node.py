@@ -276,8 +276,10 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     if values.size > 1:
         return
     exponent = float(values[0])
-    if x.type == "float16" and not has_data and math.isfinite(exponent) and exponent not in (0, 1):
-        yield from _of_range(exponent, x.type)
+    is_judged = x.type == "float16" and not has_data and math.isfinite(exponent) and exponent not in (0, 1)
+    if is_judged and (overflow := limits(exponent, "float16").overflow) is not None:
+        beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
+        yield f"x^{exponent:g} overflows in float16 for {beyond}; give data with --input to see whether yours does"
     if exponent in (0, 1):
         yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
 
@@ -285,13 +287,6 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
 def _truncated(to: str, type: str | None) -> str:
     truncated = f"an integer base to {to}: the result is truncated to {type}"
     return f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
-
-
-def _of_range(exponent: float, type: str) -> Iterator[str]:
-    overflow = limits(exponent, type).overflow
-    if overflow is not None:
-        beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
-        yield f"x^{exponent:g} overflows in {type} for {beyond}; give data with --input to see whether yours does"
 
 
 def _of_slopes(use: Use, slopes: Array, file: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ import shlex
 import textwrap
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from typing import Any
 
@@ -175,10 +175,10 @@ _MEMBERS: Mapping[type, str] = {
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
     if type(value) in _MEMBERS:
         members = (member.partition("=") for member in _MEMBERS[type(value)].split())
-        return {name: _plain(_attribute(value, path or name)) for name, _, path in members}
+        paths = {name: (path or name).split(".") for name, _, path in members}
+        return {name: _plain(reduce(_attribute, path, value)) for name, path in paths.items()}
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if hasattr(value, "_asdict"):
@@ -192,11 +192,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float | bool) else shown(value)
 
 
-def _attribute(value: Any, path: str) -> Any:
-    """Return an attribute, or one of an attribute; None if that is None."""
-    first, _, rest = path.partition(".")
-    value = getattr(value, first)
-    return _attribute(value, rest) if rest and value is not None else value
+def _attribute(value: Any, name: str) -> Any:
+    return None if value is None else getattr(value, name)
 
 
 # --- as text -------------------------------------------------------------------------------------
@@ -341,7 +338,6 @@ def _notices(model: ModelReport) -> Iterator[Part]:
 
 
 def _described(node: NodeReport) -> str:
-    """Return a node's operator, operands and attributes, in a line."""
     operands = [*map(str, node.inputs), *(f"{name}={shown(each)}" for name, each in node.attributes.items())]
     return f"{node.operator} ({node.asked}): {', '.join(operands)} gives {node.output}"
 

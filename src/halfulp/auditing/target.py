@@ -158,7 +158,8 @@ def statement(
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
         clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
-        if target.name == "onnxruntime" and _declares_another_type(use):
+        declared = {operand.type for operand in (*use.inputs[:1], use.output)}
+        if target.name == "onnxruntime" and len(declared) == 2 and None not in declared:
             clauses = ()  # it takes a result that is declared in another shape, and refuses another type
         text = _of_slope(use, target, condition)
         if text is None and breaches and measured is not None:
@@ -203,12 +204,6 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
     grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
     known = [grade for grade in grades if grade is not None]
     return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
-
-
-def _declares_another_type(use: Use) -> bool:
-    """Tell whether the model declares the result in another type than that of X."""
-    given = use.inputs[0].type if use.inputs else None
-    return None not in (given, use.output.type) and use.output.type != given
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
@@ -375,11 +370,6 @@ def _changes_zeros(use: Use, target: Asked) -> bool:
     return slopes is None or bool((slopes < 0).any())
 
 
-def _names(use: Use) -> tuple[str, str]:
-    """Return how messages name the inputs of a node."""
-    return ("X", "slope") if use.is_prelu else ("base", "exponent")
-
-
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
     """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
     given = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
@@ -470,8 +460,8 @@ def of_constant(use: Use, text: str | None = None) -> str:
 
 def _not_its_own(use: Use, group: Group) -> str | None:
     """Return the operand of a group's example that is not the node's constant; None without such an operand."""
-    operands = (use.inputs[0], use.second)
-    for name, operand, number in zip(_names(use), operands, group.operands or (), strict=False):
+    names, operands = ("X", "slope") if use.is_prelu else ("base", "exponent"), (use.inputs[0], use.second)
+    for name, operand, number in zip(names, operands, group.operands or (), strict=False):
         if operand.constant is not None and not operand.holds(number):
             return name
     return None

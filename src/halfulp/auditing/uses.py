@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
 from halfulp.conversion.editor import view_of
@@ -55,8 +55,6 @@ def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
 
 
 class _Reader:
-    """Reads one ONNX model."""
-
     def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
         self._proto = proto
         self._tensors = TensorReader(file, folder)
@@ -88,7 +86,10 @@ class _Reader:
         outer: Iterable[str] = (),
     ) -> Iterator[Use]:
         value_info.add_constants(owner, self._proto.ir_version)
-        nodes = (([*node.input, *_captured(node)], node.output) for node in owner.node)
+        nodes = (
+            ([*node.input, *(name for _, body in subgraphs(node) for name in read_names(body))], node.output)
+            for node in owner.node
+        )
         folded = _folded(nodes, lambda name: value_info.tensor(name) is not None, outer)
         ends = {
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
@@ -111,10 +112,8 @@ class _Reader:
                 *inputs, output = [known[each] for each in names]
                 operator = in_force("onnx", node.op_type, opset).id
                 given = name, operator, str(opset), tuple(inputs), output, attributes_of(node)
-                is_alone = not where and all(
-                    each.constant is not None or each.name in ends for each in inputs
-                )
-                is_alone = is_alone and output.name in ends
+                are_ends = (each.constant is not None or each.name in ends for each in inputs)
+                is_alone = not where and output.name in ends and all(are_ends)
                 site, base = Site(owner, index, where, value_info), [*node.input, ""][0]
                 is_positive = is_never_negative(base, view)
                 yield Use(*given, site, folded, is_alone, wrong[output.name], is_positive)
@@ -126,11 +125,6 @@ class _Reader:
         if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
             array = value_info.array(name) if math.prod(tensor.dims) <= _MOST_CONSTANT else None
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
-
-
-def _captured(node: NodeProto) -> Iterator[str]:
-    """Yield the values that the bodies of a node read from the graph around it."""
-    return (name for _, graph in subgraphs(node) for name in read_names(graph))
 
 
 def _folded(
@@ -170,19 +164,15 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 names = (*node.inputs, node.outputs[0])
-                *inputs, output = [_operand(name, graph, makers) for name in names]
-                given = (
-                    node.label,
-                    node.operator,
-                    f"opset{node.opset}",
-                    tuple(inputs),
-                    output,
-                    node.attributes,
-                )
-                is_alone = not where and ends >= {*names}
-                is_positive = is_never_negative(names[0], view)
-                use = Use(*given, folded=folded, is_alone=is_alone, is_base_positive=is_positive)
-                use.mistaken = wrong.get(output.name, {})
+                values = [graph.declared.get(name, Value(name)) for name in names]
+                arrays = [_constant(value, graph, makers) for value in values]
+                operands = zip(values, arrays, strict=True)
+                *inputs, output = [Operand(v.name, v.type, v.shape, array) for v, array in operands]
+                asked = f"opset{node.opset}"
+                use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
+                use.folded, use.mistaken = folded, wrong.get(output.name, {})
+                use.is_alone = not where and ends >= {*names}
+                use.is_base_positive = is_never_negative(names[0], view)
                 uses.append(use)
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
@@ -213,11 +203,6 @@ def _in_onnx(graph: Graph, makers: dict[str, Node], file: str) -> tuple[onnx.Gra
             if array is not None and array.size < 64 and array.dtype.kind in "fiu":
                 known.add_tensor(value.name, onnx.numpy_helper.from_array(array))
     return onnx.helper.make_graph(nodes, "ir", [], []), known
-
-
-def _operand(name: str, graph: Graph, makers: dict[str, Node]) -> Operand:
-    value = graph.declared.get(name, Value(name))
-    return Operand(name, value.type, value.shape, _constant(value, graph, makers))
 
 
 def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | None:

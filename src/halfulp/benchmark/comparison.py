@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -117,47 +117,31 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
     return cells
 
 
-def libraries() -> Iterator[str]:
-    """Yield the libraries that take part."""
-    yield from ("halfulp", "numpy")
-    if has_module("torch"):
-        yield "torch"
+def libraries() -> list[str]:
+    """Return the libraries that take part."""
+    return ["halfulp", "numpy", *["torch"] * has_module("torch")]
 
 
 def _calls(row: str, threads: int) -> Calls:
     """Return a call of each library that computes a row; all powers go to the same array."""
     random, name = np.random.default_rng(7), row.split()[-1]
     np.seterr(all="ignore")
-    if row.startswith("PRelu"):
-        x, slopes = random.normal(size=(1, 64, 64, SIZE >> 12)), random.random((64, 1, 1))
-        return _prelu(x.astype(name), slopes.astype(name), threads)
-    x, y = random.uniform(0.01, 10, SIZE).astype(name), random.uniform(-4, 4, SIZE).astype(name)
+    is_prelu = row.startswith("PRelu")
+    if is_prelu:
+        x, y = random.normal(size=(1, 64, 64, SIZE >> 12)), random.random((64, 1, 1))
+    else:
+        x, y = random.uniform(0.01, 10, SIZE), random.uniform(-4, 4, SIZE)
+    x, y = x.astype(name), y.astype(name)
     out = np.empty_like(x)
-    calls: Calls = {
-        "halfulp": lambda: operators.pow(x, y, out=out),
-        "numpy": lambda: np.power(x, y, out=out),
-    }
+    ours = operators.prelu if is_prelu else operators.pow
+    calls: Calls = {"halfulp": lambda: ours(x, y, out=out), "numpy": lambda: np.power(x, y, out=out)}
+    if is_prelu:
+        calls["numpy"] = lambda: np.where(x < 0, y * x, x)
     if has_module("torch"):
-        torch = _torch(threads)
-        a, b, result = map(torch.from_numpy, (x, y, out))
+        torch: Any = import_module("torch")
+        torch.set_num_threads(threads)
+        a, b, result = map(torch.from_numpy, (x, y.ravel(), out))
         calls["torch"] = lambda: torch.pow(a, b, out=result)
+        if is_prelu:
+            calls["torch"] = lambda: torch.nn.functional.prelu(a, b)
     return calls
-
-
-def _prelu(x: Array, slopes: Array, threads: int) -> Calls:
-    out = np.empty_like(x)
-    calls: Calls = {
-        "halfulp": lambda: operators.prelu(x, slopes, out=out),
-        "numpy": lambda: np.where(x < 0, slopes * x, x),
-    }
-    if has_module("torch"):
-        torch = _torch(threads)
-        a, b = torch.from_numpy(x), torch.from_numpy(slopes.ravel())
-        calls["torch"] = lambda: torch.nn.functional.prelu(a, b)
-    return calls
-
-
-def _torch(threads: int) -> Any:
-    torch = import_module("torch")
-    torch.set_num_threads(threads)
-    return torch

@@ -18,10 +18,9 @@ from halfulp.benchmark.network import (
     nodes_of,
 )
 from halfulp.benchmark.timing import Call
-from halfulp.errors import UnsupportedError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, blaming
-from halfulp.integrations.openvino.operators import ROWS, WIDE, core, is_ours, tensor_of
+from halfulp.integrations.openvino.operators import ROWS, WIDE, core, tensor_of
 from halfulp.models.graph import Array
 from halfulp.models.onnx.tensors import release
 from halfulp.models.source import format_of
@@ -35,9 +34,6 @@ def preparer(network: Network) -> Prepare:
     """Return a function that compiles a network, which is read once, unchanged or with halfulp's operators."""
     with blaming(network.path.name):
         model = core().read_model(network.path)
-    if any(map(is_ours, model.get_ordered_ops())):
-        told = "has halfulp's operators already, so that nothing is compared: measure the file before replace(model)"
-        raise UnsupportedError(f"{network.path.name}: {told}")
     return lambda exact: _prepare(model, network, exact=exact)
 
 
@@ -86,7 +82,6 @@ def _names(model: Any, network: Network) -> set[str]:
 
 
 def _alone(samples: Samples, network: Network, *, exact: bool) -> dict[str, Any]:
-    """Return the results of a model that consists of these nodes."""
     model = _model(samples)
     if exact:
         put_into(model)

@@ -99,7 +99,11 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
     version, labels = version_of(runtime) or "", (runtime, f"{runtime} with halfulp")
     progress(f"{runtime}: reading")
     try:
-        prepare = _preparer(runtime, network)
+        prepare: Prepare = partial(_in_onnxruntime, network)
+        if runtime == "openvino":
+            from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
+
+            prepare = in_openvino.preparer(network)
     except HalfulpError as error:
         return InRuntime(runtime, version, error.message, error.message)
     for exact, label in enumerate(labels):
@@ -125,14 +129,6 @@ def runtimes_of(path: Path) -> tuple[str, ...]:
     return tuple(name for name in readers if has_module(name))
 
 
-def _preparer(runtime: str, network: Network) -> Prepare:
-    if runtime == "openvino":
-        from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
-
-        return in_openvino.preparer(network)
-    return partial(_in_onnxruntime, network)
-
-
 def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
     settings = engine.Settings(exact=exact, threads=network.threads)
     session, outputs, reports = engine.open_profiled(
@@ -151,7 +147,6 @@ def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
 
 
 def _alone(network: Network, settings: engine.Settings) -> Mapping[str, Any]:
-    """Return the results of a model that consists of the Pow and PRelu nodes of the graph."""
     session = engine.open_session(network.samples.proto(), settings)
     return engine.run_in(session, network.model, network.samples.fed)
 

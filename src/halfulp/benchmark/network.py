@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call, Summary, summary
@@ -18,7 +18,7 @@ from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import Run, Subject, all_nodes, runs
 from halfulp.errors import UnsupportedError
-from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.tensors import declaration, mapped, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
@@ -44,22 +44,17 @@ def light(path: Path) -> Iterator[Path]:
     proto, file, folder = parse(path)
     release()
     inline(proto, file, folder)
-    _name_nodes(proto.graph)
+    names: set[str] = set()
+    for node in (node for _, graph in graphs(proto.graph) for node in graph.node):
+        if not node.domain and node.op_type in SUPPORTED_OPS:
+            node.name = unused(node.name or f"{node.op_type} {len(names)}", names)
+            names.add(node.name)
     with mapped(proto, file, folder) as (proto, _, place):
         copy = place / path.name
         copy.write_bytes(proto.SerializeToString())
         del proto
         release()
         yield copy
-
-
-def _name_nodes(graph: GraphProto) -> None:
-    taken: set[str] = set()
-    for _, each in graphs(graph, ""):
-        for node in each.node:
-            if not node.domain and node.op_type in SUPPORTED_OPS:
-                node.name = unused(node.name or f"{node.op_type} {len(taken)}", taken)
-                taken.add(node.name)
 
 
 def nodes_of(graph: Graph) -> Iterator[Node]:
@@ -111,18 +106,11 @@ class Samples:
     def exactness(self, compute: Callable[[], Mapping[str, Any]]) -> list[Exactness]:
         """Return the exactness of each node's result; ``compute`` gives a runtime's results by name."""
         results = compute() if self.nodes else {}
-        return [exactness(results[name], self._right(node)) for name, node in self.nodes.items()]
-
-    def _right(self, node: Node) -> Array:
-        result: Array = op(node.operator)(*(self.values[name] for name in node.inputs), **node.attributes)
-        return result
-
-    def graph(self) -> Graph:
-        """Return a graph of these nodes alone: its inputs are their operands, its outputs their results."""
-        inputs = tuple(Value(name, array.dtype.name, array.shape) for name, array in self.fed.items())
-        constants = {name: array for name, array in self.values.items() if name in self.constants}
-        nodes = tuple(replace(node, outputs=(name,)) for name, node in self.nodes.items())
-        return Graph("nodes", inputs, tuple(map(Value, self.nodes)), constants, nodes, {})
+        found = []
+        for name, node in self.nodes.items():
+            right = op(node.operator)(*(self.values[each] for each in node.inputs), **node.attributes)
+            found.append(exactness(results[name], right))
+        return found
 
     def proto(self) -> ModelProto:
         """Return an ONNX model of these nodes alone: its inputs are their operands, its outputs their results."""

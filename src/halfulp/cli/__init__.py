@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
+from threading import Timer
 from traceback import walk_tb
 from typing import Annotated, Any, TextIO
 
@@ -210,15 +211,14 @@ def _continue_in_a_child(file: str) -> None:
         return
     text = ""
 
-    def stop(*_: object) -> None:
+    def stop() -> None:
         nonlocal text
         text = f"it takes more than {limit} s, and OpenVINO may hang; HALFULP_TIMEOUT=SECONDS gives it more"
-        os.kill(child, signal.SIGKILL)
+        os.kill(child, 9)  # SIGKILL, which Windows lacks
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the child, too
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(limit)
+    Timer(limit, stop).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if -status in _CRASHES:
         text = f"OpenVINO ended the process ({signal.Signals(-status).name})"

@@ -79,13 +79,12 @@ def _arrays(threads: int, seconds: float) -> None:
     from halfulp.benchmark.comparison import ROWS, SIZE, libraries, measure, table
     from halfulp.installed import versions
 
-    names = list(libraries())
+    names = libraries()
     installed = versions(*names)
     with working() as progress:
         rows = []
         for row in ROWS:
-            if progress is not None:
-                progress(f"measuring {row}")
+            progress(f"measuring {row}")
             cells = measure(row, threads, seconds)
             rows.append([row, *(cells[name] for name in names)])
     to = console()
@@ -108,7 +107,6 @@ def _network(
     inputs: Names,
     output: Path | None,
 ) -> None:
-    """Measure a network and print the results. The arguments are those of the verb."""
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.network import light, network_of, nodes_of, watched
     from halfulp.integrations import ir
@@ -134,8 +132,7 @@ def _network(
     del model  # the weights of the copy are mapped
     release()
     refuse_breaches(path)
-    with light(path) as copy, working() as shown:
-        progress = shown or (lambda line: None)
+    with light(path) as copy, working() as progress:
         progress("running it once for the operands of its Pow and PRelu")
         model = read(copy)
         model = replace(model, file=str(path))  # as errors are to name it

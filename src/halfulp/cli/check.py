@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -170,7 +169,8 @@ def check(
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
-    page = None if html is None else _page()
+    if html is not None and not has_module("jinja2"):
+        raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'")
     mode: Mode = "full" if full else "quick"
     if export is not None:
         said = _export(export, format, mode, chosen, ulp)
@@ -188,7 +188,9 @@ def check(
     documents = [report.document for report in reports]
     if json is not None:
         write_text(json, dumps(documents))
-    if html is not None and page is not None:
+    if html is not None:
+        from halfulp.conformance.report import page
+
         write_text(html, page.render(documents))
     if junit is not None:
         write_text(junit, terminal.junit(documents, fail_on, allowed))
@@ -224,7 +226,6 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
 
 
 def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
-    """Check one target after the other, and show the progress."""
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
@@ -237,8 +238,7 @@ def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
 
             def show(state: Progress, name: str = spec.name) -> None:
                 rows = f"{state.done} of {state.total} operator versions and types"
-                if tell is not None:
-                    tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
+                tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
             reports.append(check_target(spec, **arguments, progress=show))
             if reports[-1].interrupted:
@@ -253,8 +253,7 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
 
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
     with working() as tell:
-        if tell is not None:
-            tell("writing cases")
+        tell("writing cases")
         found = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
     return (
         f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
@@ -281,14 +280,6 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
 def _listed(values: Names) -> list[str]:
     """Return names that were given separately or as lists with commas."""
     return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
-
-
-def _page() -> ModuleType:
-    try:
-        from halfulp.conformance.report import page
-    except ImportError:
-        raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'") from None
-    return page
 
 
 def accuracy(
@@ -323,7 +314,8 @@ def accuracy(
     if not specs:
         raise HalfulpError("no target is named; halfulp check --list lists them")
     names = [element_type(name.strip()).name for name in types.split(",")]
-    measuring.check_oracle()
+    if not has_module("gmpy2"):
+        raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
     json, html, csv = placed(None, output, json=json, html=html, csv=csv)
     check_writable(json, html, csv)
     documents: list[dict[str, Any]] = []
@@ -338,7 +330,7 @@ def accuracy(
                     count=count,
                     rounds=rounds,
                     exhaustive=exhaustive,
-                    tell=progress or (lambda line: None),
+                    tell=progress,
                 )
             if measured:
                 documents.append(measuring.document(spec.name, versions, measured))

@@ -33,8 +33,7 @@ def doors(
         for given in names or DOORS:
             if (name := named(given, DOORS)) is None:
                 raise HalfulpError(f"{given}: no door has this name; {did_you_mean(given, DOORS)}")
-            if progress is not None:
-                progress(name)
+            progress(name)
             results = measure(name, count)
             digests = {dtype: results[dtype][0] for dtype in DIGESTS if dtype in results}
             times = [f"{results[dtype][1]:.0f}" if dtype in digests else "" for dtype in DIGESTS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,8 @@ def files_of(inputs: Names) -> list[Path]:
 
 def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
     """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``."""
+    from halfulp.models.run.inputs import needed
+
     declared = {alias: value for value in model.inputs for alias in value.aliases}
     declared |= {value.name: value for value in model.inputs}
     values: dict[str, Array] = {}
@@ -57,7 +58,7 @@ def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dic
                     f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
                     expected=", ".join(map(repr, declared)),
                 )
-        elif not equals and len(required := _required(model)) == 1:
+        elif not equals and len(required := needed(model)) == 1:
             entries = {required[0].name: _read(Path(argument), required[0])}
         elif not (name and equals and file):
             raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
@@ -71,7 +72,12 @@ def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dic
             if entry in values:
                 raise HalfulpError(f"input {entry!r} is given twice")
             values[entry] = _rounded(viewed(array, _dtype(declared[entry]), argument), declared[entry], told)
-    _check_all_fed(model, values)
+    for value in needed(model):
+        if not values.keys() & {value.name, *value.aliases}:
+            raise HalfulpError(
+                f"{model.file}: no --input is given for its input {value.name!r}",
+                expected=f"{value}, such as -i {value.name}=FILE.npy; without any --input all are made up",
+            )
     return values
 
 
@@ -119,21 +125,6 @@ def samples(model: Model, arguments: list[str]) -> list[dict[str, Array]]:
         raise HalfulpError(f"{folders[0]}: no .npz files in this folder", expected="a file for each sample")
     told = set[str]()
     return [fed(model, [str(file)], told) for file in files]
-
-
-def _required(model: Model) -> list[Value]:
-    from halfulp.models.run.inputs import needed
-
-    return needed(model)
-
-
-def _check_all_fed(model: Model, values: Mapping[str, Array]) -> None:
-    for value in _required(model):
-        if not values.keys() & {value.name, *value.aliases}:
-            raise HalfulpError(
-                f"{model.file}: no --input is given for its input {value.name!r}",
-                expected=f"{value}, such as -i {value.name}=FILE.npy; without any --input all are made up",
-            )
 
 
 def _read(path: Path, declared: Value) -> Array:

@@ -143,11 +143,11 @@ def print_rows(
 
 
 @contextmanager
-def working() -> Iterator[Callable[[str], None] | None]:
-    """Yield a function that shows a line on the terminal during long work; None without a terminal."""
+def working() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows a line during long work, if there is a terminal."""
     to = console(stderr=True)
     if not to.is_terminal:
-        yield None
+        yield lambda line: None
         return
     with to.status("") as status:
         yield lambda line: status.update(escape(line))

@@ -37,7 +37,6 @@ from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
 from halfulp.floats import codes, float_type, from_codes, is_nan
-from halfulp.installed import has_module
 from halfulp.operators import pow as exact_pow
 from halfulp.pages import Bullets, Page, Section, Table
 from halfulp.pages import document as html_document
@@ -143,8 +142,13 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
         ranges[label], worst = _range(name, pairs, found)
         seeds.append(worst)
     ranges["search"] = _search(examiner, name, joined(*seeds), random, count, rounds)
-    wrong, tried, example = _special(examiner, name)
-    return TypeAccuracy(name, ranges, tried, wrong, example, _surroundings(examiner, name, wide))
+    results = examiner.examine(_quick(name, "special"))
+    example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
+    wrong = sum(result.judgement.wrong for result in results)
+    tried = sum(result.judgement.elements for result in results)
+    differing = _differing(examiner, _quick(name, "reproducibility"))
+    differing |= surroundings(examiner, OPERATOR, name, joined(hard_pairs(name, name), wide))
+    return TypeAccuracy(name, ranges, tried, wrong, example, [each for each in ASPECTS if each in differing])
 
 
 def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:
@@ -246,22 +250,6 @@ def _all_pairs(examiner: Examiner, name: str, tell: Callable[[str], None]) -> Ra
 def _quick(name: str, group: str) -> list[Case]:
     chosen = cases(operators=[OPERATOR], types=[f"{name},{name}"])
     return [case for case in chosen if case.group == group]
-
-
-def _special(examiner: Examiner, name: str) -> tuple[int, int, str]:
-    """Return how many pairs of special values are wrong, how many there are, and an example."""
-    results = examiner.examine(_quick(name, "special"))
-    example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
-    found = [result.judgement for result in results]
-    return sum(each.wrong for each in found), sum(each.elements for each in found), example
-
-
-def _surroundings(examiner: Examiner, name: str, wide: Pairs) -> list[str]:
-    """Return the surroundings on which bits depend, by the quick cases, and hard cases in short pieces."""
-    differing = _differing(examiner, _quick(name, "reproducibility")) | surroundings(
-        examiner, OPERATOR, name, joined(hard_pairs(name, name), wide)
-    )
-    return [aspect for aspect in ASPECTS if aspect in differing]
 
 
 def _differing(examiner: Examiner, chosen: Iterable[Case]) -> set[str]:
@@ -379,9 +367,3 @@ def as_html(documents: Sequence[dict[str, Any]]) -> str:
     shares = Section("Misrounded shares", (Table(headers, tuple(rows)),))
     worst = Section("The worst pairs", (Bullets(tuple(worst_pairs(documents))),))
     return html_document(Page("How exact powers are", lead, (shares, worst)))
-
-
-def check_oracle() -> None:
-    """Refuse to measure without MPFR; raises HalfulpError."""
-    if not has_module("gmpy2"):
-        raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")

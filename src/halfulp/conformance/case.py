@@ -73,9 +73,6 @@ class Id(NamedTuple):
     group: Group
     name: str
 
-    def __str__(self) -> str:
-        return "/".join((self.operator, ",".join(self.types), self.group, self.name))
-
 
 def parse(id: str) -> Id:
     """Return the parts of a case's id; raises HalfulpError if it isn't an id."""
@@ -99,11 +96,6 @@ def operands_of(case: Case) -> tuple[Array, Array]:
     """Return a valid case's operands in the output's shape. One of an operator of one input is its attribute."""
     x, *rest = broadcast(case)
     return x, rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
-
-
-def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
-    """Return the operands of one element of a valid case's output, as 0-d arrays."""
-    return tuple(np.asarray(array[index]) for array in broadcast(case))
 
 
 def expected(case: Case) -> Array:

@@ -34,6 +34,10 @@ SCHEMA = "halfulp.check/1"
 
 _INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
 _UNLISTED = ("exact", "rejected")
+_COUNTED = (
+    *("cases", "exact", "within", "wrong", "refused", "accepted", "rejected"),
+    *("crashed", "hung", "unspecified", "allowed", "not_reproducible"),
+)
 
 
 class Number(TypedDict):
@@ -163,30 +167,13 @@ class Run(TypedDict):
     seconds: float
 
 
-class Summary(TypedDict):
-    """The numbers of cases by verdict, of allowed findings, and of entries that differ."""
-
-    cases: int
-    exact: int
-    within: int
-    wrong: int
-    refused: int
-    accepted: int
-    rejected: int
-    crashed: int
-    hung: int
-    unspecified: int
-    allowed: int
-    not_reproducible: int
-
-
 class Document(TypedDict):
     """The document of one target, as ``halfulp check --json`` writes it."""
 
     schema: str
     target: TargetEntry
     run: Run
-    summary: Summary
+    summary: dict[str, int]  # the numbers of cases by verdict, of allowed findings, of entries that differ
     rows: list[RowEntry]
     specials: list[SpecialEntry]
     reproducibility: list[ReproducibilityEntry]
@@ -453,7 +440,7 @@ def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: 
         "schema": SCHEMA,
         "target": target,
         "run": run,
-        "summary": cast(Summary, {name: counts.get(name, 0) for name in Summary.__annotations__}),
+        "summary": {name: counts.get(name, 0) for name in _COUNTED},
         "rows": rows,
         "specials": specials,
         "reproducibility": reproducibility,
@@ -470,7 +457,8 @@ def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry
     judged = [result.judgement for result in results]
     counts = Counter(judgement.verdict for judgement in judged)
     histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
-    bad = max(results, key=_badness)
+    badness = [(VERDICTS.index(j.verdict), j.histogram["special"] > 0, j.max_ulp or 0) for j in judged]
+    bad = results[badness.index(max(badness))]
     reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
     return {
         "operator": operator,
@@ -484,11 +472,6 @@ def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry
         "worst": bad.entry["id"] if bad.entry["verdict"] not in (*_UNLISTED, "unspecified") else None,
         "message": reasons[0] if reasons else None,
     }
-
-
-def _badness(result: Result) -> tuple[int, bool, float]:
-    found = result.judgement
-    return VERDICTS.index(found.verdict), found.histogram["special"] > 0, found.max_ulp or 0
 
 
 def _reproducibility(

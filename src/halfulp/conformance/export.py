@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from itertools import chain
@@ -24,7 +25,6 @@ from halfulp.types import element_type
 
 __all__ = ["Exported", "export"]
 
-VALID, INVALID = "valid", "invalid"
 FORMATS = ("onnx", "npy", "csv", "c")
 
 
@@ -71,8 +71,7 @@ def export(
     """
     if format not in FORMATS:
         raise HalfulpError("no such format of cases", expected=", ".join(FORMATS), got=repr(format)[:80])
-    counts = {VALID: 0, INVALID: 0}
-    left_out, directory = 0, Path(directory)
+    counts, directory = Counter[str](), Path(directory)
     try:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise HalfulpError(f"{directory}: exists already, and is not an empty folder")
@@ -83,14 +82,17 @@ def export(
             rows: dict[str, list[str]] = {}
             for case in cases:
                 if not _has_answer(case) or (format != "onnx" and (case.clause or case.attributes)):
-                    left_out += 1
+                    counts["left out"] += 1
                     continue
-                kind = VALID if case.clause is None else INVALID
+                kind = "valid" if case.clause is None else "invalid"
                 counts[kind] += 1
                 if format == "onnx":
                     _write(folder / kind / folder_name(case), case, ulp_limit)
                 elif format == "npy":
-                    _write_npy(folder / folder_name(case), case)
+                    (folder / folder_name(case)).mkdir()
+                    arrays = {"x": case.inputs[0], "y": case.inputs[1], "expected": expected(case)}
+                    for name, array in arrays.items():
+                        np.save(folder / folder_name(case) / name, array, allow_pickle=False)
                 else:
                     rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
             if format == "onnx":
@@ -104,7 +106,7 @@ def export(
             folder.replace(directory)  # once it is complete
     except OSError as error:
         raise HalfulpError(f"{directory}: can't be written: {error.strerror}") from None
-    return Exported(counts[VALID], counts[INVALID], left_out)
+    return Exported(counts["valid"], counts["invalid"], counts["left out"])
 
 
 def folder_name(case: Case) -> str:
@@ -129,14 +131,7 @@ def _has_answer(case: Case) -> bool:
     return not (found.whole or found.elements.any())
 
 
-def _write_npy(folder: Path, case: Case) -> None:
-    folder.mkdir()
-    for name, array in zip(("x", "y", "expected"), (*case.inputs, expected(case)), strict=True):
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-
-
 def _elements(case: Case, format: str) -> Iterator[str]:
-    """Yield a line for each element of a case."""
     operator, types, _, _ = parse(case.id)
     arrays = (*broadcast(case), expected(case))
     for bits in zip(*(codes(array).ravel().tolist() for array in arrays), strict=True):

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, operands_at, operands_of
+from halfulp.conformance.case import Case, broadcast, operands_of
 from halfulp.errors import HalfulpError
 from halfulp.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.operators import pow as exact_pow
@@ -199,7 +199,7 @@ def _example(case: Case, expected: Array, got: Array, steps: Array, special: Arr
 def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:
     """Return the index of an element of a case's output, and its operands, as a document has them."""
     index = tuple(int(i) for i in np.unravel_index(flat, shape))
-    return {"index": list(index), "inputs": [shown(element) for element in operands_at(case, index)]}
+    return {"index": list(index), "inputs": [shown(array[index]) for array in broadcast(case)]}
 
 
 def shown(element: Any) -> dict[str, str]:

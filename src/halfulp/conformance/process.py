@@ -148,8 +148,6 @@ class Process(contextlib.AbstractContextManager["Process"]):
 
 
 class _Running:
-    """A worker process and the socket to it."""
-
     def __init__(self, threads: int) -> None:
         self.channel, theirs = socket.socketpair()
         # The files that the worker leaves when it is killed are deleted with this folder.

@@ -26,7 +26,7 @@ from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_
 from halfulp.models.run.openvino import LAYERS, Origin
 from halfulp.models.source import Source, read_source
 from halfulp.specs import find
-from halfulp.specs.tensor import Shape, TensorType
+from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
 
 ROWS = ("openvino.Power-1", "openvino.PReLU-1")
@@ -156,43 +156,40 @@ def _try_to_read(path: Path, file: str) -> None:
 
 def graphs(network: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield an ``openvino.Model`` and the bodies of its layers, each with the names of the layers around it."""
+    from halfulp.integrations.openvino.operators import bodies
+
     yield where, network
     for layer in network.get_ordered_ops():
-        for tag, body in _bodies(layer):
+        tags = ("then_body", "else_body") if layer.get_type_name() == "If" else ("body",)
+        for tag, body in zip(tags, bodies(layer), strict=False):
             if depth == _DEEPEST:
                 raise HalfulpError("its bodies nest too deep", expected=f"at most {_DEEPEST}")
             yield from graphs(body, f"{where}{_label(layer)}.{tag}.", depth + 1)
 
 
-def _bodies(layer: Any) -> list[tuple[str, Any]]:
-    match layer.get_type_name():
-        case "If":
-            return [("then_body", layer.get_function(0)), ("else_body", layer.get_function(1))]
-        case "Loop" | "TensorIterator":
-            return [("body", layer.get_function())]
-    return []
-
-
 def graph_of(network: Any, where: str = "") -> Graph:
     """Return the graph of an ``openvino.Model`` or a body; ``where`` has the layers around it, for labels."""
+    from halfulp.integrations.openvino.operators import dims, place_of, type_of
+
     layers = [layer for layer in network.get_ordered_ops() if layer.get_type_name() != "Result"]
     inputs = [(layer, layer.output(0)) for layer in network.get_parameters()]
     results = [(layer, layer.input_value(0)) for layer in network.get_results()]
     ends = _named_ends(layers, [*inputs, *results])
-    names = {_place(end): name for name, end in ends.items()}
-    declared = {name: Value(name, _TYPES.get(_type(end)), _shape(end)) for name, end in ends.items()}
+    names = {place_of(end): name for name, end in ends.items()}
+    shapes = {name: dims(end.get_partial_shape()) for name, end in ends.items()}
+    declared = {name: Value(name, _TYPES.get(type_of(end)), shapes[name]) for name, end in ends.items()}
     constants: dict[str, Array] = {}
     nodes: list[Node] = []
     for layer in layers:
-        outputs = tuple(names[_place(end)] for end in layer.outputs())
+        outputs = tuple(names[place_of(end)] for end in layer.outputs())
         if layer.get_type_name() == "Constant" and (array := _array(layer)) is not None:
             constants[outputs[0]] = array
         elif layer.get_type_name() != "Parameter":
-            operands = tuple(names[_place(end)] for end in layer.input_values())
+            operands = tuple(names[place_of(end)] for end in layer.input_values())
             nodes.append(_node(layer, operands, outputs, where))
 
     def value(layer: Any, end: Any) -> Value:
-        name = names[_place(end)]
+        name = names[place_of(end)]
         aliases = (*_tensor_names(end), layer.get_friendly_name(), end.get_node().get_friendly_name())
         others = tuple(dict.fromkeys(alias for alias in aliases if alias != name))
         return Value(name, declared[name].type, declared[name].shape, aliases=others)
@@ -210,6 +207,8 @@ def graph_of(network: Any, where: str = "") -> Graph:
 
 def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Return the outputs of all layers by name: the tensor's name at an input or output of the model."""
+    from halfulp.integrations.openvino.operators import place_of
+
     wished = [(end, (*_tensor_names(end), layer.get_friendly_name())) for layer, end in faces]
     for layer in layers:
         name = layer.get_friendly_name()
@@ -219,8 +218,8 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     ends: dict[str, Any] = {}
     known: set[tuple[str, int]] = set()
     for end, names in wished:
-        if _place(end) not in known:
-            known.add(_place(end))
+        if place_of(end) not in known:
+            known.add(place_of(end))
             ends[next((name for name in names if name not in ends), lengthened(names[0], ends, "'"))] = end
     return ends
 
@@ -251,20 +250,22 @@ def _attributes(layer: Any) -> dict[str, Any]:
 
 def _check_sizes(network: Any, file: str, where: str) -> None:
     """Refuse constants whose number of bytes overflows 64 bits, which OpenVINO does not notice."""
+    from halfulp.integrations.openvino.operators import type_of
+
     for layer in network.get_ordered_ops():
         if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
             shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
             if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():
                 message = "its shape contradicts its size"
-                got = f"{layer.get_byte_size()} bytes for {describe(_type(layer.output(0)), shape)}"
+                got = f"{layer.get_byte_size()} bytes for {describe(type_of(layer), shape)}"
                 raise ModelError(message, file=file, node=where + _label(layer), got=got)
 
 
 def _array(layer: Any) -> Array | None:
     """Return the values of a Constant, which are not copied; None for types that halfulp lacks."""
-    from halfulp.integrations.openvino.operators import ROWS, array_of
+    from halfulp.integrations.openvino.operators import ROWS, array_of, type_of
 
-    kind = _type(layer.output(0))
+    kind = type_of(layer)
     if kind == "boolean":
         return np.asarray(layer.data, bool)
     is_packed = kind in ROWS and ROWS[kind].bits < 8
@@ -275,10 +276,6 @@ def _array(layer: Any) -> Array | None:
     return array
 
 
-def _place(end: Any) -> tuple[str, int]:
-    return end.get_node().get_name(), end.get_index()
-
-
 def _tensor_names(end: Any) -> list[str]:
     return sorted(name for name in end.get_names() if name)
 
@@ -286,17 +283,3 @@ def _tensor_names(end: Any) -> list[str]:
 def _label(layer: Any) -> str:
     kind = layer.get_type_name().replace("PRelu", "PReLU")
     return f"'{printable(layer.get_friendly_name())}' ({printable(kind)})"
-
-
-def _type(end: Any) -> str:
-    kind: str = end.get_element_type().get_type_name()
-    return kind
-
-
-def _shape(end: Any) -> Shape:
-    shape = end.get_partial_shape()
-    return (
-        None
-        if shape.rank.is_dynamic
-        else tuple(None if dim.is_dynamic else dim.get_length() for dim in shape)
-    )

@@ -19,7 +19,7 @@ import halfulp as hu
 from halfulp.cli import app
 from halfulp.conformance.cases import case
 from halfulp.conformance.export import Exported, export
-from halfulp.conformance.targets import find, on_device
+from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/check-your-runtime.md").read_text()
@@ -202,5 +202,6 @@ def test_exports(here: Path) -> None:
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_a_device_behind_the_name_is_that_of_the_option(name: str) -> None:
     pytest.importorskip(name)
-    assert find(f"{name}:cuda") == on_device(find(name), "cuda")
+    on_cuda = find(f"{name}:cuda")
+    assert (on_cuda.name, on_cuda.argument) == (f"{name} (cuda)", "cuda")
     assert find(f"{name}:cpu") == find(name)

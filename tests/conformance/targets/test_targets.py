@@ -167,7 +167,7 @@ def test_what_is_for_whom() -> None:
     assert of_a_profile == BUILT_IN.keys() - {"openvino-native"}
 
 
-@pytest.mark.parametrize("target", ["mine", "mine:f", "libmine.so:powf"])
+@pytest.mark.parametrize("target", ["mine", "mine:f"])
 def test_a_program_and_a_library_are_told_their_options(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

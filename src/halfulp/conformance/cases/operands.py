@@ -57,10 +57,7 @@ class Random:
     def mixed(self, *arrays: Array) -> Array:
         """Return an array with each element from one of some arrays of one length."""
         which = self.integers(0, len(arrays), len(arrays[0]))
-        result = arrays[0].copy()
-        for index, array in enumerate(arrays[1:], start=1):
-            result[which == index] = array[which == index]
-        return result
+        return np.asarray(np.stack(arrays)[which, np.arange(len(which))])
 
     def bits(self, name: str, count: int) -> Array:
         """Return values of a type with random bits, NaNs and infinities among them."""
@@ -265,7 +262,6 @@ def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fractio
 
 
 def _representable(value: Fraction, name: str) -> bool:
-    """Tell whether a type holds a number exactly."""
     if TYPES[name].kind != "float":
         least, largest = integer_range(name)
         return value.denominator == 1 and least <= value <= largest

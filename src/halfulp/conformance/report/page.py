@@ -144,7 +144,8 @@ def _table(
     columns = sorted({line.types[-1] for line in lines}, key=type_order)
     versions: dict[str, dict[str, dict[str, Any]]] = {}
     for line in lines:
-        row = versions.setdefault(_version(line.operator), {}).setdefault(line.types[0] if paired else "", {})
+        rows = versions.setdefault(line.operator.rpartition("-")[2], {})
+        row = rows.setdefault(line.types[0] if paired else "", {})
         found = line.rows[target.number]
         name = found["verdict"]
         row[line.types[-1]] = {
@@ -154,10 +155,6 @@ def _table(
             "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",
         }
     return {"target": target, "paired": paired, "columns": columns, "versions": versions}
-
-
-def _version(operator: str) -> str:
-    return operator.rpartition("-")[2]
 
 
 # --- histograms ----------------------------------------------------------------------------------

@@ -218,7 +218,9 @@ def find(target: object) -> TargetSpec:
         argument = f"{spec.argument}:{attribute}".lstrip(":")
         spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
     elif spec is None and variant_of is not None and attribute in BUILT_IN[variant_of].devices:
-        spec = on_device(BUILT_IN[variant_of], attribute)
+        spec = BUILT_IN[variant_of]
+        if attribute != spec.devices[0]:
+            spec = replace(spec, name=f"{spec.name} ({attribute})", argument=attribute)
     if spec is None:
         package = module.partition(".")[0]
         is_file = os.path.isfile(module)  # False for a name that is too long
@@ -294,15 +296,6 @@ def find_library(text: str) -> TargetSpec:
     only = ("float32",) if symbol.endswith("f") else ("float64",)
     name = name or f"{Path(path).stem}:{symbol}"
     return TargetSpec(name, "arrays.Symbol", place, "ctypes", only=only, families=("onnx.Pow-",))
-
-
-def on_device(spec: TargetSpec, device: str) -> TargetSpec:
-    """Return a target that computes on a device; raises HalfulpError if it has no such device."""
-    if device not in spec.devices:
-        raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
-    if device in (spec.devices[0], spec.argument):
-        return spec
-    return replace(spec, name=f"{spec.name} ({device})", argument=device)
 
 
 def find_command(text: str) -> TargetSpec:

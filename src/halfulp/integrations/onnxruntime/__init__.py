@@ -220,10 +220,8 @@ def _mistakes_norms(model: Any) -> bool:
             powers = powers_of(data)
             if powers is None or not powers[1]:
                 return False
-            proto, folder = (
-                ModelProto.FromString(data[:]),
-                None if isinstance(model, bytes) else Path(model).parent,
-            )
+            proto = ModelProto.FromString(data[:])
+        folder = None if isinstance(model, bytes) else Path(model).parent
         return not all(fused_by_onnxruntime(proto, "", folder).values())
     except (DecodeError, HalfulpError, OSError, TypeError, ValueError):  # it is not a readable ONNX file
         return False

@@ -151,7 +151,6 @@ def _stays_ours(output: Any, members: Set[str]) -> bool:
 
 
 def _substitute(node: Any) -> None:
-    """Replace a node with an operator of halfulp."""
     known = node.get_attributes()
     attributes = {"auto_broadcast": str(known["auto_broadcast"])} if "auto_broadcast" in known else {}
     operands = ",".join(map(type_of, node.inputs()))

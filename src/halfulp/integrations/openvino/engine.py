@@ -13,7 +13,7 @@ import openvino as ov
 from halfulp._interop import Array
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.integrations.openvino import put_into
-from halfulp.integrations.openvino.operators import array_of, core, is_ours, tensor_of
+from halfulp.integrations.openvino.operators import array_of, core, is_ours, place_of, tensor_of
 from halfulp.models.graph import Model
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.openvino import Origin
@@ -112,14 +112,14 @@ class Runner:
 
         for value in graph.inputs:
             copy_of(value.name).get_tensor().add_names({_INPUT + value.name})
-        results = [_place(result.input_value(0)) for result in network.get_results()]
+        results = [place_of(result.input_value(0)) for result in network.get_results()]
         self._outputs: dict[str, int] = {}
         for value in graph.outputs:
             end = copy_of(value.name)
-            if _place(end) not in results:
+            if place_of(end) not in results:
                 network.add_outputs([end])
-                results.append(_place(end))
-            self._outputs[value.name] = results.index(_place(end))
+                results.append(place_of(end))
+            self._outputs[value.name] = results.index(place_of(end))
         if left := put_into(network, every_node=True):
             raise UnsupportedError(
                 f"{model.file}: not exact in openvino, which has to run other layers: {left[0]}"
@@ -152,7 +152,3 @@ class Runner:
 
 
 _INPUT = "halfulp input "  # the prefix of the names by which a Runner finds inputs
-
-
-def _place(end: Any) -> tuple[str, int]:
-    return end.get_node().get_name(), end.get_index()

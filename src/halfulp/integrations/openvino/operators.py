@@ -44,19 +44,14 @@ class _Operator(ov.Op):
             self.set_arguments(inputs)
             self.constructor_validate_and_infer_types()
 
-    def result(self, *operands: TensorType) -> TensorType:
-        return op(self.row).infer(*operands, **self._of_row())
-
-    def compute(self, *operands: Array) -> Array:
-        return op(self.row)(*operands, **self._of_row())
-
     def _of_row(self) -> dict[str, Any]:
         return {name: self.attributes[name] for name in self.names}
 
     # OpenVINO calls these methods.
 
     def validate_and_infer_types(self) -> None:
-        kind, shape = self.result(*(self._operand(index) for index in range(self.get_input_size())))
+        operands = [self._operand(index) for index in range(self.get_input_size())]
+        kind, shape = op(self.row).infer(*operands, **self._of_row())
         sizes = None if shape is None else [dim if isinstance(dim, int) else -1 for dim in shape]
         partial = ov.PartialShape.dynamic() if sizes is None else ov.PartialShape(sizes)
         self.set_output_type(0, getattr(ov.Type, self._held_result(str(TYPES[kind].openvino))), partial)
@@ -75,7 +70,7 @@ class _Operator(ov.Op):
         # Do not iterate over OpenVINO's sequences: they end by a C++ exception, which takes longer than all of this.
         declared = self.attributes["operands"].split(",")
         operands = [self._read(inputs[index], kind) for index, kind in enumerate(declared)]
-        self._write(outputs[0], np.asarray(self.compute(*operands)))
+        self._write(outputs[0], np.asarray(op(self.row)(*operands, **self._of_row())))
         return True
 
     def _operand(self, index: int) -> TensorType:
@@ -212,6 +207,10 @@ def bodies(node: Any) -> Iterator[ov.Model]:
 def type_of(end: Any) -> str:
     name: str = end.get_element_type().get_type_name()
     return name
+
+
+def place_of(end: Any) -> tuple[str, int]:
+    return end.get_node().get_name(), end.get_index()
 
 
 def label(node: Any) -> str:

@@ -127,11 +127,7 @@ class TorchError(HalfulpError, RuntimeError):
 
 
 def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
-    """Return the weight of a PReLU in the shape that ONNX's broadcasting puts along dim 1 of x.
-
-    Raises:
-        TorchError: torch would refuse it.
-    """
+    """Return the weight of a PReLU, if torch takes it, in the shape that ONNX's broadcasting puts along dim 1 of x."""
     if weight.dtype == x.dtype and weight.dim() <= 1:
         if weight.numel() == 1:
             return weight.reshape(())
@@ -254,8 +250,6 @@ def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | N
 
 
 class _Power(torch.autograd.Function):
-    """Tensors to the power of tensors."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
@@ -265,8 +259,6 @@ class _Power(torch.autograd.Function):
 
 
 class _PowerByNumber(torch.autograd.Function):
-    """Tensors to the power of a number."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Number) -> Tensor | None:
         ctx.save_for_backward(x)

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import warnings
+from contextlib import ExitStack
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -23,9 +24,8 @@ class Inductor(MetaPathFinder):
     """Inductor's rules for powers, which are replaced when Inductor is loaded: to load it takes seconds."""
 
     def __init__(self) -> None:
-        self._is_in = False
-        self._undo: Any = None
-        self._close_triton: Any = None
+        self._is_in = self._has_triton = False
+        self._undo = ExitStack()
         self._programs: list[Any] = []  # those that existed when the kernels were taken out
 
     def put_in(self) -> None:
@@ -41,9 +41,8 @@ class Inductor(MetaPathFinder):
         self._is_in, self._programs = False, _programs()
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        for undo in filter(None, (self._undo, self._close_triton)):
-            undo()
-        self._undo = self._close_triton = None
+        self._undo.close()
+        self._has_triton = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _LOWERING:
@@ -65,7 +64,8 @@ class Inductor(MetaPathFinder):
             from torch._inductor import codecache
 
             key, rules, decompositions = codecache.torch_key, lowering.lowerings, lowering.decompositions
-            before = {op: rules[op] for op in _POWERS}, {op: decompositions.pop(op, None) for op in _POWERS}
+            before = {op: rules[op] for op in _POWERS}
+            decomposed = {op: decompositions.pop(op) for op in _POWERS if op in decompositions}
             rules |= {op: _calling(lowering, op, self.open_triton) for op in _POWERS}
         except (AttributeError, ImportError, KeyError, TypeError):
             _warn(f"torch {torch.__version__}")
@@ -73,17 +73,13 @@ class Inductor(MetaPathFinder):
         process = os.urandom(8)
         # Programs on the disk that were compiled without the kernels, or with a warning, are not taken.
         codecache.torch_key = lambda: key() + process
-
-        def undo() -> None:
-            rules.update(before[0])
-            decompositions.update({op: rule for op, rule in before[1].items() if rule is not None})
-            codecache.torch_key = key
-
-        self._undo = undo
+        self._undo.callback(setattr, codecache, "torch_key", key)
+        self._undo.callback(decompositions.update, decomposed)
+        self._undo.callback(rules.update, before)
 
     def open_triton(self) -> bool:
         """Let programs for CUDA link halfulp's powers from now on, and return whether they do."""
-        if self._close_triton is None:
+        if not self._has_triton:
             config, _triton = torch._inductor.config, torch.utils._triton
             if triton.BITCODE is None or torch.version.hip:
                 return False
@@ -92,12 +88,10 @@ class Inductor(MetaPathFinder):
             config.compile_threads = 1  # workers are other processes
             # It is part of a kernel's source, so that one from outside is not taken.
             _triton.triton_hash_with_backend = lambda: f"{key()} halfulp"
-
-            def close() -> None:
-                triton.disable()
-                config.compile_threads, _triton.triton_hash_with_backend = threads, key
-
-            self._close_triton = close
+            self._undo.callback(setattr, _triton, "triton_hash_with_backend", key)
+            self._undo.callback(setattr, config, "compile_threads", threads)
+            self._undo.callback(triton.disable)
+            self._has_triton = True
         return True
 
 

@@ -11,6 +11,7 @@ import ctypes
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -80,39 +81,30 @@ def disable() -> None:
 
 
 _INDUCTOR = Inductor()
-_removals: list[Callable[[], object]] = []
+_REMOVALS = ExitStack()
 
 
 def _put_in() -> None:
     runtime, addresses = connect()
     _torchs.update({name: torch.library.get_kernel(name, "CPU") for name in (*addresses, *_WITH_NUMBERS)})
     library = torch.library.Library("aten", "IMPL")
-    _removals.append(library._destroy)
+    _REMOVALS.callback(library._destroy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says once that a kernel is overridden
         for name, kernel in _WITH_NUMBERS.items():
             library.impl(name.removeprefix("aten::"), kernel, "CPU", allow_override=True)
     handle = _registered(runtime, "aten", addresses)
     _INDUCTOR.put_in()
-    _removals.append(_INDUCTOR.take_out)
-    _removals.append(lambda: runtime.aoti_torch_delete_library_object(handle))
+    _REMOVALS.callback(_INDUCTOR.take_out)
+    _REMOVALS.callback(lambda: runtime.aoti_torch_delete_library_object(handle))
 
 
-def _take_out() -> None:
-    while _removals:
-        _removals.pop()()
-
-
-_KERNELS = Replacement(_put_in, _take_out)
+_KERNELS = Replacement(_put_in, _REMOVALS.close)
 
 
 @cache
 def connect() -> tuple[Any, dict[str, int]]:
-    """Return torch's library and the kernels for its own operators, and register those for halfulp's.
-
-    Raises:
-        HalfulpError: this build of torch has no stable ABI.
-    """
+    """Return torch's library and the kernels for its own operators, and register those for halfulp's."""
     for runtime in torch_libraries():
         try:
             dtypes = {

@@ -173,11 +173,7 @@ _prelu = torch.ops.halfulp.prelu.default
 
 
 def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
-    """Compute on the parts of nested tensors: two of the same structure, or one and a number.
-
-    Raises:
-        HalfulpError: the second operand is nested otherwise, or is a tensor of several elements.
-    """
+    """Compute on the parts of nested tensors: two of the same structure, or one and a number."""
     operator = getattr(torch.ops.halfulp, name)
     if not x.is_nested or not (y.is_nested or y.numel() == 1):
         raise HalfulpError(
@@ -293,8 +289,6 @@ class _Pow(torch.autograd.Function):
 
 
 class _Prelu(torch.autograd.Function):
-    """PReLU, like _Pow."""
-
     generate_vmap_rule = True
     forward = staticmethod(_prelu)
     setup_context = staticmethod(_save)
@@ -320,11 +314,7 @@ def is_transformed() -> bool:
 
 
 def _is_functionalized() -> bool:
-    """Whether torch.func.functionalize is active, which has no rule for _Pow and _Prelu.
-
-    Raises:
-        HalfulpError: differentiation, which needs _Pow and _Prelu, is active too.
-    """
+    """Whether torch.func.functionalize is active, which has no rule for _Pow and _Prelu; refuse derivatives then."""
     levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
     if TransformType.Functionalize not in levels:
         return False

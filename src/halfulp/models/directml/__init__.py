@@ -316,8 +316,8 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
         >>> validate(desc, "2_0")
         Traceback (most recent call last):
             ...
-        halfulp.errors.SpecError: directml.ELEMENT_WISE_CONSTANT_POW-1_0.C4:
-            InputTensor has an unsupported number of dimensions
+        halfulp.errors.SpecError: InputTensor has an unsupported number of dimensions
+            (directml.ELEMENT_WISE_CONSTANT_POW-1_0.C4)
           InputTensor: float32[2, 3]
           expected: 4
           got: 2

@@ -43,10 +43,7 @@ class Outputs(dict[str, Any]):
     ) -> None:
         super().__init__(values)
         self.inputs = dict(inputs)
-        self._names: dict[str, str] = {}
-        for value in declared:
-            for alias in value.aliases:
-                self._names.setdefault(alias, value.name)
+        self._names = {alias: value.name for value in reversed(declared) for alias in value.aliases}
 
     def __missing__(self, name: str) -> Any:
         if name not in self._names:
@@ -83,7 +80,11 @@ def run_with_report(
         UnsupportedError: an operator that this module cannot evaluate.
     """
     loaded = model if isinstance(model, Model) else load(model)
-    _refuse_foreign(loaded)
+    if unsupported := foreign(loaded.graph.nodes):
+        message = "has layers that halfulp lacks; the engine 'auto' runs them in openvino"
+        raise UnsupportedError(
+            f"{loaded.file}: {message}", expected=", ".join(LAYERS), got=listed(unsupported)
+        )
     evaluation = _Evaluation(loaded, watch)
     values = bind(loaded, inputs)
     graph = loaded.graph
@@ -109,8 +110,6 @@ _OPERATORS = frozenset(ids())
 
 
 class _Evaluation:
-    """One run of one model."""
-
     def __init__(self, model: Model, watch: Watch | None) -> None:
         self.report = RunReport()
         self._watch = watch
@@ -167,12 +166,3 @@ class _Evaluation:
         if node.standard == "openvino":
             return [openvino.evaluate(node, inputs)]
         return self._operators(node, inputs, scope)
-
-
-def _refuse_foreign(model: Model) -> None:
-    """Raise UnsupportedError if an OpenVINO model has layers that halfulp lacks. The error names them."""
-    if unsupported := foreign(model.graph.nodes):
-        message = "has layers that halfulp lacks; the engine 'auto' runs them in openvino"
-        raise UnsupportedError(
-            f"{model.file}: {message}", expected=", ".join(LAYERS), got=listed(unsupported)
-        )

@@ -33,10 +33,7 @@ def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
     its higher bits. A float first becomes a 64-bit integer: truncated, saturated, 0 for NaN. ONNX leaves the
     result undefined for a float that does not fit.
 
-    Args:
-        x: an array of any shape, of a type that :func:`can_cast` accepts.
-        target: another such type.
-        saturate: for float8 targets, whether a value that is too large becomes the largest number.
+    ``saturate`` says of float8 targets whether a value that is too large becomes the largest number.
     """
     if x.dtype == target:
         return x

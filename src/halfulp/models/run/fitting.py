@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +57,10 @@ class Fit:
             HalfulpError: ``dims`` names a dim that the model doesn't have.
         """
         wanted = needed(model)
-        check_named(self.dims, {name for value in wanted for name in dim_names(value) if name is not None})
+        names = {name for value in wanted for name in dim_names(value) if name is not None}
+        for name in sorted(set(self.dims) - names):
+            known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
+            raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
         rng = np.random.default_rng(seed)
         made = {}
         with within(model.file):
@@ -65,7 +68,10 @@ class Fit:
                 if value.kind != "tensor" or value.type is None or value.shape is None:
                     message = f"does not declare enough of input {value.name!r} to make one up: feed it"
                     raise HalfulpError(message, got=str(value))
-                shape = sized(value, self.dims)
+                shape = tuple(
+                    dim if isinstance(dim, int) else self.dims.get(str(name), DEFAULT_DIM)
+                    for dim, name in zip(value.shape, dim_names(value), strict=True)
+                )
                 # 8 bytes per element, because values are made in float64 and narrowed afterwards.
                 guard_memory(shape, 8, f"input {value.name!r}")
                 made[value.name] = _random(rng, value.type, shape, self.ranges.get(value.name))
@@ -99,21 +105,6 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
     )
 
 
-def check_named(dims: Iterable[str], names: set[str]) -> None:
-    """Refuse sizes of dims whose names are not among those of a model's inputs."""
-    for name in sorted(set(dims) - names):
-        known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
-        raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
-
-
-def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return a value's shape with sizes for its open dims, which :func:`dim_names` names."""
-    return tuple(
-        dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
-        for dim, name in zip(value.shape or (), dim_names(value), strict=True)
-    )
-
-
 def _random(
     rng: np.random.Generator, kind: str, shape: tuple[int, ...], between: tuple[int, int] | None
 ) -> Array:
@@ -136,9 +127,7 @@ def _random(
 def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
     """Make up the sizes and values of the inputs without an initializer.
 
-    Args:
-        model: the model.
-        dims: sizes of open dims. Batches without a size are 1, and constants force others.
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others.
 
     Raises:
         ModelError: an input cannot be made up.

@@ -100,13 +100,9 @@ def is_integral(dtype: np.dtype[Any]) -> bool:
 
 
 def check(value: Any, declared: Value, what: str, run: str | None = None) -> None:
-    """Refuse a value that does not have the type, rank and dims that the model declares.
+    """Refuse a value, which the error calls ``what``, without the type, rank and dims that the model declares.
 
-    Args:
-        value: the value.
-        declared: its declaration.
-        what: how the error names the value.
-        run: the command that helps where the type is another one.
+    ``run`` is the command that helps where the type is another one.
     """
     if declared.kind in ("sequence", "map"):
         fits = isinstance(value, list if declared.kind == "sequence" else dict)

@@ -96,7 +96,9 @@ class Operators:
         if node.type in _LEGACY or node.type == "Where":
             guard_broadcast(inputs)
         is_wide = node.type in _SUMS
-        given = [*map(_widened, inputs)] if is_wide else inputs
+        halves = (np.float16, ml_dtypes.bfloat16)
+        short = [is_wide and isinstance(x, np.ndarray) and x.dtype.type in halves for x in inputs]
+        given = [x.astype(np.float32) if is_short else x for x, is_short in zip(inputs, short, strict=True)]
         outputs = [_OWN[node.type](node, *given)] if node.type in _OWN else self._outputs(node, given, scope)
         return _narrowed(node, inputs, outputs) if is_wide else outputs
 
@@ -167,13 +169,7 @@ def _type(value: Any) -> TypeProto:
 
 
 def _line(error: BaseException) -> str:
-    """Return the error's first line."""
     return printable((str(error).strip() or type(error).__name__).splitlines()[0])
-
-
-def _widened(value: Any) -> Any:
-    is_short = isinstance(value, np.ndarray) and value.dtype.type in (np.float16, ml_dtypes.bfloat16)
-    return value.astype(np.float32) if is_short else value
 
 
 def _narrowed(node: Node, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
