@@ -19,7 +19,7 @@ from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import expand_operators, opset_of, to_opset
 from halfulp.conversion.output import (
-    correct_shapes,
+    correct_declarations,
     dropped_metadata,
     finish,
     lower,
@@ -252,7 +252,7 @@ class _Work:
             said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
             return
-        self.changes += correct_shapes(model, self.file, source)
+        self.changes += correct_declarations(model, self.file, {}, source=source)
         found = refusal(model)
         if found is None:
             return

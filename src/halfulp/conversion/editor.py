@@ -74,13 +74,6 @@ class NoExactForm(UnsupportedError):
         super().__init__(f"no exact form: {why}")
 
 
-def claimed(wished: str, taken: set[str]) -> str:
-    """Return an unused name that resembles the one wished for, and add it to the names that are taken."""
-    name = unused(wished, taken)
-    taken.add(name)
-    return name
-
-
 def unused(wished: str, taken: Container[str]) -> str:
     """Return an unused name that resembles the one wished for."""
     name, number = wished, 1
@@ -114,6 +107,7 @@ class Editor:
         self.changes: list[Change] = []
         self._names = names
         self._makers: dict[str, NodeProto] = {}
+        self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
         self._dropped: set[int] = set()
         self._label: Callable[[], str] | None = None
@@ -140,6 +134,14 @@ class Editor:
             self._makers.update(dict.fromkeys(node.output, node))
         self._indexed = len(self.nodes)
         return self._makers.get(name)
+
+    def number(self, name: str) -> Array | None:
+        """Return a constant of one element, None for any other value."""
+        if name not in self._scalars:
+            shape = self.value(name).shape  # of a large weight, the data need not be read
+            array = self.array(name) if shape is None or set(shape) <= {1} else None
+            self._scalars[name] = array if array is not None and array.size == 1 else None
+        return self._scalars[name]
 
     def drop(self, *nodes: NodeProto) -> None:
         """Leave out nodes that were collected before."""
@@ -199,7 +201,8 @@ class Editor:
         """Return a free name made of the current node's output and a suffix, for a value that is like another one."""
         node = self._replaced
         base = next(filter(None, node.output), node.name or node.op_type)
-        name = claimed(f"{base}_{suffix}", self._names)
+        name = unused(f"{base}_{suffix}", self._names)
+        self._names.add(name)
         if like is not None:
             self.value_info.types[name] = Value(name, like.type, like.shape)
         return name

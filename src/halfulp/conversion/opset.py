@@ -197,7 +197,8 @@ def _step(
             if held is None:
                 raise
             del edit.nodes[made:]
-            edit.note("is a constant, and is stored as one")
+            if node.op_type != "Constant":
+                edit.note("is a constant, and is stored as one")
             edit.constant_tensor(held, "", name=node.output[0])
         for new in edit.nodes[made:]:
             check_attributes(new, there)

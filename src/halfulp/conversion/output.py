@@ -19,10 +19,10 @@ from halfulp.conversion.editor import Change
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Value, agree, describe, listed
+from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, infer_types, without_made_up
-from halfulp.models.onnx.tensors import declaration, declared, external_data
+from halfulp.models.onnx.tensors import declared, enum_of, external_data
 from halfulp.models.onnx.walk import copy_fields, every_node, graphs, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
@@ -84,34 +84,54 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
 
 def same_version(op_type: str, opset: int) -> list[int]:
     """Return the opsets in which an operator has the version of this one; none if the operator does not exist here."""
-    schemas = {
-        each: schema_in_force("", op_type, each) for each in range(1, onnx.defs.onnx_opset_version() + 1)
-    }
+    opsets = range(1, onnx.defs.onnx_opset_version() + 1)
+    schemas = {each: schema_in_force("", op_type, each) for each in opsets}
     since = {each: schema.since_version for each, schema in schemas.items() if schema is not None}
     return [each for each, version in since.items() if version == since.get(opset)]
 
 
-def correct_shapes(model: ModelProto, file: str, source: ModelProto | None) -> list[Change]:
-    """Declare shapes that the nodes contradict as the nodes give them; return the changes.
+def correct_declarations(
+    model: ModelProto,
+    file: str,
+    before: dict[tuple[str, str], Value],
+    *,
+    shapes: bool = True,
+    source: ModelProto | None = None,
+) -> list[Change]:
+    """Declare values as their nodes give them: their types, or their shapes, too.
 
-    A shape that the nodes of the source confirm stays: its conversion would change the result.
+    Args:
+        before: the declarations at the first call, by graph and name, with which later ones compare. It fills this.
+        source: the model before it was converted. A value that it has in another type or shape stays, for the
+            conversion would change the result.
     """
-    before, known = (
-        infer_types(each, file, ask="none", declared_too=False) for each in (source or model, model)
+    found, unconverted = (
+        infer_types(each, file, declared_too=False) if each is not None else {} for each in (model, source)
     )
     changes = []
     for path, graph in graphs(model.graph):
         assert isinstance(graph, GraphProto)
         for info in (*graph.value_info, *graph.output):
-            old = declared(info, file)
-            was, now = (types.get(path, {}).get(info.name, Value("")).shape for types in (before, known))
-            shape = without_made_up(now)
-            if old.kind != "tensor" or agree(old.shape, shape) or not agree(was, shape):
+            right, tensor = found[path].get(info.name), info.type.tensor_type
+            if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
-            info.CopyFrom(declaration(info.name, old.type, shape))
-            which = "output" if info in graph.output else "value"
-            said = f"{which} {printable(info.name)!r}, declared as {describe(old.type, old.shape)}"
-            changes.append(Change(file, f"{said}, is declared as {describe(old.type, shape)}"))
+            was, shape = (
+                before.setdefault((path, info.name), declared(info, file)),
+                without_made_up(right.shape),
+            )
+            there = unconverted.get(path, {}).get(info.name, right)
+            if there.type != right.type or not agree(there.shape, shape):
+                continue
+            shape_differs = shapes and not agree(was.shape, shape)
+            if right.type is not None and was.type is not None:
+                tensor.elem_type = enum_of(right.type)
+            if shape_differs:
+                new = onnx.helper.make_tensor_type_proto(tensor.elem_type, shape)
+                tensor.shape.CopyFrom(new.tensor_type.shape)
+            if shape_differs or right.type not in (None, was.type or right.type):
+                named = f"{printable(info.name)!r}, declared as {describe(was.type, was.shape)}"
+                now = describe(right.type or was.type, shape if shape_differs else was.shape)
+                changes.append(Change(file, f"{named}, is {now} by its node, and is declared so"))
     return changes
 
 
@@ -176,17 +196,13 @@ def _without_data(model: ModelProto, most: float = math.inf) -> ModelProto:
 def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
     """Return a line for each part of a model that is lost in OpenVINO's IR."""
     fields = ("producer_name", "domain", "model_version", "doc_string")
-    found = [f"its {name}" for name in fields if getattr(model, name)]
-    found += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
-    found += [f"its import of {each.domain!r}" for each in model.opset_import if plain_domain(each.domain)]
-    every = list(every_node(model.graph))
-    named = [node.name for node in every if node.name]
-    if named:
-        found.append(f"the name of {count_of(len(named), 'node')} ({listed(named, 3)})")
-    for field, name in (("doc_string", "doc string"), ("metadata_props", "metadata")):
-        if any(getattr(node, field) for node in every):
-            found.append(f"the {name} of nodes")
-    return [Change(file, f"{what} is not carried over") for what in found]
+    lost = [f"its {name}" for name in fields if getattr(model, name)]
+    lost += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
+    lost += [f"its import of {each.domain!r}" for each in model.opset_import if plain_domain(each.domain)]
+    for field in ("name", "doc_string", "metadata_props"):
+        number = sum(bool(getattr(node, field)) for node in every_node(model.graph))
+        lost += [f"the {field} of {count_of(number, 'node')}"] if number else []
+    return [Change(file, f"{what} is not carried over") for what in lost]
 
 
 # --- the IR version --------------------------------------------------------------------------------

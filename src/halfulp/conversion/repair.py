@@ -21,7 +21,14 @@ from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remad
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
-from halfulp.conversion.output import finish, is_harmless, raise_for_weights, refusal, save_onnx
+from halfulp.conversion.output import (
+    correct_declarations,
+    finish,
+    is_harmless,
+    raise_for_weights,
+    refusal,
+    save_onnx,
+)
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
@@ -337,7 +344,7 @@ def _repaired(
     new = deepcopy(source)
     mender.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected, before = _correct_casts(new, file), dict[tuple[str, str], Value]()
-    _correct_declarations(new, file, before, shapes=False)
+    correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _agree_on_types(walk)
@@ -364,7 +371,7 @@ def _repaired(
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
         mended.append(Change(file, f"becomes one of opset {mender.opset}"))
-    changes = [*mended, *corrected, *_correct_declarations(new, file, before)]
+    changes = [*mended, *corrected, *correct_declarations(new, file, before)]
     if not changes:
         return source, [], left
     changes = [*unreached, *changes]
@@ -595,35 +602,6 @@ def _type_read(
             wanted |= {known.get(other) for other in together - {name}} if name in together else set()
     wanted.discard(None)
     return wanted.pop() if len(wanted) == 1 else None
-
-
-def _correct_declarations(
-    model: ModelProto, file: str, before: dict[tuple[str, str], Value], *, shapes: bool = True
-) -> list[Change]:
-    """Declare values as their nodes give them: their types, or their shapes, too.
-
-    Args:
-        before: the declarations at the first call, by graph and name, with which later ones compare. It fills this.
-    """
-    found = infer_types(model, file, declared_too=False)
-    changes = []
-    for path, graph in graphs(model.graph):
-        for info in (*graph.value_info, *graph.output):
-            right, tensor = found[path].get(info.name), info.type.tensor_type
-            if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
-                continue
-            was = before.setdefault((path, info.name), declared(info, file))
-            shape_differs = shapes and not agree(was.shape, right.shape)
-            if right.type is not None and was.type is not None:
-                tensor.elem_type = enum_of(right.type)
-            if shape_differs:
-                new = onnx.helper.make_tensor_type_proto(tensor.elem_type, right.shape)
-                tensor.shape.CopyFrom(new.tensor_type.shape)
-            if shape_differs or right.type not in (None, was.type or right.type):
-                named = f"{printable(info.name)!r}, declared as {describe(was.type, was.shape)}"
-                now = describe(right.type or was.type, right.shape if shape_differs else was.shape)
-                changes.append(Change(file, f"{named}, is {now} by its node, and is declared so"))
-    return changes
 
 
 def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -118,7 +118,7 @@ class Rule:
         """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
         if not self.since <= view.opset <= self.until:
             return None
-        for bound in matches(self.pattern, root.output[0], root, view, {}):
+        for bound in matches(self.pattern, root.output[0], view, {}, root):
             match = Match(view, bound)
             if len(bound[NODES]) > 1 and not _is_closed(match):
                 continue
@@ -208,9 +208,9 @@ def found(walk: Walk, owner: Owner, opset: int, rules: Sequence[Rule]) -> Iterat
 
 def _is_closed(match: Match) -> bool:
     """Tell whether only the nodes of a form read the values within it."""
-    own = Counter(name for node in match.nodes for name in node.input)
+    own = [name for node in match.nodes for name in node.input]
     inner = (node.output[0] for node in match.nodes[1:])
-    return all(match.view.reads[name] == own[name] for name in inner)
+    return all(match.view.reads[name] == own.count(name) for name in inner)
 
 
 def _release(node: NodeProto, edit: Editor) -> None:
@@ -235,7 +235,7 @@ def written(match: Match) -> str:
             return f"{makers[name].op_type}({', '.join(map(term_of, makers[name].input))})"
         if name in names:
             return names[name]
-        number = match.view.array(name)
+        number = match.view.number(name)
         return f"{0 if number is None else number.item():g}"
 
     return term_of(match.root.output[0])

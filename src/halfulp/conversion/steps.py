@@ -248,24 +248,11 @@ def _cast(node: NodeProto, edit: Editor) -> None:
 @_step(12, 11, "Constant")
 def _constant_12_11(node: NodeProto, edit: Editor) -> None:
     """A number or a list of them becomes a tensor."""
-    tensor = held_tensor(node)
     if [attribute.name for attribute in node.attribute] in (["value"], ["sparse_value"]):
         return edit.keep(node)
-    if tensor is None:
+    if (tensor := held_tensor(node)) is None:
         raise _before(edit, "a Constant holds a tensor only, and this one is not a tensor")
     edit.add("Constant", [], output=node.output[0], like=node, value=tensor)
-    return None
-
-
-@_step(9, 8, "Constant")
-def _constant_9_8(node: NodeProto, edit: Editor) -> None:
-    """A Constant of another type than a float becomes an initializer."""
-    tensor = held_tensor(node)
-    if tensor is None or edit.value(node.output[0]).type in _FLOATS:
-        return edit.keep(node)
-    if not isinstance(edit.owner, GraphProto):
-        raise _before(edit, "a Constant holds floats only, and a function has no initializers")
-    edit.constant_tensor(tensor, "", name=node.output[0])
     return None
 
 
@@ -329,16 +316,6 @@ def _split_18_17(node: NodeProto, edit: Editor) -> None:
     return edit.keep(new)
 
 
-@_step(13, 12, "ReduceSum")
-def _reduce_sum_13_12(node: NodeProto, edit: Editor) -> None:
-    """Without noop_with_empty_axes, if there are axes."""
-    axes = edit.array([*node.input, ""][1])
-    drop = {"noop_with_empty_axes"} if axes is not None and axes.size else ()
-    new = remade(node, drop=drop)
-    if not stays(new, edit.opset + 1, edit):
-        through_onnx(new, edit.opset + 1, edit)
-
-
 @_step(10, 11, "Resize")
 def _resize_10_11(node: NodeProto, edit: Editor) -> None:
     """A coordinate is divided by the scale, which is not the default any more, as the onnx package has it."""
@@ -394,10 +371,7 @@ def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
 @_step(12, 13, "Hardmax")
 def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
     """Until opset 12 it applies to all dims from its axis on, which the onnx package's converter ignores."""
-    axis, shape = _attribute(node, "axis", 1), edit.value(node.input[0]).shape
-    if axis != -1 and (shape is None or axis != len(shape) - 1):
-        raise NoExactForm("since opset 13 Hardmax goes along one dim, not along all from its axis on")
-    edit.keep(remade(node, axis=-1))
+    raise NoExactForm("since opset 13 Hardmax goes along one dim, not along all from its axis on")
 
 
 @_step(13, 12, *_SOFTMAXES)
@@ -473,12 +447,8 @@ _REWORDED = {
 }
 
 _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
-_OPTIONAL = {
-    ("ReduceSum", 13): 1,
-    ("Squeeze", 13): 1,
-    ("Pad", 18): 3,
-    **{(f"Reduce{name}", 18): 1 for name in _REDUCED},
-}
+_OPTIONAL = {("ReduceSum", 13): 1, ("Squeeze", 13): 1, ("Pad", 18): 3}
+_OPTIONAL |= {(f"Reduce{name}", 18): 1 for name in _REDUCED}
 """The number of inputs before the one that a version added: a node without this one is written as before."""
 
 _FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}

@@ -41,12 +41,8 @@ NODES = "the nodes"
 
 _NAME = re.compile(r"\w+")
 _COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min"))
-_MIRRORED = {
-    "Less": "Greater",
-    "Greater": "Less",
-    "LessOrEqual": "GreaterOrEqual",
-    "GreaterOrEqual": "LessOrEqual",
-}
+_MIRRORED = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
+_MIRRORED |= {greater: less for less, greater in _MIRRORED.items()}
 
 
 def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
@@ -87,29 +83,32 @@ def roots(term: Term) -> Iterator[str]:
 # --- matching -------------------------------------------------------------------------------------
 
 
-def matches(term: Term, name: str, maker: NodeProto | None, view: Editor, bound: Bound) -> Iterator[Bound]:
-    """Yield each way in which a value, made by a node, is a term: the names in the term with those of the values."""
+def matches(
+    term: Term, name: str, view: Editor, bound: Bound, root: NodeProto | None = None
+) -> Iterator[Bound]:
+    """Yield each way in which a value is a term: the names in the term with those of the values.
+
+    ``root`` is the node that makes the value, where ``view`` does not have it yet.
+    """
     match term:
         case ast.Name(id=variable):
             if name and bound.get(variable, name) == name:
                 yield bound if variable in bound else {**bound, variable: name}
         case ast.NamedExpr(target=ast.Name(id=variable), value=inner):
             if bound.get(variable, name) == name:
-                yield from matches(inner, name, maker, view, {**bound, variable: name})
+                yield from matches(inner, name, view, {**bound, variable: name}, root)
         case ast.BinOp(left=left, right=right):
-            yield from matches(left, name, maker, view, bound)
-            yield from matches(right, name, maker, view, bound)
+            yield from matches(left, name, view, bound, root)
+            yield from matches(right, name, view, bound, root)
         case ast.Call(func=ast.Name(id=op_type), args=operands):
-            if maker is None or [*maker.output] != [name] or plain_domain(maker.domain):
-                return
-            for order in _orders(op_type, operands, maker):
-                if all(_keeps_shape(each, index, maker, view) for index, each in enumerate(order)):
-                    nodes = (*bound.get(NODES, ()), maker)
-                    yield from _matched(order, maker, view, {**bound, NODES: nodes})
-        case _ if (number := number_of(term)) is not None:
-            shape = view.value(name).shape  # of a large weight, the data need not be read
-            if (shape is None or set(shape) <= {1}) and _is(view.array(name), number):
-                yield bound
+            maker = root or view.maker(name)
+            orders = [] if maker is None else _orders(op_type, operands, maker)
+            if maker is not None and orders and [*maker.output] == [name] and not plain_domain(maker.domain):
+                bound = {**bound, NODES: (*bound.get(NODES, ()), maker)}
+                for order in orders:
+                    yield from _matched(order, maker, view, bound)
+        case _ if (number := number_of(term)) is not None and _is(view.number(name), number):
+            yield bound
 
 
 def _orders(op_type: str, operands: list[Term], node: NodeProto) -> list[list[Term]]:
@@ -131,25 +130,24 @@ def _matched(
     if index == len(operands):
         yield bound
         return
-    name = node.input[index]
-    for more in matches(operands[index], name, view.maker(name), view, bound):
+    term, name = operands[index], node.input[index]
+    if isinstance(term, ast.Constant | ast.UnaryOp) and not _keeps_shape(index, node, view):
+        return
+    for more in matches(term, name, view, bound):
         yield from _matched(operands, node, view, more, index + 1)
 
 
 def _is(array: Array | None, number: float) -> bool:
-    """Tell whether a constant has one element, and that is a number as its type rounds it."""
-    if array is None or array.size != 1 or array.dtype.kind in "OUSbc":
+    """Tell whether the element of a constant is a number as its type rounds it."""
+    if array is None or array.dtype.kind in "OUSbc":
         return False
-    if array.item() == number or (not float(number).is_integer() and array.dtype.kind in "iu"):
-        return bool(array.item() == number)
     with np.errstate(all="ignore"):
-        return bool(array.reshape(()) == np.array(number).astype(array.dtype))
+        held = number if array.dtype.kind in "iu" else np.array(number).astype(array.dtype)
+    return bool(array.reshape(()) == held)
 
 
-def _keeps_shape(term: Term, index: int, node: NodeProto, view: Editor) -> bool:
+def _keeps_shape(index: int, node: NodeProto, view: Editor) -> bool:
     """Tell whether a number leaves the shape of the operands beside it."""
-    if isinstance(term, ast.Name) or number_of(term) is None:
-        return True
     rank = len(view.value(node.input[index]).shape or ())
     beside = (view.value(name).shape for place, name in enumerate(node.input) if place != index)
     return rank == 0 or any(shape is not None and len(shape) >= rank for shape in beside)

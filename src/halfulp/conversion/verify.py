@@ -33,7 +33,7 @@ from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.operators import PLUMBING
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
-from halfulp.types import TYPES
+from halfulp.types import FLOATS, TYPES
 
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
@@ -48,14 +48,9 @@ _SPECIAL_FLOATS = (
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
 """The operators of ONNX that halfulp evaluates itself."""
-_RANDOM = (
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-)
+_RANDOM = {"Bernoulli", "Multinomial"} | {
+    f"Random{law}{like}" for law in ("Normal", "Uniform") for like in ("", "Like")
+}
 
 
 # --- models to be compared, and their engine ---------------------------------------------------------
@@ -163,12 +158,9 @@ def is_ours(node: Node) -> bool:
 
 def drawing(nodes: Sequence[Node]) -> str | None:
     """Return the label of the first node that draws random numbers, itself or within, if there is one."""
-    return next((node.label for node in all_nodes(nodes) if _draws(node)), None)
-
-
-def _draws(node: Node) -> bool:
-    is_training = node.type == "Dropout" and len(node.inputs) > 2
-    return not node.domain and (node.type in _RANDOM or is_training)
+    plain = (node for node in all_nodes(nodes) if not node.domain)
+    training = "Dropout", 3
+    return next((n.label for n in plain if n.type in _RANDOM or (n.type, len(n.inputs)) == training), None)
 
 
 def is_all_ours(subject: Subject) -> bool:
@@ -282,25 +274,21 @@ def compare(
         says so.
     """
     with ExitStack() as files:
-        old, new = (_without_weights(each, files) for each in (before, after))
-        return _compared(_Comparison(old, new, changes), feed)
-
-
-def _compared(comparison: _Comparison, feed: Feed) -> Verification:
-    before = comparison.before
-    if feed.inputs is not None:
-        comparison.run(feed.inputs, "the inputs given", feed)
-        return comparison.result()
-    try:
-        made = fit(before.model, comparison.first, seed=feed.seed, dims=feed.dims)
-    except HalfulpError as error:
-        return Verification(0, 0, (), comparison.engine, failure=error.message)
-    for seed in range(feed.seed, feed.seed + _ROUNDS):
-        inputs = made.inputs(before.model, seed)
-        if seed > feed.seed:
-            inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
-        comparison.run(inputs, f"inputs of seed {seed}", feed)
-    return comparison.result(str(made))
+        before, after = (_without_weights(each, files) for each in (before, after))
+        comparison = _Comparison(before, after, changes)
+        if feed.inputs is not None:
+            comparison.run(feed.inputs, "the inputs given", feed)
+            return comparison.result()
+        try:
+            made = fit(before.model, comparison.first, seed=feed.seed, dims=feed.dims)
+        except HalfulpError as error:
+            return Verification(0, 0, (), comparison.engine, failure=error.message)
+        for seed in range(feed.seed, feed.seed + _ROUNDS):
+            inputs = made.inputs(before.model, seed)
+            if seed > feed.seed:
+                inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
+            comparison.run(inputs, f"inputs of seed {seed}", feed)
+        return comparison.result(str(made))
 
 
 class _Comparison:
@@ -346,19 +334,16 @@ class _Comparison:
                 self._telling.add(name)
                 self._elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
-        if differences:
-            self._explain(differences, inputs)
-
-    def _explain(self, differences: list[str], inputs: Mapping[str, Any]) -> None:
-        """Record differences of the outputs: as notes, if on the same operands no tensor differs more than it may."""
+        if not differences:
+            return
         try:
             parting = self._parting(inputs)
         except HalfulpError as error:
             parting = f"which tensor differs first is not known: {error.message}"
-        if parting is not None:
+        if parting is None:  # on the same operands no tensor differs more than it may
+            self._notes += differences
+        else:
             self._differences += [*differences, parting]
-            return
-        self._notes += differences
 
     def _parting(self, inputs: Mapping[str, Any]) -> str | None:
         """Return the first tensor that differs though its operands do not, by more than its node's change announces.
@@ -456,9 +441,8 @@ def nothing_told(reasons: Mapping[str, str]) -> str:
 
 def _without_weights(subject: Subject, files: ExitStack) -> Subject:
     """Return a large ONNX model with its weights in a file that all of its sessions map."""
-    if subject.proto is None:
-        return subject
-    if sum(array.nbytes for array in subject.model.graph.constants.values()) < _LARGE:
+    size = sum(array.nbytes for array in subject.model.graph.constants.values())
+    if subject.proto is None or size < _LARGE:
         return subject
     return Subject.of(*files.enter_context(mapped(subject.proto, subject.model.file, subject.folder)))
 
@@ -501,41 +485,28 @@ _MOVES = ("gives NaN", "gave NaN", "gives nan", "NaN where", "NaN for")
 
 def _is_within(change: Change, node: Node, right: Array, found: Any) -> bool:
     """Return whether a node's result differs by no more than its change announces."""
-    info = _finfo(right)
     if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
         return False
-    if info is None:
+    if right.dtype.name not in FLOATS:
         ends: list[int] = []
         if right.dtype.kind in "iu":
             ends = [min(np.iinfo(right.dtype).min, -1), np.iinfo(right.dtype).max]
         is_lost = np.isin(right, ends)
         return WRAPS in (change.differs or "") and bool(np.all((found == right) | is_lost))
+    info = ml_dtypes.finfo(right.dtype)  # type: ignore[no-untyped-call]
     a, b = right.astype(np.float64), found.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    differs = change.differs or ""
-    if (np.isfinite(a) != np.isfinite(b)).any() and not (
-        any(word in differs for word in _MOVES) and finite.any()
-    ):
+    moves = any(word in (change.differs or "") for word in _MOVES) and finite.any()
+    if (np.isfinite(a) != np.isfinite(b)).any() and not moves:
         return False
     units = np.abs(a) if is_ours(node) else np.full(a.shape, np.abs(a[finite]).max(initial=0))
     ulps = change.ulps if change.output in node.outputs else None
     if ulps is None:
-        ulps = _of_logarithms(info) if is_ours(node) else _ROUNDINGS
+        # Of Exp(Y * Log(X)), the operand's error counts as often as that is great.
+        ulps = 4 + 2 * float(np.log(float(info.max))) if is_ours(node) else _ROUNDINGS
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= float(info.smallest_normal) + float(info.eps) * ulps * units
     return bool(near[finite].all())
-
-
-def _of_logarithms(info: Any) -> float:
-    """Return how many ulps Exp(Y * Log(X)) can be off: its operand's error counts as often as that is great."""
-    return 4 + 2 * float(np.log(float(info.max)))
-
-
-def _finfo(array: Array) -> Any:
-    """Return the limits of a type of floats; None for another type."""
-    with suppress(ValueError):
-        return ml_dtypes.finfo(array.dtype)  # type: ignore[no-untyped-call]
-    return None
 
 
 def distance(right: Any, found: Any) -> tuple[float, str]:
