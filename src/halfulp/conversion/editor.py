@@ -364,8 +364,14 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
         return x_name, y_name, {"broadcast": 1} if x_dims != y.shape else {}
     lead = len(x_dims) - len(y.shape)
     padded = (1,) * lead + y.shape
-    _refuse_unknown(x_dims, padded)
-    for axis, (a, b) in enumerate(zip(x_dims, padded, strict=True)):
+    dims = [*zip(x_dims, padded, strict=True)]
+    for a, b in dims:
+        if 1 not in (a, b) and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int)):
+            raise NoExactForm(
+                "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
+                f" {a or '?'} and {b or '?'}"
+            )
+    for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
     x_dims = edit.value(x_name).shape or ()
@@ -380,20 +386,6 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     if (start, end) == (0, len(x_dims)):
         return x_name, y_name, {}
     return x_name, y_name, {"axis": start, "broadcast": 1}
-
-
-def _refuse_unknown(x: Sequence[Dim], y: Sequence[Dim]) -> None:
-    for a, b in zip(x, y, strict=True):
-        if b == 1 or (a == b and a is not None) or (isinstance(a, int) and isinstance(b, int)):
-            continue
-        if a == 1:
-            raise NoExactForm(
-                f"X would have to be repeated {b or '?'} times, which is not known until it runs"
-            )
-        raise NoExactForm(
-            "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
-            f" {a or '?'} and {b or '?'}"
-        )
 
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
