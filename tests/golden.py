@@ -3,10 +3,10 @@
 ``python -m tests.golden`` writes today's outputs into all of them, or into those that it is given. Review the
 difference before you commit it.
 
-A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python. A section may
-have more, and runs in a folder of its own. A status other than 0 follows its output in brackets. Beside ``halfulp``
-there are ``show``, which prints a model's versions, inputs and operators, ``same`` and ``near``, which compare outputs,
-and ``cmp``, which compares files.
+A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
+``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
+brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``same`` and
+``near``, which compare outputs, and ``cmp``, which compares files.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def write(described: str) -> None:
                 np.savez(name, **value)
             else:
                 np.save(name, value)
+        elif text.startswith("-> "):
+            Path(name).symlink_to(text[3:].strip())
         else:
             Path(name).write_text(text, "utf-8")
 
@@ -159,9 +161,17 @@ def cmp(*files: str) -> str:
 TOOLS = {tool.__name__: tool for tool in (show, same, near, cmp)}
 
 
+def held() -> dict[str, bytes | None]:
+    """Return the contents of the folder's files; a link or another folder has none."""
+    return {
+        name: None if Path(name).is_symlink() or not Path(name).is_file() else Path(name).read_bytes()
+        for name in os.listdir()
+    }
+
+
 def ran(words: list[str]) -> tuple[str, int]:
     """Return the output and the status of the command; a refused one leaves the folder as it was."""
-    before = sorted(os.listdir())
+    before = held()
     with (
         patch("halfulp.auditing.target.installed", lambda: {"onnxruntime": "1.31.1"}),
         patch("halfulp.benchmark.timing.environment", lambda threads: {}),  # is for this process's libraries
@@ -170,7 +180,7 @@ def ran(words: list[str]) -> tuple[str, int]:
     assert done.exception is None or isinstance(done.exception, SystemExit)
     if done.exit_code == 2:
         assert done.stdout == ""
-        assert sorted(os.listdir()) == before
+        assert held() == before
     output = done.output.replace(os.getcwd(), "<folder>")
     for pattern, word in VARYING.items():
         output = re.sub(pattern, word, output)

@@ -18,7 +18,9 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import doctest
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -214,11 +216,15 @@ def inside(argument: str) -> int:
         code = int(pytest.main(["-q", "-p", "no:cacheprovider", *task["record"]], plugins=[recorder]))
         Path(task["result"]).write_text(json.dumps(recorder.save()), "utf-8")
         return code
-    names = task["tests"]
+    # For the examples of the changed module itself, pytest would import its file, which is not changed.
+    names = [name for name in task["tests"] if not name.startswith(f"{task['file']}::")]
+    if len(names) < len(task["tests"]):
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        if doctest.testmod(importlib.import_module(task["module"]), optionflags=flags).failed:
+            return 1
     files = sorted({name.partition("::")[0] for name in names})
-    return int(
-        pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--tb=line", *files], plugins=[Only(names)])
-    )
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--tb=line", *files]
+    return int(pytest.main(options, plugins=[Only(names)])) if names else 0
 
 
 def start(task: dict[str, Any], folder: Path, seconds: float, **environment: str) -> tuple[int, str]:
@@ -286,7 +292,9 @@ def renew(*, is_stale: bool) -> dict[str, Any]:
         code, output = start({"record": names, "result": str(result)}, result.parent, 3600)
         if code not in (0, 5):
             print(output[-2000:])
-        tests = json.loads(result.read_text("utf-8")) if result.exists() else {}
+        if not result.exists():
+            raise SystemExit(f"no test was recorded:\n{output}")
+        tests = json.loads(result.read_text("utf-8"))
         for file, name in zip(among, names, strict=True):
             own = {i: t for i, t in tests.items() if i.partition("::")[0].startswith(name)}
             files[file].write_text(json.dumps({"source": str(source), "tests": own}), "utf-8")
@@ -339,15 +347,15 @@ def outcome(mutant: Mutant, names: list[str]) -> tuple[str, float]:
     (folder / "site/sitecustomize.py").write_text(SITE, "utf-8")
     changed = folder / "mutant.py"
     changed.write_text(mutant.source(), "utf-8")
-    parts = mutant.file.relative_to(PACKAGE.parent).with_suffix("").parts
-    value = f"{'.'.join(parts)}={changed}"
-    if parts[-1] == "__init__":
-        value = f"{'.'.join(parts[:-1])}={changed}={mutant.file.parent}"
+    module = ".".join(mutant.file.relative_to(PACKAGE.parent).with_suffix("").parts)
+    value = f"{module}={changed}"
+    if module.endswith(".__init__"):
+        module = module.removesuffix(".__init__")
+        value = f"{module}={changed}={mutant.file.parent}"
     begin = time.monotonic()
     path = os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    code, output = start(
-        {"tests": names}, folder, 5 * TESTS_OF_A_MUTANT, PYTHONPATH=path, HALFULP_MUTANT=value
-    )
+    task = {"tests": names, "module": module, "file": str(mutant.file.relative_to(ROOT))}
+    code, output = start(task, folder, 5 * TESTS_OF_A_MUTANT, PYTHONPATH=path, HALFULP_MUTANT=value)
     if code in (4, 5):
         raise SystemExit(f"pytest ran no test for {mutant}:\n{output}")
     return {0: "survived", -1: "hangs"}.get(code, "caught"), time.monotonic() - begin

@@ -126,12 +126,8 @@ def attempt(verb: str, path: Path) -> Outcome:
     if done.returncode == 0 or (verb == "audit" and done.returncode == 1):
         return Outcome(done.returncode, seconds, "")
     lines = done.stderr.splitlines() if done.returncode == 2 else done.stdout.splitlines()
-    told = [
-        line
-        for line in lines
-        if line.startswith(("output ", "the two models part", "not verified", "Unsup", "Model"))
-    ]
-    text = " ".join((told or lines or ["nothing"])[:2]).replace(f"{path}", path.name)
+    told = [line for line in lines if line.startswith(("output ", "the two models part", "not verified"))]
+    text = " ".join((told or lines or ["nothing"])[:2]).removeprefix("error: ").replace(f"{path}", path.name)
     return Outcome(done.returncode, seconds, text)
 
 

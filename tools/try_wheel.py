@@ -67,7 +67,7 @@ def main() -> None:
             return done.stdout
 
         start = time.perf_counter()
-        run("python", "-m", "pip", "install", "--quiet", wheel)
+        run("python", "-m", "pip", "install", "--quiet", f"{wheel}[models]")
         installed = time.perf_counter() - start
         found = run("python", "-c", FIRST_EXAMPLE)
         print(

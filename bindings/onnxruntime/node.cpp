@@ -52,10 +52,9 @@ Node::Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, c
     std::string rule = text_attribute(info, "broadcasting");
     const auto name = std::find(std::begin(rule_names), std::end(rule_names), rule);
     if (name == std::end(rule_names))
-        fail(invalid_argument,
-             "halfulp's nodes are made by halfulp.integrations.onnxruntime.patch, of the same"
-             " version as this library: no broadcasting '" +
-                 rule + "'");
+        fail(invalid_argument, "halfulp: no broadcasting rule '" + rule +
+                                   "'; another version of halfulp patched this model\n"
+                                   "  run: halfulp.integrations.onnxruntime.patch(model)");
     rule_ = static_cast<Rule>(name - std::begin(rule_names));
     read_legacy_axis(info);
     for (int i = 0; i < static_cast<int>(Check::count); ++i) clauses_[i] = text_attribute(info, clause_attributes[i]);
@@ -70,7 +69,7 @@ Node::Node(const Api* api, const Version& version, Element type, const KernelInf
     std::copy(std::begin(version.clauses), std::end(version.clauses), clauses_);
     read_legacy_axis(info);
     Operand x, y;
-    if (read_known(info, 0, x) && read_known(info, 1, y)) arranged(x, y);
+    if (read_known(info, 0, x) && read_known(info, 1, y)) arranged(x, y, "\n  run: halfulp repair in.onnx out.onnx");
 }
 
 void Node::read_legacy_axis(const KernelInfo* info) {
@@ -78,8 +77,9 @@ void Node::read_legacy_axis(const KernelInfo* info) {
     legacy_.axis = optional_int(info, "axis");
     const int64_t broadcast = optional_int(info, "broadcast").value_or(0);
     if (broadcast != 0 && broadcast != 1)
-        fail(invalid_argument, "SpecError " + clauses_[static_cast<int>(Check::equal_shapes)] +
-                                   ": broadcast must be 0 or 1\n  broadcast: " + std::to_string(broadcast));
+        fail(invalid_argument, "broadcast has a value that is not allowed (" +
+                                   clauses_[static_cast<int>(Check::equal_shapes)] +
+                                   ")\n  expected: 0 or 1\n  got: " + std::to_string(broadcast));
     legacy_.broadcast = broadcast == 1;
 }
 
@@ -166,19 +166,20 @@ void Node::read(const KernelContext* context, size_t index, Operand& operand) co
     check(tensor_data(api_, value, &operand.data));
 }
 
-Arrangement Node::arranged(const Operand& x, const Operand& y) const {
+Arrangement Node::arranged(const Operand& x, const Operand& y, const char* way_out) const {
     Arrangement arrangement;
-    if (auto mismatch = arrange(rule_, legacy_, x.dims, y.dims, arrangement)) refuse(*mismatch, x, y);
+    if (auto mismatch = arrange(rule_, legacy_, x.dims, y.dims, arrangement)) refuse(*mismatch, x, y, way_out);
     return arrangement;
 }
 
-void Node::refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) const {
-    std::string text = "SpecError " + clauses_[static_cast<int>(mismatch.check)] + ": " + mismatch.message;
+void Node::refuse(const Mismatch& mismatch, const Operand& x, const Operand& y, const char* way_out) const {
+    std::string text = mismatch.message;
+    text += " (" + clauses_[static_cast<int>(mismatch.check)] + ")";
     text += "\n  X: " + text_of(x.type, x.dims);
     text += std::string("   ") + (kernel_ == Kernel::prelu ? "slope" : "Y") + ": " + text_of(y.type, y.dims);
     if (legacy_.axis) text += "   axis: " + std::to_string(*legacy_.axis);
     if (legacy_.broadcast) text += "   broadcast: 1";
-    fail(invalid_argument, text);
+    fail(invalid_argument, text + way_out);
 }
 
 // Returns the view of a packed tensor. Each of its dims is the shape's or 1.

@@ -98,9 +98,10 @@ private:
     bool read_known(const KernelInfo* info, size_t index, Operand& operand) const;
     void read(const KernelContext* context, size_t index, Operand& operand) const;
     void read(const TensorInfo* info, Operand& operand, ElementNumber& number) const;
-    Arrangement arranged(const Operand& x, const Operand& y) const;
+    // An error ends with way_out, lines that begin with a line break.
+    Arrangement arranged(const Operand& x, const Operand& y, const char* way_out = "") const;
     void prepare(KernelContext* context, Call& call) const;
-    [[noreturn]] void refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) const;
+    [[noreturn]] void refuse(const Mismatch& mismatch, const Operand& x, const Operand& y, const char* way_out) const;
     View view(Element type, void* data, const Shape& shape, const int64_t* dims) const;
 
     const Api* api_;

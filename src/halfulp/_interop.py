@@ -64,14 +64,11 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
     if out is None and is_frame(x) and isinstance(y, int | float | np.generic):
-        return x.apply(lambda column: ufunc(column, y))
+        return _by_blocks(x, lambda block: ufunc(block, y))
     if out is None and is_frame(y) and isinstance(x, int | float | np.generic):
-        return y.apply(lambda column: ufunc(x, column))
+        return _by_blocks(y, lambda block: ufunc(x, block))
     if out is None and is_frame(x) and is_frame(y):
-        result, y = x.align(y)
-        for place in range(result.shape[1]):  # because several columns may have one name
-            result.isetitem(place, ufunc(result.iloc[:, place], y.iloc[:, place]))
-        return result
+        return _by_types(ufunc, *x.align(y))
     for frame in filter(is_frame, (x, y)):
         check_frame(frame)
     asked: list[Any] = []
@@ -105,6 +102,34 @@ def is_frame(operand: Any) -> bool:
     """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(operand, pandas.DataFrame)
+
+
+def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the frame of a function's results: one call for the columns of a type, as pandas keeps them."""
+    vars(function).update(nin=1, nout=1)  # as a ufunc of one operand
+    return frame.__array_ufunc__(function, "__call__", frame)
+
+
+def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
+    """Return the frame of results for two frames of the same labels: one call for all columns of two NumPy types."""
+    pairs = list(zip(x.dtypes, y.dtypes, strict=True))
+    if not all(isinstance(dtype, np.dtype) for pair in set(pairs) for dtype in pair):
+        for place in range(x.shape[1]):  # because several columns may have one name
+            x.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
+        return x
+    columns: dict[int, Array] = {}
+    for pair in set(pairs):
+        places = [place for place, other in enumerate(pairs) if other == pair]
+        rows = [
+            (frame if len(places) == len(pairs) else frame.iloc[:, places]).to_numpy().T for frame in (x, y)
+        ]
+        results = ufunc(*rows)
+        if len(places) == len(pairs):
+            return x._constructor(results.T, index=x.index, columns=x.columns, copy=False).__finalize__(x)
+        columns.update(zip(places, results, strict=True))
+    result = x._constructor(dict(sorted(columns.items())), index=x.index).__finalize__(x)
+    result.columns = x.columns
+    return result
 
 
 def check_frame(frame: Any) -> None:

@@ -81,8 +81,12 @@ def command(file: str, verb: str, **options: str | int) -> str:
         given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
         return f"hu.{verb}(model{''.join(given)})"
     given = [f" --{name}{'' if v is True else f' {shlex.quote(str(v))}'}" for name, v in options.items()]
-    again = "2" if basename(file) == f"{verb}ed.onnx" else ""
-    return f"halfulp {verb} {in_shell(file)} {verb}ed{again}.onnx{''.join(given)}"
+    return f"halfulp {verb} {in_shell(file)} {output_of(verb, file)}{''.join(given)}"
+
+
+def output_of(verb: str, file: str) -> str:
+    """Return the name of the output in the command of a verb on a file."""
+    return f"{verb}ed{'2' if basename(file) == f'{verb}ed.onnx' else ''}.onnx"
 
 
 def count_of(number: int, noun: str) -> str:

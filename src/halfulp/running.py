@@ -21,13 +21,13 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
 from halfulp.integrations import ir
+from halfulp.models.files import Source, format_of
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
 from halfulp.models.run.fitting import make_up
 from halfulp.models.run.inputs import needed
 from halfulp.models.run.report import RunReport, losses
-from halfulp.models.source import Source, format_of
 
 Engine = Literal["auto", "onnxruntime", "halfulp"]
 Inputs = Mapping[str, Any] | Literal["random"]

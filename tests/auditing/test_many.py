@@ -54,7 +54,7 @@ def calls(model: onnx.ModelProto) -> int:
 
 def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, int] = {}
-    for name in ("breaches", "touched", "statement", "conversion"):
+    for name in ("breaches", "open_slope", "statement", "conversion"):
         judge = getattr(api, name)
 
         def counted(*given: Any, name: str = name, judge: Any = judge) -> Any:
@@ -66,14 +66,14 @@ def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(report.nodes) == 300
     assert {node.targets[0].verdict for node in report.nodes} == {"exact"}
     # The last one's output is declared as the first one's input is, by a name; the shapes between are inferred.
-    assert asked["statement"] == 2 * asked["touched"]
-    assert asked["conversion"] == 3 * asked["touched"]  # one for the command for another runtime
-    assert asked["breaches"] == asked["touched"] <= 2
+    assert asked["statement"] == 2 * asked["open_slope"]
+    assert asked["conversion"] == 3 * asked["open_slope"]  # one for the command for another runtime
+    assert asked["breaches"] == asked["open_slope"] <= 2
     asked.clear()
     hu.audit(chain(300, "float32", distinct=True), TARGETS)
     assert asked["conversion"] <= 6  # bases that may be below 0, and those that are not
     assert asked["breaches"] <= 2
-    assert asked["touched"] == 300  # one for each exponent
+    assert asked["open_slope"] == 300  # one for each exponent
     assert asked["statement"] <= 64  # those that were measured, and those between two of them
 
 
@@ -118,6 +118,6 @@ def test_a_node_among_others_of_its_kind_is_judged_as_it_is_alone(base: str, kin
         graph = helper.make_graph(nodes, "g", [x], ends, tensors)
         model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 15)])
         (report,) = hu.audit(model, ("onnxruntime", "openvino", "tensorrt")).models
-        return [(node.open, node.targets, node.breaks) for node in report.nodes]
+        return [(node.notices, node.targets, node.breaks) for node in report.nodes]
 
     assert judged(*arrays) == [found for array in arrays for found in judged(array)]

@@ -156,6 +156,7 @@ def test_openvino_files_are_judged_by_its_own_front_end() -> None:
     assert audit_target.asked("openvino").spoken_for_by("openvino") is audit_target.asked("openvino").native
 
 
+HALVES = Conversion((Change("", "cast from bfloat16 to float32"),))
 CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
 
 
@@ -174,6 +175,7 @@ CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
             "openvino.replace",
         ),
         (Statement("onnxruntime", "refused", conversion=Conversion(refused="no way")), "onnxruntime.session"),
+        (Statement("onnxruntime", "refused", conversion=HALVES), "to float32; or --float32 all in its place"),
         (Statement("torch", "wrong"), "torch.replace"),
         (Statement("jax", "wrong"), "integrations.jax"),
         (Statement("onnx-reference", "wrong"), "halfulp run computes it exactly"),
@@ -182,6 +184,14 @@ CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
 def test_what_to_do(said: Statement, words: str) -> None:
     (node,) = hu.audit(SLOPES, ()).models[0].nodes
     assert words in about_target(ModelReport("my net.onnx", "onnx"), node, said)
+
+
+def test_only_onnxruntime_has_a_conversion_of_all_nodes_instead() -> None:
+    (node,) = hu.audit(SLOPES, ()).models[0].nodes
+    said = Statement("tensorrt", "refused", conversion=HALVES)
+    assert about_target(ModelReport("net.onnx", "onnx"), node, said).endswith(
+        ": cast from bfloat16 to float32"
+    )
 
 
 def test_what_openvino_narrows_is_left_to_halfulp() -> None:

@@ -279,6 +279,9 @@ def test_a_conversion_that_is_refused() -> None:
     found = audit_target.conversion(use(("float64", (3,)), ("float64", (3,))), "basic")
     assert found is not None
     assert (found.refused or "").startswith("basic has no Pow, and no products, roots and reciprocals give")
+    found = audit_target.conversion(use(THREE, ("float32", (2,))), "basic")
+    assert found is not None
+    assert found.refused == "X and Y must be broadcastable to one shape"
     assert audit_target.conversion(use(THREE, THREE, "openvino.Power-1"), "onnxruntime") is None
 
 

@@ -7,12 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import onnx
 import pytest
-from tests.models.onnx_models import single
-from typer.testing import CliRunner
 
-from halfulp.cli import app
 from halfulp.cli.output import check_writable, people, say, write_text
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
@@ -54,43 +50,6 @@ def test_control_characters_and_no_utf8_in_names(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == "?[31m[red]: 1 node\na\nb\n"
     write_text(tmp_path / "page.html", "n\udcff.onnx")
     assert (tmp_path / "page.html").read_bytes() == b"n?.onnx"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("run net.onnx -o net.onnx", "net.onnx: is an input, which would be replaced; name another file"),
-        ("run net.onnx -i x=x.npz -o ./x.npz", "x.npz: is an input, which would be replaced"),
-        ("audit net.onnx --html link.onnx", "link.onnx: is an input, which would be replaced"),
-        (
-            "audit net.onnx -t check.json --json check.json",
-            "check.json: is an input, which would be replaced",
-        ),
-        ("audit net.onnx --html a --json ./a", "a: two outputs can't be the same file"),
-        ("repair net.onnx --json net.onnx", "net.onnx: is an input, which would be replaced"),
-        ("repair net.onnx a --json a", "a: two outputs can't be the same file"),
-        ("bench net.onnx --json net.onnx", "net.onnx: is an input, which would be replaced"),
-        ("check numpy --allow x.npz --json x.npz", "x.npz: is an input, which would be replaced"),
-        ("convert net.onnx loop.onnx --opset 0", "no such opset"),  # nothing is wrong with the link
-        ("repair net.onnx new.xml", "new.xml: the repaired model is an ONNX model"),
-        ("audit net.onnx --samples 1 --blocklist torch --html a", "prints a list instead of the report"),
-        ("audit . -i x=x.npz", ".: inputs are for one model, and this is a folder"),
-    ],
-)
-def test_a_file_is_not_lost(
-    arguments: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    onnx.save(single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])}), "net.onnx")
-    Path("link.onnx").symlink_to("net.onnx")
-    Path("loop.onnx").symlink_to("loop.onnx")
-    for name in ("x.npz", "check.json"):
-        Path(name).touch()
-    before = {name: Path(name).is_symlink() or Path(name).read_bytes() for name in os.listdir()}
-    result = CliRunner().invoke(app, arguments.split())
-    assert result.exit_code == 2
-    assert says in result.stderr
-    assert before == {name: Path(name).is_symlink() or Path(name).read_bytes() for name in os.listdir()}
 
 
 def test_a_folder_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -107,27 +106,6 @@ def test_the_processes_end_where_progress_fails(monkeypatch: pytest.MonkeyPatch)
     assert closed
 
 
-def test_known_findings(tmp_path: Path) -> None:
-    path = tmp_path / "known.txt"
-    path.write_text(
-        "[onnx-reference]\nonnx.PRelu-7/* wrong,accepted it tests x > 0\n"
-        "onnx.PRelu-7/float32,float32/hard/* crashed once it did\n"
-        "onnx.Pow-7/* wrong nothing of this is run\n"
-    )
-    report = small(allow=path)
-    assert report.ok
-    assert (
-        report.document["summary"]["allowed"] == sum(case["allowed"] for case in report.document["cases"]) > 5
-    )
-    assert not any(case["allowed"] for case in report.document["cases"] if case["verdict"] == "within")
-    stale = small("numpy", operators=["onnx.PRelu-16"], allow=path).stale
-    assert not stale
-    path.write_text("onnx.PRelu-7/*/values/* crashed once it did\n")
-    report = small(allow=path)
-    assert [entry.line for entry in report.stale] == [1]
-    assert not report.ok
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -196,10 +174,9 @@ def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.Mon
         examiner.examine([case])
 
 
-def test_the_runtime_is_not_loaded_here() -> None:
+def test_the_runtime_is_not_loaded_here(python: Callable[..., str]) -> None:
     code = (
         "import sys, halfulp as hu; hu.check('onnx-reference', operators='onnx.PRelu-7', types='float16', processes=1);"
         "print('onnx.reference' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert python(code) == "False\n"

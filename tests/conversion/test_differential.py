@@ -25,7 +25,7 @@ Arrays = list[np.ndarray[Any, Any]]
 KINDS = ("float16", "float32", "float64", "int32", "int64")
 EXPONENTS = (0, 1, 2, 3, 4, 7, 17, 0.5, 1.5, -0.5, -1, -2)
 SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (1, 1, 1), (3, 1), (4, 3, 16))
-TARGETS = ("basic", "onnxruntime", "openvino", "tensorrt", "iree", "directml")
+TARGETS = ("basic", "onnxruntime", "openvino", "tensorrt", "iree", "directml", "cuda")
 OPTIONS: list[dict[str, Any]] = [
     *({"opset": opset} for opset in (7, 8, 11, 12, 22)),
     *({"target": target} for target in TARGETS),

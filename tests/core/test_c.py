@@ -22,6 +22,7 @@ from halfulp.types import TYPES
 
 HEADER = Path(hu.get_include(), "halfulp.h").read_text()
 EXAMPLES = ROOT / "examples" / "c"
+LIBM = Path(__file__).parent / "libm"
 WORST = ROOT / "data" / "worst_cases"
 LIBRARY = ctypes.CDLL(hu.get_library())
 LIBRARY.halfulp_type_name.restype = LIBRARY.halfulp_status_text.restype = ctypes.c_char_p
@@ -261,7 +262,16 @@ def test_by_ctypes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(0.0031604766845703125, 5.65625, 15.5859375)" in capsys.readouterr().out
 
 
-def test_packages_for_cmake_and_pkg_config(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "target", "module", "printed"),
+    [
+        (EXAMPLES / "powers.c", "halfulp::halfulp", "halfulp", "0.00316227786\n"),
+        (LIBM / "pairs.c", "halfulp::m m", "halfulp-m", "0.0031622776601683794\n"),
+    ],
+)
+def test_packages_for_cmake_and_pkg_config(
+    source: Path, target: str, module: str, printed: str, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "halfulp", "--cmakedir", "--pkgconfigdir"], capture_output=True, text=True
     )
@@ -271,14 +281,17 @@ def test_packages_for_cmake_and_pkg_config(tmp_path: Path) -> None:
     cmake, pkgconfig = done.stdout.split()
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nfind_package(halfulp 0.1 REQUIRED)\n"
-        f"add_executable(p {EXAMPLES / 'powers.c'})\ntarget_link_libraries(p halfulp::halfulp)\n"
+        f"add_executable(p {source})\ntarget_link_libraries(p {target})\n"
     )
     run(tool("cmake"), "-S", tmp_path, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={Path(cmake).parents[2]}")
     run(tool("cmake"), "--build", tmp_path)
-    assert run(tmp_path / "p").startswith("0.00316227786\n")
+    programs = ["p"]
     if shutil.which("pkg-config"):
-        flags = run("pkg-config", "--cflags", "--libs", "halfulp", PKG_CONFIG_PATH=pkgconfig).split()
-        run(tool("gcc"), "-std=c11", EXAMPLES / "powers.c", *flags, "-o", tmp_path / "q")
-        assert run(tmp_path / "q", LD_LIBRARY_PATH=str(Path(hu.get_library()).parent)).startswith(
-            "0.00316227786"
-        )
+        flags = run("pkg-config", "--cflags", "--libs", module, PKG_CONFIG_PATH=pkgconfig).split()
+        run(tool("gcc"), "-std=c11", source, *flags, "-o", tmp_path / "q")
+        programs.append("q")
+    environment = os.environ | {"LD_LIBRARY_PATH": str(Path(hu.get_library()).parent)}
+    for name in programs:
+        command = [tmp_path / name]
+        shown = subprocess.run(command, input="10 -2.5\n", capture_output=True, text=True, env=environment)
+        assert shown.stdout.startswith(printed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -207,27 +206,3 @@ def test_the_verb(tmp_path: Path) -> None:
         done = subprocess.run([*EXEC, *arguments], capture_output=True, text=True)
         assert (done.returncode, done.stderr.strip()) == (status, text)
     assert run(*EXEC, "sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD="").strip() == LIBRARY
-
-
-def test_packages(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "halfulp", "--cmakedir", "--pkgconfigdir"], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip("the library lies in no installation")
-    cmake, pkgconfig = done.stdout.split()
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nfind_package(halfulp 0.1 REQUIRED)\n"
-        f"add_executable(p {PROGRAMS / 'pairs.c'})\ntarget_link_libraries(p halfulp::m m)\n"
-    )
-    run(tool("cmake"), "-S", tmp_path, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={Path(cmake).parents[2]}")
-    run(tool("cmake"), "--build", tmp_path)
-    programs = [tmp_path / "p"]
-    if shutil.which("pkg-config"):
-        flags = run("pkg-config", "--libs", "halfulp-m", PKG_CONFIG_PATH=pkgconfig).split()
-        run(tool("gcc"), PROGRAMS / "pairs.c", *flags, "-o", tmp_path / "q")
-        programs.append(tmp_path / "q")
-    for program in programs:
-        environment = os.environ | {"LD_LIBRARY_PATH": str(Path(LIBRARY).parent)}
-        done = subprocess.run([program], input=LINES, capture_output=True, text=True, env=environment)
-        assert list(map(float, done.stdout.split())) == hu.pow(X, Y).tolist()

@@ -186,15 +186,6 @@ def test_refusals() -> None:
         hu.op("onnx.Pow-15")(WithDLPack(X), X)
 
 
-def test_a_device_without_kernels_is_an_error() -> None:
-    class OnMetal(WithDLPack):
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 8, 0
-
-    with pytest.raises(hu.HalfulpError, match="it is in a device's memory \\(DLPack's type 8\\); copy it"):
-        hu.pow(OnMetal(X), 2)
-
-
 def test_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "KERNELS", None)
     assert not cuda.is_available()

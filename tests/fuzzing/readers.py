@@ -21,7 +21,7 @@ import halfulp as hu
 from halfulp.conformance import document
 from halfulp.conformance.process import MALFORMED, receive, unpacked
 from halfulp.models import onnx
-from halfulp.models.files import open_npy, read_npz
+from halfulp.models.files import read_npy, read_npz
 from halfulp.models.onnx.tensors import read_pb
 from halfulp.operators import powers_of
 
@@ -59,7 +59,7 @@ def _onnx(data: bytes) -> None:
 
 
 def _npy(data: bytes) -> None:
-    _compute(open_npy(_file(data, "x.npy"), np.dtype("V2")).map())
+    _compute(read_npy(_file(data, "x.npy"), np.dtype("V2")))
 
 
 def _npz(data: bytes) -> None:

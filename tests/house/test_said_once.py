@@ -19,7 +19,7 @@ HOMES: dict[str, tuple[str, set[str]]] = {
     "whether a package is installed": (r"PackageNotFoundError", {f"{SRC}installed.py"}),
     "which format a suffix stands for": (
         r"suffix\.lower\(\) (==|not in|in) [^\n]*\.xml\"",
-        {f"{SRC}models/source.py"},
+        {f"{SRC}models/files.py"},
     ),
     # ONNX models
     "how functions are inlined": (r"onnx\.inliner\.\w+\(|import onnx\.inliner", set()),

@@ -46,9 +46,7 @@ class TestTorch:
         assert result.numpy().tobytes() == hu.pow(x, 2).tobytes()
 
     def test_what_it_can_not_export_is_refused(self) -> None:
-        with pytest.raises(hu.HalfulpError, match=r"requires gradients: .*x\.detach\(\) drops them"):
-            hu.pow(self.torch.ones(3, requires_grad=True), 2)
-        with self.torch.no_grad():
+        with self.torch.no_grad():  # else test_kinds.py has the error
             assert hu.pow(self.torch.ones(3, requires_grad=True), 2).tolist() == [1, 1, 1]
         with pytest.raises(hu.HalfulpError, match=r"BFloat16; halfulp\.integrations\.torch takes more types"):
             hu.pow(self.torch.ones(3, dtype=self.torch.bfloat16), 2)

@@ -241,6 +241,19 @@ def test_what_a_file_can_not_be(text: str | bytes, words: str, tmp_path: Path) -
     refused(tmp_path, text, words)
 
 
+@TRUSTED
+@pytest.mark.parametrize(
+    ("old", "new"), [('num="5"', 'num="-1"'), ('classes="20"', 'classes="-21"'), ('coords="4"', 'coords="9"')]
+)
+def test_regions_that_are_not_the_channels_of_a_layer(old: str, new: str, tmp_path: Path) -> None:
+    x = typed("x", "f32", 1, 125, 2, 2)
+    path = saved(tmp_path, [op.region_yolo(x, 4, 20, 5, True, [], 1, 3)], [x])
+    assert [value.shape for value in hu.run(path, "random").values()] == [(1, 500)]
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(hu.ModelError, match=r"\(RegionYolo\): its regions contradict its channels"):
+        hu.run(path, "random")
+
+
 def test_entities_are_not_expanded(tmp_path: Path) -> None:
     declaration = '<?xml version="1.0"?>'
     same(hu.run(written(tmp_path, edited((declaration, declaration + ENTITIES))), {"x": X})["y"], Y)

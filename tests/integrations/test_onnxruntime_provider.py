@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import itertools
 import json
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,40 +15,21 @@ import onnx
 import pytest
 from onnx import ModelProto, parser
 from tests.house.builds import tool
-from tests.integrations.test_onnxruntime import (
-    ATTRIBUTES,
-    PAIRS,
-    RULES,
-    SHAPES,
-    SUBGRAPHS,
-    assert_same_bits,
-    node_model,
-)
+from tests.integrations.test_onnxruntime import RULES, assert_same_bits, node_model, opened, takes_providers
 from tests.models.onnx_models import external
-from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
-from halfulp.errors import SpecError, UnsupportedError
+from halfulp.errors import UnsupportedError
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.operators import powers_of
-from halfulp.specs import OpVersion
 
 ort: Any = pytest.importorskip("onnxruntime")
-TOO_OLD = tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24)
-takes_providers = pytest.mark.skipif(TOO_OLD, reason="this onnxruntime takes no provider with kernels")
 
 POW = """<ir_version: 8, opset_import: ["": 15]>
     g (float[N] x, float[N] y) => (float[N] z) { named = Pow(x, y)  z = Abs(named) }"""
 X = np.random.default_rng(7).uniform(0.01, 10, 100_000).astype(np.float32)
 FEEDS = {"x": X, "y": X[::-1].copy()}
 POWERS = hu.pow(FEEDS["x"], FEEDS["y"])
-
-
-def opened(model: ModelProto | Path, options: Any = None, **choices: Any) -> Any:
-    options = options or ort.SessionOptions()
-    options.log_severity_level = 4
-    plugin.provider(options, **choices)
-    return ort.InferenceSession(str(model) if isinstance(model, Path) else model.SerializeToString(), options)
 
 
 def optimized(model: ModelProto, path: Path, **choices: Any) -> list[str]:
@@ -63,44 +41,12 @@ def optimized(model: ModelProto, path: Path, **choices: Any) -> list[str]:
 
 
 @takes_providers
-@pytest.mark.parametrize(("row", "x_type", "y_type"), PAIRS, ids=lambda value: getattr(value, "id", value))
-def test_every_version_and_type_pair(row: OpVersion, x_type: str, y_type: str) -> None:
-    rng = np.random.default_rng(6)
-    grid = prelu_grid(x_type, rng) if row.name == "PRelu" else pow_grid(x_type, y_type, rng)
-    x, y = (np.concatenate([getattr(part, operand) for part in grid]) for operand in "xy")
-    if row.version in ("1", "6") and row.name == "PRelu":  # whose slope of rank 1 is a channel's
-        x, y = x[None], y[None]
-    names = [port.name for port in row.inputs]
-    (got,) = plugin.run(opened(node_model(row, x, y)), dict(zip(names, (x, y), strict=True))).values()
-    assert_same_bits(got, (hu.prelu if row.name == "PRelu" else hu.pow)(x, y))
-
-
-@takes_providers
-@pytest.mark.parametrize("row", RULES, ids=lambda row: row.id)
-def test_shapes_known_only_at_run_time(row: OpVersion) -> None:
-    """Each pair of shapes gives the operator's own result, or its own error, word for word."""
-    rng, operator = np.random.default_rng(8), hu.op(row.id)
-    for attributes in ATTRIBUTES if row.id == "onnx.Pow-1" else [{}]:
-        some = np.zeros((), np.float32)
-        session = opened(node_model(row, some, some, **attributes))
-        for x_shape, y_shape in itertools.product(SHAPES, SHAPES):
-            x, y = (rng.normal(size=shape).astype(np.float32) for shape in (x_shape, y_shape))
-            feeds = {row.inputs[0].name: x, row.inputs[1].name: y}
-            try:
-                expected = operator(x, y, **attributes)
-            except SpecError as error:
-                text = f"SpecError {error.clause}: {str(error).replace(f' ({error.clause})', '')}"
-                with pytest.raises(Exception, match=f"Status Message: {re.escape(text)}$"):
-                    session.run(None, feeds)
-            else:
-                assert_same_bits(session.run(None, feeds)[0], expected)
-
-
-@takes_providers
 def test_a_broadcast_of_two_is_refused() -> None:
     x = np.zeros(3, np.float32)
     model = node_model(RULES[0], x, x, broadcast=2)
-    with pytest.raises(Exception, match=r"SpecError onnx.Pow-1.C5: broadcast must be 0 or 1"):
+    with pytest.raises(
+        Exception, match=r"broadcast has a value .* \(onnx.Pow-1.C5\)\n  expected: 0 or 1\n  got: 2"
+    ):
         opened(model)
 
 
@@ -121,17 +67,6 @@ def test_by_name_and_by_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "__version__", "1.24.4")
     with pytest.raises(UnsupportedError, match="would ignore the provider's name"):
         plugin.provider()
-
-
-@takes_providers
-@pytest.mark.parametrize("name", SUBGRAPHS)
-def test_nodes_within(name: str) -> None:
-    """In bodies and functions: the answer is that of hu.run, which walks the model itself."""
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 15, "own": 1]> g {SUBGRAPHS[name]}')
-    x, y = np.array([-1.5, 0.7, 2.3, -0.01], np.float16), np.array([3, -2, 1, 5], np.int8)
-    for condition in (True, False) if name == "If" else (None,):
-        feeds = {"x": x, "y": y} | ({} if condition is None else {"c": np.array(condition)})
-        assert_same_bits(opened(model).run(None, feeds)[0], hu.run(model, feeds)["z"])
 
 
 @takes_providers
@@ -318,9 +253,8 @@ def test_a_clause_that_known_shapes_break_is_an_error_at_the_start() -> None:
     text = """<ir_version: 8, opset_import: ["": 16]>
         g (float[2, 3] x, float[5] s) => (float[2, 3] z) { a = Abs(x)  z = PRelu(a, s) }"""
     opened(parser.parse_model(text.replace("[2, 3]", "[2, N]")))
-    with pytest.raises(
-        Exception, match=r"SpecError onnx.PRelu-16.C2: slope must be uni.*\n  X: float32\[2, 3\]"
-    ):
+    said = r"slope must be uni.* \(onnx.PRelu-16.C2\)\n  X: float32\[2, 3\] .*\n  run: halfulp repair in.onnx"
+    with pytest.raises(Exception, match=said):
         opened(parser.parse_model(text))
 
 
@@ -380,21 +314,6 @@ def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch: pytest.
     monkeypatch.setattr(ort, "__version__", "1.23.2")
     with pytest.raises(UnsupportedError, match="takes no execution provider with kernels"):
         plugin.provider()
-    # A program in another language gets the library's own words.
-    messages: list[str] = []
-    create_status = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
-    status = create_status(lambda _, message: messages.append(message.decode()) or 1)
-    api = (ctypes.c_void_p * 1)(ctypes.cast(status, ctypes.c_void_p))
-    get_api = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(
-        lambda version: ctypes.addressof(api) if version == 1 else None
-    )
-    text = ctypes.create_string_buffer(b"1.23.2")
-    version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
-    base = (ctypes.c_void_p * 2)(*(ctypes.cast(f, ctypes.c_void_p) for f in (get_api, version)))
-    create = ctypes.CDLL(plugin.library()).CreateEpFactories
-    create.restype = ctypes.c_void_p
-    assert create(b"halfulp", base, None, None, ctypes.c_size_t(1), None)
-    assert messages == ["halfulp's execution provider needs ONNX Runtime 1.24 or later; this is 1.23.2"]
 
 
 def test_a_misspelt_keyword_is_refused() -> None:

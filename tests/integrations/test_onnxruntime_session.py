@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import subprocess
-import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,12 +36,6 @@ def operands(size: int) -> dict[str, np.ndarray]:
         "x": rng.uniform(0.01, 10, size).astype(np.float32),
         "y": rng.uniform(-4, 4, size).astype(np.float32),
     }
-
-
-def run_python(program: str, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_one_set_of_options_for_many_sessions() -> None:
@@ -90,10 +83,10 @@ print(len(os.listdir("/proc/self/task")) - before, got.tobytes() == hu.pow(x, x)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_sessions_own_threads(threads: int) -> None:
+def test_the_sessions_own_threads(threads: int, python: Callable[..., str]) -> None:
     """The session's number of threads counts, whatever HALFULP_NUM_THREADS says, and the bits are the same."""
     # In a process of its own: threads of other tests' sessions may end at any time.
-    assert run_python(THREADS, str(threads)).split() == [str(threads - 1), "True"]
+    assert python(THREADS, threads).split() == [str(threads - 1), "True"]
 
 
 def test_many_threads_of_callers() -> None:
@@ -127,8 +120,8 @@ print(np.array_equal(session.run(None, {"x": x, "y": y})[0].view("u4"), expected
 """
 
 
-def test_subnormals_where_the_session_flushes_them() -> None:
-    assert run_python(FLUSHED).split() == ["True", "True"]
+def test_subnormals_where_the_session_flushes_them(python: Callable[..., str]) -> None:
+    assert python(FLUSHED).split() == ["True", "True"]
 
 
 @pytest.mark.parametrize("operator", ["Pow", "Add"])
@@ -187,10 +180,10 @@ print((status("VmHWM") - before) / x.nbytes)
 """
 
 
-def test_no_tensor_is_copied() -> None:
+def test_no_tensor_is_copied(python: Callable[..., str]) -> None:
     """Eight powers in a row take the memory of two tensors, the result's included; the shape may be symbolic."""
     for dim in (str(1 << 22), "N"):
-        assert float(run_python(PEAK, dim)) < 2.2, dim
+        assert float(python(PEAK, dim)) < 2.2, dim
 
 
 def test_arrays_of_small_types_are_not_copied_on_their_way_out() -> None:
@@ -243,36 +236,40 @@ print(sizes[-1] - sizes[60])
 """
 
 
-def test_sessions_that_come_and_go_leak_nothing() -> None:
-    assert int(run_python(LIFE)) < 1024  # KiB, for 60 sessions
+def test_sessions_that_come_and_go_leak_nothing(python: Callable[..., str]) -> None:
+    assert int(python(LIFE)) < 1024  # KiB, for 60 sessions
 
 
-class ApiBase(ctypes.Structure):
-    _fields_ = (
-        ("get_api", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)),
-        ("version", ctypes.CFUNCTYPE(ctypes.c_void_p)),
-    )
-
-
-def test_an_onnxruntime_that_is_too_old_is_refused_in_words() -> None:
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("RegisterCustomOps", "halfulp needs ONNX Runtime 1.20 or later; this is 1.19.2"),
+        (
+            "CreateEpFactories",
+            "halfulp's execution provider needs ONNX Runtime 1.24 or later; this is 1.19.2",
+        ),
+    ],
+)
+def test_an_onnxruntime_that_is_too_old_is_refused_in_words(function: str, words: str) -> None:
     """The library is handed the tables that version 1.19 would hand it."""
-    messages = []
+    messages: list[str] = []
+    create_status = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
+        lambda _, message: messages.append(message.decode()) or 1
+    )
+    api = (ctypes.c_void_p * 1)(ctypes.cast(create_status, ctypes.c_void_p))
+    get_api = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(
+        lambda version: ctypes.addressof(api) if version <= 19 else None
+    )
+    text = ctypes.create_string_buffer(b"1.19.2")
+    version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
+    base = (ctypes.c_void_p * 2)(*(ctypes.cast(f, ctypes.c_void_p) for f in (get_api, version)))
+    call = getattr(ctypes.CDLL(plugin.library()), function)
+    call.restype = ctypes.c_void_p
+    of_provider = function == "CreateEpFactories"
+    assert call(*([b"halfulp", base, None, None, ctypes.c_size_t(1), None] if of_provider else [None, base]))
+    assert messages == [words]
 
-    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
-    def create_status(code: int, message: bytes) -> int:
-        messages.append(message.decode())
-        return 1
 
-    table = (ctypes.c_void_p * 1)(ctypes.cast(create_status, ctypes.c_void_p))
-    get_api = ApiBase._fields_[0][1](lambda version: ctypes.addressof(table) if version <= 19 else None)
-    version = ctypes.create_string_buffer(b"1.19.2")
-    base = ApiBase(get_api, ApiBase._fields_[1][1](lambda: ctypes.addressof(version)))
-    register = ctypes.CDLL(plugin.library()).RegisterCustomOps
-    register.restype = ctypes.c_void_p
-    assert register(None, ctypes.byref(base))
-    assert messages == ["halfulp needs ONNX Runtime 1.20 or later; this is 1.19.2"]
-
-
-def test_importing_the_integration_loads_no_onnxruntime() -> None:
+def test_importing_the_integration_loads_no_onnxruntime(python: Callable[..., str]) -> None:
     program = "import sys, halfulp.integrations.onnxruntime; print('onnxruntime' in sys.modules)"
-    assert run_python(program).split() == ["False"]
+    assert python(program).split() == ["False"]

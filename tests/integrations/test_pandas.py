@@ -72,6 +72,8 @@ def test_frames_of_several_types_are_computed_by_columns() -> None:
     assert result.to_numpy().tolist() == [[4, 4, 4], [27, pd.NA, 27]]
     assert hu.prelu(-x, x)["p"].tolist() == [-4, -9]
     assert x["p"].tolist() == [2, 3]
+    plain, other = x[["p", "r", "p"]], x[["r", "p", "p"]].set_axis(["p", "r", "p"], axis=1)
+    pd.testing.assert_frame_equal(hu.pow(plain, other), (plain**other).astype({"p": "float32", "r": "int64"}))
     x.columns = ["p", "p", "p"]
     assert hu.pow(x, x).dtypes.astype(str).tolist() == ["float32", "Int8", "int64"]
     with pytest.raises(hu.HalfulpError, match="several types"):

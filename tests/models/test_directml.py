@@ -88,6 +88,7 @@ def test_calc_buffer_tensor_size(
         ({"Strides": [1]}, "C2"),
         ({"Sizes": [2, 0]}, "C3"),
         ({"Sizes": [2, -1]}, "C3"),
+        ({"Sizes": [2, True]}, "C3"),
         ({"Sizes": [2**32, 1]}, "C3"),
         ({"Sizes": [2**16, 2**16]}, "C3"),
         ({"Strides": [-1, 1]}, "C4"),

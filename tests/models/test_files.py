@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from halfulp.errors import HalfulpError
-from halfulp.models.files import open_npy, read_npz, replacing, viewed, write_npz
+from halfulp.models.files import read_npy, read_npz, replacing, viewed, write_npz
 from halfulp.models.onnx.tensors import read_pb
 
 
@@ -33,7 +33,7 @@ def header(text: str, version: tuple[int, int] = (1, 0), length: int | None = No
 def test_npy(tmp_path: Path, array: np.ndarray) -> None:
     for number, saved in enumerate((array, np.asfortranarray(array))):
         np.save(tmp_path / f"{number}.npy", saved)
-        read = open_npy(tmp_path / f"{number}.npy").map()
+        read = read_npy(tmp_path / f"{number}.npy")
         assert read.dtype == array.dtype
         assert not read.flags.writeable or read.size == 0
         np.testing.assert_array_equal(read, array)
@@ -44,12 +44,12 @@ def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name))
     array = np.array([0, 1, 2, 3]).astype(dtype)
     np.save(tmp_path / "x.npy", array)
-    assert open_npy(tmp_path / "x.npy", dtype).map().tobytes() == array.tobytes()
-    assert open_npy(tmp_path / "x.npy", dtype).dtype == dtype
+    assert read_npy(tmp_path / "x.npy", dtype).tobytes() == array.tobytes()
+    assert read_npy(tmp_path / "x.npy", dtype).dtype == dtype
     with pytest.raises(HalfulpError, match="holds a type that NumPy lacks"):
-        open_npy(tmp_path / "x.npy")
+        read_npy(tmp_path / "x.npy")
     with pytest.raises(HalfulpError, match="holds a type that NumPy lacks"):
-        open_npy(tmp_path / "x.npy", np.dtype(np.float64))
+        read_npy(tmp_path / "x.npy", np.dtype(np.float64))
     assert viewed(np.load(tmp_path / "x.npy"), dtype, "x").dtype == dtype
 
 
@@ -85,7 +85,7 @@ def test_broken_npy_files(tmp_path: Path, data: bytes, words: str) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(data)
     with pytest.raises(HalfulpError, match=words) as caught:
-        open_npy(path)
+        read_npy(path)
     assert str(path) in str(caught.value)
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("x.npy", data)
@@ -102,7 +102,7 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
         (Path("a\0b"), "can't be read"),
         (Path("/dev/zero"), "not a plain file"),
     ):
-        for read in (open_npy, read_npz, read_pb):
+        for read in (read_npy, read_npz, read_pb):
             with pytest.raises(HalfulpError, match=words):
                 read(path)
 
@@ -112,7 +112,7 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(1))
     (tmp_path / "x.npy").chmod(0)
     with pytest.raises(HalfulpError, match="Permission denied"):
-        open_npy(tmp_path / "x.npy")
+        read_npy(tmp_path / "x.npy")
 
 
 def test_npz(tmp_path: Path) -> None:

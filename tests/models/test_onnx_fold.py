@@ -47,6 +47,15 @@ def test_what_depends_on_an_input_is_no_constant() -> None:
 
 
 @pytest.mark.parametrize(
+    "made", ["own.Constant<value = float {2}>()", "ConstantOfShape<value = float[1] {2}>(n)"]
+)
+def test_nodes_that_only_look_like_constants(made: str) -> None:
+    head = '<ir_version: 8, opset_import: ["" : 15, "own": 1]> g (float[4] x, int64[1] n) => (float[4] y)'
+    (node,) = hu.audit(parser.parse_model(f"{head} {{ e = {made}  y = Pow(x, e) }}"), ()).models[0].nodes
+    assert node.inputs[1].text is None
+
+
+@pytest.mark.parametrize(
     "made",
     [
         "<int64[2] a = {1000000, 1000000}> { e = ConstantOfShape<value = float16[1] {16384}>(a)",

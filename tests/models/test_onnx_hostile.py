@@ -14,7 +14,7 @@ from tests.models.bounded import few_files
 from tests.models.onnx_models import external, parsed, single, with_initializer
 
 import halfulp as hu
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.onnx import load
 from halfulp.models.onnx.infer import _PROPAGATING, inferred
 from halfulp.models.run.api import run
@@ -42,8 +42,11 @@ def test_a_missing_file_a_folder_and_a_device(tmp_path) -> None:
         ("/dev/zero", "not a plain file"),
         ("a\0b", "can't be read"),
     ):
-        with pytest.raises(ModelError, match=reason):
+        with pytest.raises(ModelError, match=reason) as caught:
             load(path)
+        assert printable(str(path)) in str(caught.value)
+        with pytest.raises(ModelError, match=rf"^net\.onnx: .*{reason}"):
+            load(path, file="net.onnx")
 
 
 @pytest.mark.parametrize(

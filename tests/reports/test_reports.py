@@ -32,7 +32,7 @@ def made(text: str, versions: tuple[int, ...]) -> ModelProto:
     return parsed(f'<ir_version: {ir_version}, opset_import: ["": {opset}{runtimes}]> {text}')
 
 
-def assert_runs_as(model: ModelProto, right: ModelProto, tolerance: float = 0) -> None:
+def assert_runs_as(model: ModelProto, right: ModelProto) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     onnx.checker.check_model(model, full_check=True)
     inputs = inputs_of(right)
@@ -43,17 +43,7 @@ def assert_runs_as(model: ModelProto, right: ModelProto, tolerance: float = 0) -
         for each in (model, right)
     )
     for one, other in zip(found, expected, strict=True):
-        if tolerance:
-            np.testing.assert_allclose(one, other, rtol=tolerance)
-        else:
-            assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
-
-
-def right_of(text: str, replaced: dict[str, str]) -> str:
-    for before, after in replaced.items():
-        assert before in text, before
-        text = text.replace(before, after)
-    return text
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
 
 
 # https://github.com/opencv/opencv/issues/18179, as torch exports it: the exponent 1 / p is computed of a constant
@@ -65,17 +55,6 @@ def test_a_computed_exponent_becomes_a_constant_of_an_ir() -> None:
     found = hu.convert(made(text, (13,)), to="openvino", verify=True)
     assert found.verification is not None
     assert found.verification.same
-
-
-# https://github.com/ailia-ai/ailia-models/issues/1455; pytorch/pytorch 190338: values in float32, and a norm's weights
-# in float16
-def test_the_weights_of_a_norm_in_another_type() -> None:
-    text = """whisper (float[2, 2] x) => (float[2, 2] y) <float16[2] s = {15360, 16384}, float16[2] b = {0, 15360},
-        float e = {2}> { p = Pow(x, e)  y = LayerNormalization(p, s, b) }"""
-    found = hu.repair(made(text, (17,)))
-    assert [change.differs for change in found.changes] == [None, None]
-    replaced = {"float16[2]": "float[2]", "{15360, 16384}": "{1, 2}", "{0, 15360}": "{0, 1}"}
-    assert_runs_as(found.model, made(right_of(text, replaced), (17,)))
 
 
 # https://github.com/microsoft/onnxruntime/issues/21935; megvii-research/TLC 3; anthonymlortiz/lcn 4: NaN for
@@ -138,15 +117,8 @@ def test_values_that_float16_does_not_hold(
     assert np.isfinite(right).all()
 
 
-# https://github.com/enpasos/jax2onnx/issues/52: which shape is meant, nothing says
-def test_shapes_that_do_not_go_together_are_named() -> None:
-    model = made("sod (float[201, 6] a, float[6, 201] b) => (float[201, 6] y) { y = Mul(a, b) }", (18,))
-    (finding,) = hu.audit(model, targets=()).findings
-    assert "Incompatible dimensions of float32[201, 6] and float32[6, 201]" in finding.text
-    assert finding.to_do == "correct the model"
-
-
-# the same reports; sbryngelson/ANEForge 263: norms that a module writes out, in both orders and with other constants
+# megvii-research/TLC 3; anthonymlortiz/lcn 4; sbryngelson/ANEForge 263: norms that a module writes out, in both orders
+# and with other constants
 @pytest.mark.parametrize("opset", [13, 17])
 @pytest.mark.parametrize(
     "square", ["q = Pow(x, two)  a = ReduceMean<axes = [-1]>(q)  mm = Pow(m, too)", "q = Mul(x, x)"]
@@ -169,31 +141,6 @@ def test_a_variance_that_is_a_difference_of_squares(square: str, opset: int) -> 
     np.testing.assert_allclose(result, 0, atol=0.1)
 
 
-# https://github.com/microsoft/onnxruntime/issues/17206: what the model is meant to be, nothing says
-def test_a_model_that_is_refused_for_another_reason_is_not_called_sound() -> None:
-    text = """both (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] scales = {1, 1, 2, 2}, int64[4] sizes =
-        {1, 1, 4, 4}> { y = Resize(x, , scales, sizes) }"""
-    (left,) = hu.repair(made(text, (13,))).left
-    assert left.valid
-    assert "Either `sizes` or `scales` must be provided" in left.why
-
-
-def test_an_operator_that_came_later_is_named() -> None:
-    model = made("gelu (float[2, 3] x) => (float[2, 3] y) { y = Gelu(x) }", (17,))
-    (left,) = hu.repair(model).left
-    assert left.valid
-    assert "hu.convert(model, opset=20) makes it a model of opset 20" in left.why
-    assert f"notice: {left.why}" in " ".join(str(hu.audit(model, targets=())).split())
-    assert hu.convert(model, opset=20, verify=True).verification.same
-
-
-# https://github.com/onnx/onnx-tensorflow/issues/240
-def test_an_operator_that_onnx_never_had_is_named() -> None:
-    (left,) = hu.repair(made("tf (float[2, 3] x) => (float[2, 3] y) { y = Rsqrt(x) }", (9,))).left
-    assert left.valid
-    assert "ONNX has no Rsqrt in any opset" in left.why
-
-
 # https://github.com/numpy/numpy/issues/8917 (10**c for c from -5 on), 16166 (2 and 3 to negative powers)
 @pytest.mark.parametrize(("base", "exponents"), [(10.0, range(-5, 5)), (2.0, [-1]), (2.0, [-3])])
 def test_integers_to_negative_powers(base: float, exponents: Any) -> None:
@@ -202,15 +149,6 @@ def test_integers_to_negative_powers(base: float, exponents: Any) -> None:
     np.testing.assert_array_equal(hu.float_power(int(base), np.array(exponents)), found)
     with pytest.raises(hu.HalfulpError, match="negative or not an integer"):
         hu.pow(np.array(int(base)), np.array(exponents), integers="raise")
-
-
-# https://github.com/microsoft/onnxscript/issues/2213: x ** 0.5 of integers; torch computes in float, ONNX truncates
-def test_a_node_that_is_valid_and_not_meant(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    onnx.save(made("torch (int64 x) => (int64 y) <float e = {0.5}> { y = Pow(x, e) }", (18,)), path)
-    result = CliRunner().invoke(app, ["audit", str(path), "--target", "onnxruntime"])
-    assert result.exit_code == 0
-    assert "cast the base to a float" in " ".join(result.output.split())
 
 
 # The headings of the pages of messages whose command is not `convert`: SLOPES, POWERS, OTHER_NODES, SUMS and FILES try

@@ -134,8 +134,10 @@ struct DoubleDoubleLogarithms {
     }
 };
 
-// 2^t as the ends of its interval, rounded to the target's grid.
-HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
+// 2^t as the ends of its interval, rounded to the target's grid. Out of line: Clang would have the stack hold this
+// function's arrays while the logarithms are computed.
+[[gnu::noinline]] static void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest,
+                                       int n) {
     for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = clamp(t.high[i], target.most_t);
         t.low[i] = clamp(t.low[i], greatest_t_low);

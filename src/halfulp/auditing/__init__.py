@@ -1,1 +1,1 @@
-"""Auditing the Pow and PRelu nodes of models: clauses, open questions, results in runtimes."""
+"""Auditing the Pow and PRelu nodes of models: clauses, results in runtimes."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from functools import partial
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,7 +23,7 @@ from halfulp.auditing.convert import (
 from halfulp.auditing.data import measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Breach, Use, breaches, notices, open_slope, touched
+from halfulp.auditing.node import Breach, Use, breaches, notices, open_slope
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import (
     BAD,
@@ -45,13 +44,15 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
+from halfulp.models.files import Source, format_of
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.onnx.walk import graphs
-from halfulp.models.source import Source, format_of
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]
+
+_HEAD = 1 << 16  # bytes of an .xml file, which may begin with comments
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
@@ -66,7 +67,7 @@ def audit(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> AuditReport:
-    """Report the errors, open questions and results in runtimes of each Pow and PRelu node of a model.
+    """Report the errors and the results in runtimes of each Pow and PRelu node of a model.
 
     Without inputs nothing is run: types and shapes come from the file and from inference, and how runtimes behave from
     measurements that ship with the package. With inputs an ONNX network runs once for each set of them, and the report
@@ -263,7 +264,6 @@ class _Judge:
             is_alone=use.is_alone,
             mistaken=use.mistaken,
             breaks=broken,
-            open=touched(use),
             targets=tuple(self._said(use, target, broken) for target in self.targets),
             only_if=None if broken else open_slope(use),
             notices=() if broken else tuple(notices(use, self._file, has_data=self._has_data)),
@@ -343,7 +343,5 @@ def _is_model(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix != ".xml" or not path.is_file():
         return suffix == ".onnx"
-    if not path.stat().st_size:  # which can't be mapped
-        return False
-    with path.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
-        return data.find(b"<net") >= 0  # which another .xml does not have
+    with path.open("rb") as stream:
+        return b"<net" in stream.read(_HEAD)  # which another .xml does not have

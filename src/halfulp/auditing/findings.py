@@ -10,10 +10,10 @@ from itertools import chain
 
 from halfulp.auditing.convert import Ways
 from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.node import Breach, Open, Use
+from halfulp.auditing.node import Breach, Use
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
 from halfulp.conversion.repair import INFINITE
-from halfulp.errors import command
+from halfulp.errors import command, in_shell, output_of
 from halfulp.models.graph import listed
 from halfulp.specs import ids
 
@@ -55,7 +55,6 @@ class NodeReport(Use):
     """A Pow or PRelu node, and the results for it."""
 
     breaks: tuple[Breach, ...]  # the clauses that it breaks
-    open: tuple[Open, ...]  # the open questions of its specification that it can touch
     targets: tuple[Statement, ...]  # the statement about it for each target
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
@@ -100,7 +99,7 @@ class ModelReport:
     @property
     def declarations(self) -> Iterator[Finding]:
         """The findings about values whose type is not the one that their nodes give or take."""
-        to_do = "correct the model" if self.ways.error or self.ways.left else command(self.file, "repair")
+        to_do = command(self.file, "repair") if self.ways.is_valid else "correct the model"
         for node, text in self.ways.declared.items():
             yield Finding(self.file, node, "declaration", None, None, text, to_do)
 
@@ -234,10 +233,10 @@ def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
         steps = "; ".join(map(str, own))
         if not steps and node.label in ways.repaired:
             return about_clause(model, node)
-        file = model.file if model.file.startswith("<") or not ways.is_valid else "repaired.onnx"
-        to_do = command(file, "convert", target=said.target)
+        to_do = command(model.file, "convert", target=said.target)
         if ways.is_valid:
             to_do = to_do.replace("(model", "(hu.repair(model).model")
+            to_do = to_do.replace(f" {in_shell(model.file)} ", f" {output_of('repair', model.file)} ")
         if said.target == "onnxruntime" and "bfloat16" in steps:
             option = 'float32="all"' if model.file.startswith("<") else "--float32 all"
             steps += f"; or {option} in its place, where it takes no other node in bfloat16 either"

@@ -1,4 +1,4 @@
-"""One Pow or PRelu node of a model, the clauses that it breaks, and the open questions that it touches."""
+"""One Pow or PRelu node of a model, and the clauses that it breaks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from halfulp.errors import command, printable
 from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
-from halfulp.specs import OpVersion, Unspecified, find
+from halfulp.specs import OpVersion, find
 from halfulp.specs.tensor import Shape
-from halfulp.specs.unspecified import QUESTIONS, Node, number
 from halfulp.types import TYPES
 
 _SMALL = 1 << 12  # the most bytes of a constant that is compared by value
@@ -88,6 +87,11 @@ class Operand:
         return ", ".join(texts) or "no values"
 
 
+def number(value: Any) -> str:
+    """Return a number with the digits that distinguish it from its neighbours."""
+    return str(value).removesuffix(".0")
+
+
 @lru_cache
 def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the type in which values of a type are compared; None for texts and complex numbers."""
@@ -112,13 +116,6 @@ class Breach(NamedTuple):
 
     clause: str
     message: str
-
-
-class Open(NamedTuple):
-    """An open question of its specification that a node touches, and how it does so."""
-
-    question: Unspecified
-    where: str
 
 
 class Site(NamedTuple):
@@ -221,14 +218,6 @@ class Use:
         """The inputs' types, where all are known."""
         types = tuple(operand.type for operand in self.inputs if operand.type is not None)
         return types if len(types) == len(self.inputs) else None
-
-
-def touched(use: Use) -> tuple[Open, ...]:
-    """Return the open questions of a node's row that the node can touch, in the row's order."""
-    x, y = (*use.inputs, None, None)[:2]
-    node = Node(x or Operand(""), y, use.attributes, use.second.values, use.second.text or "?")
-    found = ((question, QUESTIONS[question.key].where(node)) for question in use.row.unspecified)
-    return tuple(Open(question, where) for question, where in found if where is not None)
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:

@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 import textwrap
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, reduce
 from itertools import chain
@@ -15,7 +15,7 @@ from typing import Any
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
-from halfulp.auditing.node import Open, Operand, shown
+from halfulp.auditing.node import Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import BAD, Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
@@ -26,7 +26,6 @@ from halfulp.pages import Block, Bullets, Code, Page, Section, Table, document, 
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
-_EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
 
 _GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
@@ -165,8 +164,7 @@ _MEMBERS: Mapping[type, str] = {
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
     NetworkData: "samples nodes=listed norms=others inputs",
     NodeData: "node=label operator type exponent base result types=of_types lost absorbed region",
-    NodeReport: "node=label operator asked inputs output attributes breaks only_if notices open targets",
-    Open: "question=question.question choice=question.choice rule=question.rule where",
+    NodeReport: "node=label operator asked inputs output attributes breaks only_if notices targets",
     Operand: "name type shape constant=text",
     Range: "elements nan infinite zeros least greatest",
     Statement: "target verdict max_ulp reasons depends accepts conversion grade",
@@ -199,13 +197,13 @@ def _attribute(value: Any, name: str) -> Any:
 # --- as text -------------------------------------------------------------------------------------
 
 
-def lines(report: AuditReport, *, width: int = WIDTH, left_open: bool = False) -> Iterator[str]:
-    """Give the lines of a report, with the questions that the specifications leave open if asked for."""
-    for start, text in _parts(report, left_open):
+def lines(report: AuditReport, *, width: int = WIDTH) -> Iterator[str]:
+    """Give the lines of a report."""
+    for start, text in _parts(report):
         yield from _wrapped(text, start, width)
 
 
-def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
+def _parts(report: AuditReport) -> Iterator[Part]:
     for model in report.models:
         yield from _answers(model)
     for model in report.models:
@@ -218,8 +216,6 @@ def _parts(report: AuditReport, left_open: bool) -> Iterator[Part]:
                 yield "  ", remedy
                 yield from (("    ", reason) for reason in reasons)
             yield from _notices(model)
-    if left_open:
-        yield from _open(report.models)
     concerned = sum(bool(model.nodes) for model in report.models)
     if concerned:
         yield "", ""
@@ -340,23 +336,6 @@ def _notices(model: ModelReport) -> Iterator[Part]:
 def _described(node: NodeReport) -> str:
     operands = [*map(str, node.inputs), *(f"{name}={shown(each)}" for name, each in node.attributes.items())]
     return f"{node.operator} ({node.asked}): {', '.join(operands)} gives {node.output}"
-
-
-def _open(models: Iterable[ModelReport]) -> Iterator[Part]:
-    """Give the open questions of the documents: those particular to a node, then each question once."""
-    touched = {entry.question for model in models for node in model.nodes for entry in node.open}
-    if not touched:
-        return
-    yield "", ""
-    yield "Questions that the documents leave open, and halfulp's choices:", ""
-    for model in models:
-        for node in model.nodes:
-            for question, where in node.open:
-                if question.rule not in _EVERYWHERE:
-                    rule = question.rule or "other"
-                    yield "  ? ", f"{model.file}, {node.label}: {rule}: {where}: {question.question}"
-    for asked in sorted(touched, key=lambda each: (each.rule or "other", each.question, each.choice)):
-        yield "  ", f"{asked.rule or 'other'}: {asked.question} {asked.choice}"
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:

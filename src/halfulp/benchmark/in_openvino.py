@@ -21,9 +21,9 @@ from halfulp.benchmark.timing import Call
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, blaming
 from halfulp.integrations.openvino.operators import ROWS, WIDE, core, tensor_of
+from halfulp.models.files import format_of
 from halfulp.models.graph import Array
 from halfulp.models.onnx.tensors import release
-from halfulp.models.source import format_of
 from halfulp.types import TYPES
 
 _KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})

@@ -24,9 +24,9 @@ from halfulp.benchmark.timing import Call, InterleavedRuns, ratio
 from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
+from halfulp.models.files import format_of
 from halfulp.models.onnx.tensors import release
 from halfulp.models.run.report import sentence, vacuous
-from halfulp.models.source import format_of
 
 Progress = Callable[[str], None]
 

@@ -18,11 +18,11 @@ from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import Run, Subject, all_nodes, runs
 from halfulp.errors import UnsupportedError
+from halfulp.models.files import format_of
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.tensors import declaration, mapped, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
-from halfulp.models.source import format_of
 from halfulp.operators import op
 from halfulp.types import TYPES
 

@@ -27,8 +27,7 @@ from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
 from halfulp.cli.convert import convert, repair
 from halfulp.cli.demo import demo
-from halfulp.cli.doors import doors
-from halfulp.cli.exec import exec
+from halfulp.cli.doors import doors, exec
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable

@@ -8,9 +8,22 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import declared_inputs, files_of, parted
+from halfulp.cli.inputs import (
+    OUTPUT,
+    FailOn,
+    File,
+    Force,
+    Html,
+    Inputs,
+    Json,
+    Names,
+    Place,
+    declared_inputs,
+    files_of,
+    output_option,
+    parted,
+)
 from halfulp.cli.inputs import samples as samples_of
-from halfulp.cli.options import OUTPUT, FailOn, File, Force, Html, Inputs, Json, Names, Place, output_option
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, did_you_mean, in_shell
 
@@ -50,10 +63,6 @@ def audit(
             " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
-    left_open: Annotated[
-        bool,
-        OUTPUT("--open", metavar="", help="Also print the questions that the documents leave open."),
-    ] = False,
     output: Annotated[File, output_option("Write the report, too.", "FILE.html|.json")] = None,
     html: Html = None,
     json: Json = None,
@@ -101,7 +110,7 @@ def audit(
     write_json(json, report.json)
     console = people(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    say(console, *lines(report, width=width, left_open=left_open))
+    say(console, *lines(report, width=width))
     least = GRADES.index(fail_on)
     if any(found.grade is None or GRADES.index(found.grade) >= least for found in report.findings):
         raise typer.Exit(1)

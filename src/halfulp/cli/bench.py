@@ -10,11 +10,10 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import fed, files_of, parted
-from halfulp.cli.options import File, Force, Inputs, Json, Names, output_option
+from halfulp.cli.inputs import File, Force, Inputs, Json, Names, fed, files_of, output_option, parted
 from halfulp.cli.output import check_writable, console, is_stdout, placed, say, working, write_json
 from halfulp.errors import HalfulpError, count_of
-from halfulp.models.source import format_of
+from halfulp.models.files import format_of
 from halfulp.operators import thread_count
 
 _SECONDS = 0.5  # for each row of arrays

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.options import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
+from halfulp.cli.inputs import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
 from halfulp.cli.output import (
     check_writable,
     console,
@@ -132,9 +132,9 @@ def check(
     format: Annotated[
         str,
         OUTPUT(
-            metavar="onnx|npy|csv|c",
-            help="The form of --export: ONNX backend tests, .npy files, a table of all elements by their bits, or"
-            " the same as arrays of C.",
+            metavar="onnx|csv|c",
+            help="The form of --export: ONNX backend tests, a table of all elements by their bits, or the same as"
+            " arrays of C.",
         ),
     ] = "onnx",
     force: Force = False,
@@ -163,7 +163,8 @@ def check(
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
     allowed = None if allow is None else load_allowed(allow)
-    check_writable(*written, read=[allow], force=force)  # now, not after a long run
+    read = [allow, *(spec.file for spec in specs)]
+    check_writable(*written, read=read, force=force)  # now, not after a long run
     for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
         if name not in known:
             raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
@@ -196,8 +197,6 @@ def check(
         write_text(junit, terminal.junit(documents, fail_on, allowed))
     shown = "the page" if is_stdout(html) else html
     terminal.show(documents, people(*written), page=shown, least=fail_on)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(*written), *terminal.github(documents, fail_on))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
@@ -296,10 +295,8 @@ def accuracy(
     exhaustive: Annotated[
         bool, _POWERS("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
     ] = False,
-    output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.csv")] = None,
+    output: Annotated[File, output_option("Write the report.", "FILE.json")] = None,
     json: Json = None,
-    html: Html = None,
-    csv: Annotated[File, OUTPUT(help="Write the table with the worst pairs by their bits.")] = None,
     force: Force = False,
 ) -> None:
     """Measure how exact runtimes' powers are: misrounded shares, worst errors, special values, stable bits.
@@ -316,8 +313,8 @@ def accuracy(
     names = [element_type(name.strip()).name for name in types.split(",")]
     if not has_module("gmpy2"):
         raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
-    json, html, csv = placed(None, output, json=json, html=html, csv=csv)
-    check_writable(json, html, csv)
+    (json,) = placed(None, output, json=json)
+    check_writable(json, read=[spec.file for spec in specs], force=force)
     documents: list[dict[str, Any]] = []
     without: list[str] = []
     with working() as progress:
@@ -345,11 +342,7 @@ def accuracy(
     if not documents:
         raise no_powers
     write_json(json, lambda: documents)
-    if html is not None:
-        write_text(html, measuring.as_html(documents))
-    if csv is not None:
-        write_text(csv, measuring.as_csv(documents))
-    console = people(json, html, csv)
+    console = people(json)
     headers, *rows = measuring.table(documents)
     print_rows(
         console, headers, rows, [header for header in headers if "misrounded" in header] + ["worst ulp"]

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import declared_inputs, fed, files_of, parted
-from halfulp.cli.options import File, Force, Inputs, Json, Names, Place, output_option
+from halfulp.cli.inputs import (
+    File,
+    Force,
+    Inputs,
+    Json,
+    Names,
+    Place,
+    declared_inputs,
+    fed,
+    files_of,
+    output_option,
+    parted,
+)
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json
 from halfulp.errors import HalfulpError, command, in_shell, printable
 
@@ -34,8 +45,8 @@ def convert(
         str | None,
         _CHANGE(
             metavar="NAME",
-            help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each Pow and"
-            " PRelu, or basic: for a runtime with neither.",
+            help="Rewrite the model so that onnxruntime, openvino, directml, cuda, tensorrt or iree accepts each Pow"
+            " and PRelu, or basic: for a runtime with neither.",
         ),
     ] = None,
     expand: Annotated[

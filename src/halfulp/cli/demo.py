@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from filecmp import cmp
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument
 
-from halfulp.cli.options import File, output_option
+from halfulp.cli.inputs import OUTPUT, File, output_option
 from halfulp.cli.output import placed
 from halfulp.errors import HalfulpError, in_shell
 
@@ -26,6 +27,7 @@ _TRY = (
 def demo(
     place: Annotated[File, Argument(metavar="[FOLDER]", help="The same as -o.")] = None,
     output: Annotated[File, output_option("Where to write: halfulp-demo by default.", "FOLDER")] = None,
+    force: Annotated[bool, OUTPUT("--force", metavar="", help="Write even over other files.")] = False,
 ) -> None:
     """Write four small networks, and name a command to try on each.
 
@@ -35,6 +37,10 @@ def demo(
     folder = chosen or Path("halfulp-demo")
     if folder.exists() and not folder.is_dir():
         raise HalfulpError(f"{folder}: not a folder")
+    for path in NETWORKS.iterdir():
+        if not force and (folder / path.name).exists() and not cmp(path, folder / path.name, shallow=False):
+            other = f"{folder / path.name}: is another file, which would be replaced"
+            raise HalfulpError(f"{other}; name another folder, or add --force")
     shutil.copytree(NETWORKS, folder, dirs_exist_ok=True)
     for path in sorted(NETWORKS.iterdir()):
         typer.echo(f"{folder / path.name} ({path.stat().st_size:,} bytes)")

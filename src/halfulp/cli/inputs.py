@@ -1,21 +1,55 @@
-"""The option ``--input``: arrays from files, and the sizes of dims in made-up inputs."""
+"""The options that verbs share, and the arrays from files and sizes of dims that ``--input`` names."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from typer import Argument, Option
 
-from halfulp.cli.options import Names
 from halfulp.cli.output import console, say
 from halfulp.errors import HalfulpError
-from halfulp.models.files import open_npy, read_npz, viewed
-from halfulp.models.source import format_of
+from halfulp.models.files import format_of, read_npy, read_npz, viewed
 from halfulp.types import FLOATS
 
 if TYPE_CHECKING:
     from halfulp.models.graph import Array, Model, Value
+
+Names = list[str] | None
+Inputs = Annotated[
+    Names,
+    Option(
+        "--input",
+        "-i",
+        rich_help_panel="Data",
+        metavar="[NAME=]FILE|DIM=N",
+        help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more. FILE.npz alone feeds every input"
+        " it has an entry for; to audit, FOLDER alone has such a file for each sample. Without files inputs are made"
+        " up, and DIM=N, such as batch=4, is the size of a symbolic dim in them; a dim without a name is INPUT[AXIS].",
+    ),
+]
+FailOn = Annotated[
+    str,
+    Option(
+        metavar="GRADE",
+        rich_help_panel="Faults",
+        help="Ignore less grave faults of runtimes in the exit status. The grades, from the least grave: support,"
+        " reproducibility, zero-signs, subnormals, exponents, nan, edges, ordinary.",
+    ),
+]
+OUTPUT = partial(Option, rich_help_panel="Output", metavar="FILE")
+File = Path | None
+Place = Annotated[File, Argument(metavar="[OUT]", help="The same as -o.", show_default=False)]
+Html = Annotated[File, OUTPUT(help="Write the report as a page.")]
+Json = Annotated[File, OUTPUT(help="Write the report as JSON. - is standard output.")]
+Force = Annotated[bool, OUTPUT("--force", metavar="", help="Write even over a file that is read.")]
+
+
+def output_option(help: str, metavar: str = "FILE") -> Any:
+    """Return the option for the output of a verb."""
+    return OUTPUT("--output", "-o", metavar=metavar, help=help)
 
 
 def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
@@ -140,7 +174,7 @@ def _read(path: Path, declared: Value) -> Array:
 
         return read_pb(path)
     if path.suffix == ".npy":
-        return open_npy(path, _dtype(declared)).map()
+        return read_npy(path, _dtype(declared))
     raise HalfulpError(f"{path}: unsupported input file type", expected=".npy, .npz or .pb")
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.inputs import fed, files_of, parted
-from halfulp.cli.options import File, Force, Inputs, Place, output_option
+from halfulp.cli.inputs import File, Force, Inputs, Place, fed, files_of, output_option, parted
 from halfulp.cli.output import check_writable, console, placed, print_rows, say
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz

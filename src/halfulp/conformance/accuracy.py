@@ -7,8 +7,6 @@ worst of them: it tries their neighbours, and goes on from the worst of those. O
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -38,8 +36,6 @@ from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
 from halfulp.floats import codes, float_type, from_codes, is_nan
 from halfulp.operators import pow as exact_pow
-from halfulp.pages import Bullets, Page, Section, Table
-from halfulp.pages import document as html_document
 from halfulp.types import FLOATS, TYPES
 
 SCHEMA = "halfulp.accuracy/1"
@@ -341,29 +337,3 @@ def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
             if texts:
                 lines.append(f"{each['target']['name']}, {entry['type']}: {'; '.join(dict.fromkeys(texts))}")
     return lines
-
-
-def as_csv(documents: Sequence[dict[str, Any]]) -> str:
-    """Return the table as CSV, with the worst pairs of each range by their bits."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    headers, *rows = table(documents)
-    entries = [entry for each in documents for entry in each["types"]]
-    labels = [label for label in RANGES if label != ALL_PAIRS or f"misrounded, {label}" in headers]
-    writer.writerow([*headers, *(f"{label}, worst" for label in labels)])
-    for row, entry in zip(rows, entries, strict=True):
-        worst = [(entry["ranges"].get(label) or {}).get("worst") or {} for label in labels]
-        writer.writerow(
-            [*row, *("; ".join(f"{key} {value}" for key, value in each.items()) for each in worst)]
-        )
-    return text.getvalue()
-
-
-def as_html(documents: Sequence[dict[str, Any]]) -> str:
-    """Return one page with the table and the worst pairs, which loads nothing else."""
-    headers, *rows = map(tuple, table(documents))
-    runs = {f"{each['run']['machine']}, {each['run']['date']}" for each in documents}
-    lead = f"halfulp accuracy, {'; '.join(sorted(runs))}. The errors are lower bounds."
-    shares = Section("Misrounded shares", (Table(headers, tuple(rows)),))
-    worst = Section("The worst pairs", (Bullets(tuple(worst_pairs(documents))),))
-    return html_document(Page("How exact powers are", lead, (shares, worst)))

@@ -55,7 +55,7 @@ class CheckReport(Printed):
 
     Attributes:
         document: all findings, in the form that docs/formats/check.md describes.
-        stale: the entries of the allow list that match cases of this run, but no finding; or no case at all.
+        stale: the entries of the allow list that match cases of this run, but no finding.
         interrupted: whether Ctrl-C ended the run; the document then has the operator versions and types done by then.
 
     Example:

@@ -7,7 +7,6 @@ docs/formats/check.md describes it for people.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import platform
@@ -21,13 +20,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast, final
 
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
-from halfulp.conformance.cases import cases, type_pairs
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
 from halfulp.errors import HalfulpError
 from halfulp.installed import versions
 from halfulp.models.files import read_text
 from halfulp.operators import instruction_set
-from halfulp.specs import find, ids
+from halfulp.specs import ids
 from halfulp.types import TYPES
 
 SCHEMA = "halfulp.check/1"
@@ -271,82 +269,38 @@ class Allowed:
         return verdict in FAULTS and self.reason(target, entry["id"], verdict, entry) is not None
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries about no finding, though they cover one of these cases that ran, or none at all."""
+        """Return the entries about no finding, though they cover one of these cases that ran."""
         unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
-        return [e for e in unused if any(e.covers(target, id) for id in cases) or not _covers_any(e.pattern)]
-
-
-def _covers_any(pattern: str) -> bool:
-    """Tell whether a pattern fits the id of any case. A name after all three slashes is not compared."""
-    rows = [f"{id}/{','.join(pair)}" for id in ids() for pair in type_pairs(find(id))]
-    *before, name = pattern.split("/")
-    ends = _ends()
-    if len(before) == 3:
-        pattern, ends = pattern.removesuffix(name), [f"{group}/" for group in GROUPS]
-    return any(fnmatchcase(f"{row}/{end}", pattern) for row in rows for end in ends)
-
-
-@functools.cache
-def _ends() -> list[str]:
-    """Return the groups and names in cases' ids. Generating them takes a second."""
-    made = cases("full", ids(), types=["float32,float32"])
-    return list(dict.fromkeys(case.id.split("/", 2)[2] for case in made))
+        return [e for e in unused if any(e.covers(target, id) for id in cases)]
 
 
 def load_allowed(path: Path | str) -> Allowed:
     """Read a file of allowed findings; raises HalfulpError, which names the line, if an entry is broken.
 
-    As text, an entry is a line; the lines after ``[NAME]`` are for the target of that name alone::
+    An entry is a line; the lines after ``[NAME]`` are for the target of that name alone::
 
         # known in 1.31
         [onnxruntime]
         onnx.Pow-*/bfloat16,*      refused   no bfloat16 kernels
         onnx.Pow-15/int64,*/edge/* wrong     computed in double
         onnx.Pow-15/float32,*      wrong<=16 no more representable values than this
-
-    As JSON, it is an object of a list, with ``case``, ``verdict``, ``reason`` and, if it is for one target, ``target``.
     """
-    path = Path(path)
-    text = read_text(path, _LARGEST_LIST)
-    first = text.lstrip().partition("\n")[0].rstrip()
-    is_json = path.suffix == ".json" or (first.startswith("[") and not first.endswith("]"))
-    entries = list(_from_json(text, path) if is_json else _from_text(text, path))
-    for entry in entries:
-        for word in sorted(entry.verdicts - {*FINDINGS}):
-            verdict, _, bound = word.partition("<=")
-            if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
-                place = f"{path}, {'entry' if is_json else 'line'} {entry.line}"
-                message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
-                raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
-    return Allowed(entries)
-
-
-def _from_text(text: str, path: Path) -> Iterator[Entry]:
-    target = None
-    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+    path, entries, target = Path(path), list[Entry](), None
+    for number, line in enumerate(map(str.strip, read_text(path, _LARGEST_LIST).splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
         elif line and not line.startswith("#"):
-            words = line.split(maxsplit=2)
+            words, place = line.split(maxsplit=2), f"{path}, line {number}"
             if len(words) < 3:
-                message = f"{path}, line {number}: an entry is CASES VERDICTS REASON"
-                raise HalfulpError(message, got=line[:100])
-            yield Entry(words[0], frozenset(words[1].split(",")), words[2], target, number)
-
-
-def _from_json(text: str, path: Path) -> Iterator[Entry]:
-    try:
-        listed = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
-    for number, each in enumerate(listed if isinstance(listed, list) else [listed], 1):
-        keys = {"case", "verdict", "reason"}
-        is_entry = isinstance(each, dict) and keys <= each.keys() <= keys | {"target"}
-        if not (is_entry and all(value and isinstance(value, str) for value in each.values())):
-            wanted = "an object of texts: case, verdict, reason, and target if it is for one"
-            raise HalfulpError(f"{path}: entry {number} is not {wanted}")
-        verdicts = frozenset(each["verdict"].split(","))
-        yield Entry(each["case"], verdicts, each["reason"], each.get("target"), number)
+                raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
+            entries.append(Entry(words[0], frozenset(words[1].split(",")), words[2], target, number))
+            for word in sorted(entries[-1].verdicts - {*FINDINGS}):
+                verdict, _, bound = word.partition("<=")
+                if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
+                    message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
+                    expected = f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE"
+                    raise HalfulpError(message, expected=expected)
+    return Allowed(entries)
 
 
 # --- from results to a document ------------------------------------------------------------------
@@ -379,15 +333,13 @@ def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> CaseE
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
-    """Return a key that sorts operator versions and types as halfulp's own tables do; unknown ones come last."""
-    known = ids()
-    place = known.index(operator) if operator in known else len(known)
-    return place, operator, [type_order(name) for name in types]
+    """Return a key that sorts operator versions and types as halfulp's own tables do."""
+    return ids().index(operator), [type_order(name) for name in types]
 
 
-def type_order(name: str) -> tuple[int, str]:
+def type_order(name: str) -> int:
     """Return a key that sorts types as the table of types does."""
-    return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
+    return list(TYPES).index(name)
 
 
 def machine() -> str:

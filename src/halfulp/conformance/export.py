@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-import numpy as np
 import onnx
 
 from halfulp._interop import Array
@@ -25,7 +24,7 @@ from halfulp.types import element_type
 
 __all__ = ["Exported", "export"]
 
-FORMATS = ("onnx", "npy", "csv", "c")
+FORMATS = ("onnx", "csv", "c")
 
 
 class Exported(NamedTuple):
@@ -47,9 +46,9 @@ def export(
     Operators that ONNX lacks, cases with open elements, and the long arrays that try threads are left out. ``run.py``
     runs them all in ONNX Runtime or another backend, without halfulp.
 
-    As ``npy`` a case is ``.../x.npy``, ``y.npy`` and ``expected.npy``. As ``csv`` all are one table, ``cases.csv``.
-    As ``c`` they are an array in ``cases.h`` for each operator version and types. Both have the bits of the operands
-    and the result of each element. Cases that must be refused, and those with attributes, are left out of these two.
+    As ``csv`` all are one table, ``cases.csv``. As ``c`` they are an array in ``cases.h`` for each operator version and
+    types. Both have the bits of the operands and the result of each element. Cases that must be refused, and those with
+    attributes, are left out of these two.
 
     Args:
         directory: a new or an empty folder.
@@ -88,11 +87,6 @@ def export(
                 counts[kind] += 1
                 if format == "onnx":
                     _write(folder / kind / folder_name(case), case, ulp_limit)
-                elif format == "npy":
-                    (folder / folder_name(case)).mkdir()
-                    arrays = {"x": case.inputs[0], "y": case.inputs[1], "expected": expected(case)}
-                    for name, array in arrays.items():
-                        np.save(folder / folder_name(case) / name, array, allow_pickle=False)
                 else:
                     rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
             if format == "onnx":

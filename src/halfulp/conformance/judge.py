@@ -1,8 +1,7 @@
 """The verdict on a runtime's answer to a case. Elements that the document leaves open are not judged.
 
 Roundings are judged by the exact value, and special values by IEEE 754. A fault has a grade, by how ordinary the
-operands are that show it. ``specs/unspecified.py`` says which open questions concern a case as a whole, and the end of
-this file which elements the others concern.
+operands are that show it. The end of this file says which cases and elements the open questions of a row concern.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from halfulp.errors import HalfulpError
 from halfulp.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
-from halfulp.specs.unspecified import QUESTIONS, Node
-from halfulp.types import element_type, type_name
+from halfulp.types import TYPES, element_type, type_name
 
 Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
@@ -37,6 +35,9 @@ FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
 """The verdicts that are a runtime's fault."""
 
 HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
+
+
+Shape = tuple[int, ...]
 
 
 class Outcome(NamedTuple):
@@ -292,22 +293,22 @@ def _least_normal(array: Array) -> float:
 @np.errstate(invalid="ignore")  # signalling NaNs
 def unspecified(case: Case) -> UnspecifiedOutput:
     """Return the parts of a case's output that its document leaves open."""
-    operands = [TensorType(*operand) for operand in zip(case.types, case.shapes, strict=True)]
-    node = Node(operands[0], operands[1] if len(operands) == 2 else None, case.attributes)
     asked = {
         entry.key: f"{case.row.id}.U{number}: {entry.question}"
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
-    for key, question in asked.items():
-        if QUESTIONS[key].concerns(node, "all"):
-            return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
+    if len(case.inputs) == len(case.row.inputs):
+        shapes = (*case.shapes, ())[:2]
+        for key, question in asked.items():
+            if key in WHOLE_CASES and WHOLE_CASES[key](case, *shapes):
+                return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
     elements, zero_signs = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
     refusal, first = False, ""
     for key, question in asked.items():
-        if QUESTIONS[key].concerns(node, "refusal"):
+        if key == "supported-types" and _is_narrow(case.types[0]):
             refusal, first = True, first or question
         for table, mask in ((ELEMENTS, elements), (ZERO_SIGNS, zero_signs)):
             if key in table:
@@ -315,6 +316,47 @@ def unspecified(case: Case) -> UnspecifiedOutput:
                 mask |= found
                 first = first or (question if np.any(found) else "")
     return UnspecifiedOutput(elements, zero_signs, False, refusal, first)
+
+
+def _is_narrow(type: str) -> bool:
+    """Return whether OpenVINO's plugins may lack a type."""
+    return type not in TYPES or TYPES[type].bits < (16 if TYPES[type].kind == "float" else 8)
+
+
+def _is_one(shape: Shape) -> bool:
+    return math.prod(shape) == 1
+
+
+def _is_placed(case: Case, *, with_broadcast: bool) -> bool:
+    """Return whether a node has an axis, with or without broadcast. One of another type makes the case invalid."""
+    has_axis = isinstance(case.attributes.get("axis"), int)
+    return has_axis and bool(case.attributes.get("broadcast", 0)) == with_broadcast
+
+
+def _has_other_broadcast(case: Case, x: Shape, y: Shape) -> bool:
+    broadcast = case.attributes.get("broadcast", 0)
+    return isinstance(broadcast, int) and broadcast not in (0, 1)
+
+
+WHOLE_CASES: Mapping[str, Callable[[Case, Shape, Shape], bool]] = {
+    "negative-axis": lambda case, x, y: _is_placed(case, with_broadcast=True) and case.attributes["axis"] < 0,
+    "axis-without-broadcast": lambda case, x, y: _is_placed(case, with_broadcast=False),
+    "axis-of-one-element": lambda case, x, y: _is_placed(case, with_broadcast=True) and _is_one(y),
+    "shapes-without-broadcast": lambda case, x, y: not case.attributes.get("broadcast", 0) and x != y,
+    "other-broadcast": _has_other_broadcast,
+    # The channels of an X of rank 2 are its last dim: every reading is the same.
+    "slope-of-rank-1": lambda case, x, y: len(y) == 1 and y != (1,) and not (len(x) == 2 and x[1:] == y),
+    # A slope of X's shape needs no broadcasting.
+    "slope-of-rank-2": lambda case, x, y: len(y) > 1 and not _is_one(y) and x != y,
+    "slope-of-one-element": lambda case, x, y: _is_one(y) and len(y) != 1,
+    "slope-of-higher-rank": lambda case, x, y: {*y[: len(y) - len(x)]} == {1} and len(y) > len(x),
+    "other-auto-broadcast": lambda case, x, y: case.attributes.get("auto_broadcast") in ("explicit", "pdpd"),
+    "differing-sizes": lambda case, x, y: x != y,
+    "scale-bias-of-integers": lambda case, x, y: (
+        case.attributes.get("ScaleBias") is not None and TYPES[case.types[0]].kind != "float"
+    ),
+}
+"""The functions that tell by a case and its shapes whether nothing of it is judged, by the question's key."""
 
 
 def _inexact(x: Array, y: Array) -> Array:

@@ -33,7 +33,7 @@ from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.source import Format, Source, format_of, format_to_write
+from halfulp.models.files import Format, Source, format_of, format_to_write
 
 __all__ = ["Conversion", "Format", "convert"]
 
@@ -108,8 +108,8 @@ def convert(
             that finds.
         to: the format, ``onnx`` or ``openvino``; that of ``output`` by its suffix, or ``onnx``, where not given.
         opset: for ONNX: the version of its own operators to convert to, older or newer.
-        target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
-            it accepts each Pow and PRelu; ``basic``: so that it has neither.
+        target: ``onnxruntime``, ``openvino``, ``directml``, ``cuda``, ``tensorrt``, ``iree``: rewrite an ONNX model so
+            that it accepts each Pow and PRelu; ``basic``: so that it has neither.
         expand: for ONNX: names of operators with commas between them, such as ``ReduceL2,Gelu``, to write in others:
             as the function bodies of the onnx package.
         prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has (``relu``: into sums of Relu,

@@ -240,12 +240,12 @@ class Editor:
         target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
         return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
 
-    def keep_cast(self, node: NodeProto, made: str, back: str) -> None:
+    def keep_cast(self, node: NodeProto, made: str, back: str, *, rounds: bool = False) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
         output = node.output[0]
-        node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
+        result = node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
         self.keep(node)
-        self.cast(node.output[0], back, output=output)
+        self.cast(self.add("Round", [result], self.value(result)) if rounds else result, back, output=output)
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""

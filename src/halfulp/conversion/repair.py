@@ -42,7 +42,7 @@ from halfulp.errors import (
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.files import read_whole
+from halfulp.models.files import Source, format_of, read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
@@ -60,7 +60,6 @@ from halfulp.models.onnx.walk import (
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
-from halfulp.models.source import Source, format_of
 from halfulp.types import FLOATS, INTEGERS
 
 Slopes = str | int | Mapping[str, str | int]

@@ -62,6 +62,7 @@ class Target:
         widens_base: whether a base is cast for an exponent of a floating type that is wider.
         spelled: the operators that are written with others where there is a way, and why.
         multiplies: the types of integers that its Mul takes and its Pow does not.
+        rounds: whether the power of two integers, computed in ``wide``, has to be rounded to the nearest integer.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Target:
     widens_base: bool = False
     spelled: Mapping[str, str] = field(default_factory=dict)
     multiplies: tuple[str, ...] = ()
+    rounds: bool = False
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
         """Tell whether it takes a Pow of such types for every exponent, or a PRelu for all slopes."""
@@ -153,6 +155,17 @@ def known_targets() -> Mapping[str, Target]:
             bases=("float16", "float32", "int32"),
             exponents=("float16", "float32", *_SMALL_INTS),
             prelu={7: ("float16", "float32"), 9: ("float16", "float32", "int32")},
+        ),
+        # ONNX Runtime's CUDA provider truncates float powers of integers: 3^1 is 2.
+        Target(
+            "cuda",
+            opsets=(7, None),
+            bases=("float16", "float32", "float64"),
+            exponents=("float16", "float32", "float64", "int32", "int64"),
+            prelu={7: ("float16", "float32", "float64")},
+            wide="float64",
+            multiplies=("int32", "int64"),
+            rounds=True,
         ),
         Target(
             "tensorrt",
@@ -266,7 +279,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
             between,
         )
         new.input[0] = edit.cast(node.input[0], base)
-        return edit.keep_cast(new, base, x)
+        return edit.keep_cast(new, base, x, rounds=target.rounds and not is_float(x) and not is_float(y))
     shape = edit.value(node.input[0]).shape
     unlike = departs(target, TensorType(x, shape), y, edit.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
@@ -312,6 +325,8 @@ def wider(x: str, target: Target) -> tuple[str, str]:
         rounded_twice = "the power is rounded twice: to float32, then back"
         wraps = "a power of 2^24 and more is rounded, and does not wrap around"
         return "float32", rounded_twice if is_float(x) else wraps
+    if holds(target.wide, x):
+        return target.wide, f"a power that {x} does not hold does not wrap around"
     bits = {"float32": 24, "float64": 53}[target.wide]
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
 

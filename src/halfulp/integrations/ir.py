@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
-from halfulp.models.files import opened
+from halfulp.models.files import Source, opened, read_source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, lengthened
 from halfulp.models.run.openvino import LAYERS, Origin
-from halfulp.models.source import Source, read_source
 from halfulp.specs import find
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
@@ -249,10 +248,23 @@ def _attributes(layer: Any) -> dict[str, Any]:
 
 
 def _check_sizes(network: Any, file: str, where: str) -> None:
-    """Refuse constants whose number of bytes overflows 64 bits, which OpenVINO does not notice."""
+    """Refuse constants whose number of bytes overflows 64 bits, and regions that are not the channels.
+
+    OpenVINO does not notice the former, and runs for hours or for ever with the latter.
+    """
     from halfulp.integrations.openvino.operators import type_of
 
     for layer in network.get_ordered_ops():
+        if layer.get_type_name() == "RegionYolo":
+            said, channels = layer.get_attributes(), layer.get_input_partial_shape(0)[1]
+            regions = said["num"] if said["do_softmax"] else len(said["mask"])
+            counts = regions, said["classes"], said["coords"]
+            needed = regions * (counts[1] + counts[2] + 1)
+            if min(counts) < 0 or (channels.is_static and channels.get_length() != needed):
+                message = "its regions contradict its channels"
+                raise ModelError(
+                    message, file=file, node=where + _label(layer), expected=needed, got=channels
+                )
         if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
             shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
             if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():

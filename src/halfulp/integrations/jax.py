@@ -95,17 +95,15 @@ def exact() -> Any:
     way around. JAX's rules for types, shapes and derivatives stay.
 
     Raises:
-        HalfulpError: this version of JAX has no contexts for users, or XLA has no handlers.
+        HalfulpError: XLA has no handlers.
 
     Example:
         >>> with exact():
         ...     jax.jit(lambda x: x**2.5)(jnp.array([2.0, 3.0]))
         Array([ 5.656854, 15.588457], dtype=float32)
     """
-    if _EXACT is None or not _PLATFORMS:
-        raise HalfulpError(
-            "JAX's own powers can't be replaced in this version; call pow", got=jax.__version__
-        )
+    if not _PLATFORMS:
+        raise HalfulpError("JAX's own powers can't be replaced; call pow", got=jax.__version__)
     _replace_lowerings()
     return _EXACT(True)
 
@@ -286,7 +284,7 @@ def _prelu_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 # JAX's own powers. The context is a part of the keys of jit's caches: a program that was compiled inside is never used
 # outside, and the other way around.
 
-_EXACT: Any = jax.make_user_context(False) if hasattr(jax, "make_user_context") else None
+_EXACT: Any = jax.make_user_context(False)
 
 
 @cache

@@ -32,6 +32,7 @@ def chromium() -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(executable_path=DRIVER)
     driver = webdriver.Chrome(options=options, service=service)
+    driver.set_script_timeout(600)  # a busy machine is no fault
     try:
         yield driver
     finally:

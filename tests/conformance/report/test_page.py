@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import html.parser
 import re
 from importlib.resources import files
@@ -14,7 +13,7 @@ pytest.importorskip("jinja2")
 
 from tests.conformance.report.documents import document, documents, whole_page
 
-from halfulp.conformance.report import SHOWN, page, short, targets
+from halfulp.conformance.report import SHOWN, page, short
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}
@@ -48,7 +47,7 @@ def text() -> str:
 
 def test_elements_are_nested_and_ids_unique(text: str) -> None:
     ids = [attributes["id"] for _, attributes in Elements(text).found if "id" in attributes]
-    assert len(ids) == len(set(ids)) > 200
+    assert len(ids) == len(set(ids)) > 20
 
 
 def test_every_reference_within_the_page_leads_somewhere(text: str) -> None:
@@ -81,7 +80,7 @@ def test_the_policy_forbids_the_network_and_names_the_script_by_its_digest(text:
 
 def hostile() -> Any:
     """Return a document that says hostile things wherever a document says anything freely."""
-    found = copy.deepcopy(document("onnxruntime"))
+    found = document("reference")
     found["target"] = {"name": HOSTILE, "versions": {HOSTILE: HOSTILE}}
     found["run"] |= {"machine": HOSTILE, "halfulp": HOSTILE, "date": HOSTILE, "python": HOSTILE}
     found["run"]["selection"]["types"] = [HOSTILE]
@@ -110,7 +109,7 @@ def hostile() -> Any:
 
 
 def test_what_documents_say_stays_text() -> None:
-    made = page.render([hostile(), document("torch")])
+    made = page.render([hostile(), document("by place")])
     elements = Elements(made)
     assert [tag for tag, _ in elements.found].count("script") == 1
     assert not [tag for tag, _ in elements.found if tag == "img"]
@@ -133,7 +132,7 @@ def test_every_finding_is_on_the_page(text: str) -> None:
 
 def test_an_empty_page_and_a_clean_target() -> None:
     Elements(page.render([]))
-    clean = page.render([document("halfulp")])
+    clean = page.render([document("right") | {"cases": []}])
     Elements(clean)
     assert "<p>None.</p>" in clean
 
@@ -179,19 +178,6 @@ def test_contrast(ink: str, paper: str, least: float, scheme: int) -> None:
     assert contrast(colours[ink], colours[paper]) >= least
 
 
-@pytest.mark.parametrize(
-    ("count", "total", "text"),
-    [(1, 3, "33.3 %"), (999_999, 1_000_000, "99.9999 %"), (5, 5, "100 %"), (1, 10**7, "0.00001 %")],
-)
-def test_a_share_is_0_or_100_percent_only_if_it_is(count: int, total: int, text: str) -> None:
-    assert page.percent(count, total) == text
-
-
 @pytest.mark.parametrize(("number", "text"), [(4096, "4096"), (0.5, "0.5"), (2.0**63, "9.2e18")])
 def test_a_number_is_short(number: float, text: str) -> None:
     assert short(number) == text
-
-
-def test_targets_of_one_name_are_told_apart() -> None:
-    found = [document("torch", versions={"torch": text}) for text in ("2.12", "2.13", "2.13")]
-    assert [one.label for one in targets(found)] == ["torch 2.12", "torch 2.13 (2)", "torch 2.13 (3)"]  # type: ignore[arg-type]

@@ -97,18 +97,6 @@ def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider: str, says: st
             assert process.run(POW) == Outcome("not offered", "AzureExecutionProvider has no kernel for it")
 
 
-@pytest.mark.parametrize("resolver", ["builtin_ref", "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "none"])
-def test_a_resolver_of_litert(resolver: str) -> None:
-    pytest.importorskip("ai_edge_litert")
-    with Process(find(f"tflite:{resolver}"), time_limit=LONG) as process:
-        assert process.spec.name == f"litert:{resolver}"
-        if resolver == "none":
-            with pytest.raises(HalfulpError, match="does not load: KeyError: 'NONE'"):
-                process.run(POW)
-        else:
-            assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
-
-
 def test_openvino_without_onnx() -> None:
     with Process(opened("openvino-native"), time_limit=LONG) as process:
         for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):

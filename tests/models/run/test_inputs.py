@@ -36,6 +36,11 @@ def test_every_type_can_be_made_up(name: str) -> None:
     assert made["x"].tolist() != other["x"].tolist()
 
 
+def test_a_value_without_a_type() -> None:
+    assert str(Value("x", None, (2, "N"))) == "?[2, N]"
+    assert str(Value("x", None, None)) == "?"
+
+
 def test_symbols_are_one_size() -> None:
     made = Fit().inputs(model_of(Value("x", "float32", ("N", "C")), Value("y", "float32", ("C", 1))))
     assert [made[name].shape for name in "xy"] == [(3, 3), (3, 1)]

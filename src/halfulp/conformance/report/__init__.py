@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -51,10 +50,10 @@ assert set(SHOWN) == set(URGENCY) == set(VERDICTS), "a verdict without a row, or
 
 
 class Target(NamedTuple):
-    """A document with the name that tells it from the others."""
+    """A document with the name of its target."""
 
     number: int  # its place among the documents
-    label: str  # the target's name, with its version where two documents have the same name
+    label: str  # the target's name
     document: Document
 
     @property
@@ -98,17 +97,8 @@ class Line(NamedTuple):
 
 
 def targets(documents: Sequence[Document]) -> list[Target]:
-    """Name the documents."""
-    names = Counter(document["target"]["name"] for document in documents)
-    labels = []
-    for document in documents:
-        name, versions = document["target"]["name"], document["target"]["versions"]
-        version = versions.get(name) or " ".join(versions.values())
-        labels.append(f"{name} {version}".strip() if names[name] > 1 else name)
-    return [
-        Target(number, f"{label} ({number + 1})" if labels.count(label) > 1 else label, document)
-        for number, (label, document) in enumerate(zip(labels, documents, strict=True))
-    ]
+    """Name the documents of a run, in which no two targets have one name."""
+    return [Target(place, document["target"]["name"], document) for place, document in enumerate(documents)]
 
 
 def lines(documents: Sequence[Document]) -> list[Line]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
@@ -35,9 +33,6 @@ from halfulp.conformance.report import (
 
 STYLES = ("colours.css", "page.css")
 _COMMON = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
-_BUCKET_VERDICTS = (
-    dict.fromkeys(HISTOGRAM, "wrong") | dict.fromkeys(("1", "2", "3-4"), "within") | {"0": "exact"}
-)
 
 
 def render(results: Sequence[Document]) -> str:
@@ -70,11 +65,9 @@ def render(results: Sequence[Document]) -> str:
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(result["summary"]["allowed"] for result in results),
-        shares=[_share(target) for target in named],
         heatmaps=list(heatmaps(named, found, anchors)),
         deviations=list(deviations(named)),
-        histograms=[histogram(target.document["rows"]) for target in named],
-        bucket_verdicts=_BUCKET_VERDICTS,
+        distances=[_distances(target.document["rows"]) for target in named],
         reproducibility=_reproducibility(named),
         cases=cases,
         gist=gist,
@@ -88,15 +81,9 @@ def _policy(style: str, code: str) -> str:
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
-def _share(target: Target) -> dict[str, Any]:
-    """Return the bar that shows a target's cases by verdict."""
-    counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
-    parts, x = [], 0.0
-    for name, count in counts.items():
-        width = 100 * count / sum(counts.values())
-        parts.append({"verdict": name, "x": round(x, 2), "width": round(width, 2)})
-        x += width
-    return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
+def _distances(rows: Sequence[RowEntry]) -> dict[str, int]:
+    """Return how many elements of some rows are how far off."""
+    return {bucket: sum(row["histogram"][bucket] for row in rows) for bucket in HISTOGRAM}
 
 
 def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -155,36 +142,6 @@ def _table(
             "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",
         }
     return {"target": target, "paired": paired, "columns": columns, "versions": versions}
-
-
-# --- histograms ----------------------------------------------------------------------------------
-
-
-def histogram(rows: Sequence[RowEntry]) -> list[dict[str, Any]]:
-    """Return the bars of some rows of a document together: how many elements are how far off.
-
-    The width is on a logarithmic scale from 0 to 100, so that one element in a million is seen.
-    """
-    counts = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
-    total = counts.total()
-    bars = []
-    for bucket in HISTOGRAM:
-        count = counts[bucket]
-        width = 100 * math.log10(count + 1) / math.log10(total + 1) if count else 0.0
-        share = percent(count, total) if count else "0"
-        bars.append({"bucket": bucket, "count": count, "share": share, "width": round(width, 1)})
-    return bars
-
-
-def percent(count: int, total: int) -> str:
-    """Format a percentage. Shows 0 % or 100 % only if exact."""
-    if count in (0, total):
-        return "100 %" if count else "0 %"
-    # Enough digits to tell it from 0 % and from 100 %.
-    far = min(count, total - count) / total * 100
-    digits = max(1, -math.floor(math.log10(far)))
-    text = f"{100 * count / total:.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.')} %"
 
 
 # --- special values ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The findings of ``halfulp check`` as tables in a terminal, and in the forms of CI systems."""
+"""The findings of ``halfulp check`` as tables in a terminal, and as CI systems show them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from halfulp.conformance.report import (
 from halfulp.errors import printable
 
 _MOST_LINES = 20
-_MOST_ANNOTATIONS = 10  # GitHub shows no more of a step
 _MOST_FINDINGS = 12
 _MOST_TYPES = 3
 _NARROW = 90
@@ -277,17 +276,6 @@ def _with_reasons(
 def _some_lines(found: Sequence[str]) -> str:
     more = [f"and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
     return "\n".join(printable(line, 300) for line in [*found[:_MOST_LINES], *more])
-
-
-def github(documents: Sequence[Document], least: str = "support") -> Iterator[str]:
-    """Yield GitHub's commands that show the worst finding of each operator version as an error, if it counts."""
-    worst: dict[tuple[int, str], str] = {}
-    for target, case in findings(targets(documents)):
-        if case["verdict"] in FAULTS and not case["allowed"] and at_least(case["grade"], least):
-            title = printable(f"{target.label}, {case['operator']}").replace("%", "%25").replace(",", "%2C")
-            text = printable(_finding(case), 300).replace("%", "%25")
-            worst.setdefault((target.number, case["operator"]), f"::error title={title}::{text}")
-    yield from list(worst.values())[:_MOST_ANNOTATIONS]
 
 
 def _finding(case: CaseEntry) -> str:

@@ -25,7 +25,7 @@ from typing import Any
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, versions
-from halfulp.models.source import has_suffix_of_format
+from halfulp.models.files import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -118,6 +118,12 @@ class TargetSpec:
         return not self.graph or all(getattr(TYPES[name], self.graph) for name in types)
 
     @property
+    def file(self) -> Path | None:
+        """The program or the library of a function that is given by its place."""
+        is_given = self.code in ("arrays.Function", "arrays.Symbol")
+        return Path(self.argument.rpartition(":")[0]) if is_given else None
+
+    @property
     def install(self) -> str:
         """The command that installs the runtime."""
         extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
@@ -136,14 +142,9 @@ class TargetSpec:
 def _functions(
     name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
 ) -> TargetSpec:
-    """Return the target of a class in ``libraries``, or of a file beside it, with ``pow`` and perhaps ``prelu``."""
+    """Return the target of a class in ``libraries`` with ``pow`` and perhaps ``prelu``."""
     families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
     return TargetSpec(name, "arrays.Functions", name, package or name, "", pip, only, families)
-
-
-def _backend(name: str, pip: str) -> TargetSpec:
-    """Return the target of a file beside this one that has ``run_model``."""
-    return TargetSpec(name, "models.Backend", f"{__name__}.{name}", name, pip=pip)
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
@@ -168,9 +169,9 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
-    _backend("tract", "tract"),
-    _backend("iree", "iree-base-compiler iree-base-runtime"),
-    _backend("tvm", "apache-tvm"),
+    TargetSpec("tract", "models.Library", "tract", "tract", pip="tract"),
+    TargetSpec("iree", "models.Library", "iree", "iree", pip="iree-base-compiler iree-base-runtime"),
+    TargetSpec("tvm", "models.Library", "tvm", "tvm", pip="apache-tvm"),
     _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS), prelu=True),
     _functions(
         "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
@@ -198,8 +199,7 @@ def find(target: object) -> TargetSpec:
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
-    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``litert:builtin_ref`` a resolver of LiteRT, and
-    ``torch:cuda`` a target on a device.
+    ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``torch:cuda`` a target on a device.
 
     Raises:
         HalfulpError: the target is unknown, its package is not installed, or the command is broken.
@@ -213,10 +213,8 @@ def find(target: object) -> TargetSpec:
     variant_of = named(module, BUILT_IN, RUNTIME_ALIASES)
     if attribute and _LIBRARY.search(module):
         return find_library(target)
-    if spec is None and attribute and variant_of in ("onnxruntime", "litert"):
-        spec = BUILT_IN[variant_of]
-        argument = f"{spec.argument}:{attribute}".lstrip(":")
-        spec = replace(spec, name=f"{variant_of}:{attribute}", argument=argument)
+    if spec is None and attribute and variant_of == "onnxruntime":
+        spec = replace(BUILT_IN[variant_of], name=f"{variant_of}:{attribute}", argument=attribute)
     elif spec is None and variant_of is not None and attribute in BUILT_IN[variant_of].devices:
         spec = BUILT_IN[variant_of]
         if attribute != spec.devices[0]:

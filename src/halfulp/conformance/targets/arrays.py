@@ -55,23 +55,19 @@ class NumPy(Target):
 
 
 class Functions(Target):
-    """Calls ``pow`` and ``prelu`` of a class in ``libraries``, or of a file beside it, with arrays that broadcast."""
+    """Calls ``pow`` and ``prelu`` of a class in ``libraries``, with arrays that broadcast."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """The argument is the library's name, with a variant after a colon if it has ``set_variant``."""
-        name, _, variant = argument.partition(":")
-        library = getattr(libraries, name.capitalize(), None)
-        self._module: Any = library() if library else import_module(f"{__package__}.{name}")
-        if variant:
-            self._module.set_variant(variant)
-        if hasattr(self._module, "set_threads"):
-            self._module.set_threads(threads)
+        """The argument is the library's name."""
+        self._library: Any = getattr(libraries, argument.capitalize())()
+        if hasattr(self._library, "set_threads"):
+            self._library.set_threads(threads)
 
     def versions(self) -> dict[str, str]:
-        return super().versions() | getattr(self._module, "VERSIONS", {})
+        return super().versions() | getattr(self._library, "VERSIONS", {})
 
     def run(self, case: Case) -> list[Array]:
-        function = self._module.prelu if _is_prelu(case) else self._module.pow
+        function = self._library.prelu if _is_prelu(case) else self._library.pow
         return _called(function, *case.inputs)
 
 

@@ -19,7 +19,7 @@ from onnx import helper
 import halfulp.backend as backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, libraries
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
 from halfulp.models.onnx.tensors import declaration, dtype_of
@@ -214,14 +214,10 @@ class OpenVinoNative(OpenVino):
 
 
 class Backend(ModelTarget):
-    """Runs the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base.
-
-    In a file of this folder, NotImplementedError says that the runtime does not offer the operator or the types.
-    """
+    """Runs the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
 
     def __init__(self, threads: int, argument: str) -> None:
         self.packages = (argument.partition(".")[0], "onnx")
-        self._is_of_halfulp = argument.startswith(f"{__package__}.")
         self._backend: Any = imported(argument)
         if not hasattr(self._backend, "prepare") and not hasattr(self._backend, "run_model"):
             hint = "" if ":" in argument else f"; name a function of it, as {argument}:pow"
@@ -229,16 +225,24 @@ class Backend(ModelTarget):
 
     def run(self, prepared: Prepared) -> list[Any]:
         inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
-        try:
-            if hasattr(self._backend, "prepare"):
-                outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
-            else:
-                outputs = self._backend.run_model(prepared.model, inputs, "CPU")
-        except NotImplementedError as error:
-            if self._is_of_halfulp:
-                raise NotOfferedError(str(error)) from None
-            raise
+        if hasattr(self._backend, "prepare"):
+            outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
+        else:
+            outputs = self._backend.run_model(prepared.model, inputs, "CPU")
         return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
+
+
+class Library(ModelTarget):
+    """Runs the model with a class in ``libraries``, which the argument names."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        self._library: Any = getattr(libraries, argument.capitalize())()
+
+    def run(self, prepared: Prepared) -> list[Any]:
+        try:
+            return list(self._library.run(prepared.model, list(prepared.inputs.values())))
+        except NotImplementedError as error:
+            raise NotOfferedError(str(error)) from None
 
 
 class Halfulp(ModelTarget):

@@ -26,12 +26,11 @@ from halfulp.errors import HalfulpError, HalfulpWarning, UnsupportedError, did_y
 from halfulp.integrations.fusions import fused_by_onnxruntime
 from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.linking import get_library
-from halfulp.models.files import opened
+from halfulp.models.files import Source, opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.inline import check_calls
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.source import Source
 from halfulp.operators import powers_of
 from halfulp.types import TYPES, ElementType, element_type
 

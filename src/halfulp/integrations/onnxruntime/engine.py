@@ -26,6 +26,8 @@ from halfulp.types import TYPES
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
 _TIMED = "_kernel_time"
 _WITH_SUBGRAPHS = ("If", "Loop", "Scan")
+# An error of halfulp's kernels within a message of onnxruntime.
+_BREACH = re.compile(r"(Pow|PRelu)\w* node\. Name:'(.*)' Status Message: (.+) \((onnx\.\S+)\)\n  (.+)")
 _KIND = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")  # precedes its messages
 
 
@@ -103,6 +105,11 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
     try:
         return plugin.run(session, inputs)
     except Exception as error:  # onnxruntime's error classes are not public
+        if breach := _BREACH.search(str(error)):
+            kind, name, fault, clause, operands = breach.groups()
+            shown = dict(each.split(": ", 1) for each in operands.split("   "))
+            node = _label(name, kind) if name else kind
+            raise ModelError(fault, file=model.file, node=node, clause=clause, **shown) from None
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
@@ -188,13 +195,16 @@ def _report(timed: list[dict[str, Any]], opset: int) -> RunReport:
         kind, _, of_custom = told["op_name"].partition("_")
         ours = told["provider"] == plugin.PROVIDER or (kind in SUPPORTED_OPS and of_custom)
         operator = in_force("onnx", kind, opset).id if ours else told["op_name"]
-        place = name if name.startswith("#") else f"'{printable(name)}'"
-        label = f"{place} ({kind if ours else operator})"
+        label = _label(name, kind if ours else operator)
         row = rows.setdefault(label, NodeRun(label, operator, "halfulp" if ours else "onnxruntime"))
         row.inputs, row.outputs = (_shown(told.get(f"{end}_type_shape", [])) for end in ("input", "output"))
         row.seconds += own / 1e6
         row.calls += 1
     return RunReport(list(rows.values()))
+
+
+def _label(name: str, kind: str) -> str:
+    return f"{name} ({kind})" if name.startswith("#") else f"'{printable(name)}' ({kind})"
 
 
 def _own_times(events: Sequence[dict[str, Any]]) -> list[int]:
@@ -218,9 +228,6 @@ def _shown(values: list[dict[str, list[int]]]) -> tuple[str, ...]:
 
 
 def _text(error: Exception) -> str:
-    """Return onnxruntime's message without its prefixes, or halfulp's message within it."""
+    """Return onnxruntime's message without its prefixes."""
     text = str(error).strip() or type(error).__name__
-    ours = text.partition("Status Message: ")[2]
-    if ours.startswith("SpecError "):
-        return ours
     return printable(_KIND.sub("", " ".join(text.split())), most=1000)

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import REPAIR, HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
+from halfulp.models.files import Source, misnamed, read_source
 from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
@@ -31,7 +32,6 @@ from halfulp.models.onnx.walk import (
     plain_domain,
     with_attributes,
 )
-from halfulp.models.source import Source, misnamed, read_source
 
 _SORTED = (
     "its nodes were not in order and have been sorted; a node without a name has its number in the new order"

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, within
+from halfulp.models.files import Source
 from halfulp.models.graph import Graph, Model, Node, Value, listed
 from halfulp.models.onnx import load
 from halfulp.models.run import openvino
@@ -24,7 +25,6 @@ from halfulp.models.run.inputs import bind, check
 from halfulp.models.run.openvino import LAYERS, Origin, foreign
 from halfulp.models.run.operators import Operators, Scope
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
-from halfulp.models.source import Source
 from halfulp.specs import ids
 
 Watch = Callable[[Node, list[Any], list[Any]], None]
