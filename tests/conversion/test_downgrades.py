@@ -41,6 +41,12 @@ FORMS = {
         ["Shape", "Slice", "Cast"],
     ),
     "Split": (18, 13, "y, z = Split <num_outputs = 2, axis = 1> (x)", ["Split"]),
+    "ReduceSum": (
+        13,
+        12,
+        "a = Constant <value_ints = [-1]> ()  y = ReduceSum <noop_with_empty_axes = 1> (x, a)",
+        ["ReduceSum"],
+    ),
     "ReduceMean": (18, 11, "a = Constant <value_ints = [1]> ()  y = ReduceMean (x, a)", ["ReduceMean"]),
     "Clip": (13, 6, "lo = Constant <value_float = -0.5> ()  y = Clip (x, lo)", ["Clip"]),
     "Clip above": (13, 6, "hi = Constant <value_float = 0.5> ()  y = Clip (x, , hi)", ["Clip"]),

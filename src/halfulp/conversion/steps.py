@@ -316,6 +316,16 @@ def _split_18_17(node: NodeProto, edit: Editor) -> None:
     return edit.keep(new)
 
 
+@_step(13, 12, "ReduceSum")
+def _reduce_sum_13_12(node: NodeProto, edit: Editor) -> None:
+    """Without noop_with_empty_axes, if there are axes."""
+    axes = edit.array([*node.input, ""][1])
+    drop = {"noop_with_empty_axes"} if axes is not None and axes.size else ()
+    new = remade(node, drop=drop)
+    if not stays(new, edit.opset + 1, edit):
+        through_onnx(new, edit.opset + 1, edit)
+
+
 @_step(10, 11, "Resize")
 def _resize_10_11(node: NodeProto, edit: Editor) -> None:
     """A coordinate is divided by the scale, which is not the default any more, as the onnx package has it."""
