@@ -37,7 +37,7 @@ from onnx import helper
 
 import halfulp as hu
 from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
-from halfulp.cli.demo import NETWORKS
+from halfulp.cli.programs import NETWORKS
 
 Array = NDArray[Any]
 FUSIONS = [

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
     from halfulp.conversion.repair import Repair, repair
+    from halfulp.installed import get_include, get_library
     from halfulp.integrations.numpy import power
-    from halfulp.linking import get_include, get_library
     from halfulp.running import run
 
     __version__: str
@@ -84,8 +84,8 @@ _LAZY = {
     "audit": "halfulp.auditing.api",
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
-    "get_include": "halfulp.linking",
-    "get_library": "halfulp.linking",
+    "get_include": "halfulp.installed",
+    "get_library": "halfulp.installed",
     "power": "halfulp.integrations.numpy",
     "repair": "halfulp.conversion.repair",
     "run": "halfulp.running",

@@ -21,7 +21,7 @@ import numpy as np
 
 import halfulp.operators as hu
 from halfulp.errors import UnsupportedError
-from halfulp.linking import get_libm
+from halfulp.installed import get_libm
 
 DOORS: dict[str, Mapping[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 COUNT = 500_000  # of each type

@@ -57,16 +57,15 @@ def check_sizes(dims: Mapping[str, int] | None) -> None:
         check_integer(f"the size of dim {name!r}", size, 0)
 
 
-def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
-    """Return an untrusted text as one line that is safe to print.
+def printable(text: str, most: int | None = 80) -> str:
+    """Return an untrusted text as one line that is safe to print, with ? for each character that can't be printed.
 
     Args:
         text: the text.
         most: the number of characters after which it is truncated; None for no limit.
-        instead: the replacement for a character that can't be printed.
     """
     cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
-    return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
 
 
 def in_shell(file: object) -> str:

@@ -215,23 +215,6 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--ulp", "-1"],
-        ["--ulp", "inf"],
-        ["--time-limit", "0"],
-        ["--time-limit", "inf"],
-        ["--processes", "0"],
-        ["--fast"],
-    ],
-)
-def test_usage(arguments: list[str]) -> None:
-    result = run("numpy", *arguments)
-    assert result.exit_code == 2
-    assert "Usage" in result.stderr
-
-
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     """A hanging target is interrupted: no file, no process."""
     command = "sh -c 'sleep 600; : {model} {inputs} {outputs}'"

@@ -15,7 +15,7 @@ import halfulp as hu
 from halfulp import doors
 from halfulp.cli import app
 from halfulp.errors import UnsupportedError
-from halfulp.linking import get_libm
+from halfulp.installed import get_libm
 
 COUNT = 2000
 RANGES = {"float64": (53, -1073, 1024), "float32": (24, -148, 128)}

@@ -56,6 +56,14 @@ def test_version(option: str) -> None:
         ["run"],
         ["run", "--nonsense"],
         ["bench", "m", "--seconds", "x"],
+        *(
+            ["bench", *words.split()]
+            for words in ("--threads 0", "--threads many", "--seconds -1", "one more")
+        ),
+        *(["check", "numpy", "--ulp", number] for number in ("-1", "inf")),
+        *(["check", "numpy", "--time-limit", number] for number in ("0", "inf")),
+        ["check", "numpy", "--processes", "0"],
+        ["check", "numpy", "--fast"],
     ],
 )
 def test_usage(arguments: list[str]) -> None:

@@ -156,21 +156,6 @@ def test_a_name_is_no_escape_sequence() -> None:
     assert "[red]name[/red]" in text
 
 
-def test_the_real_command() -> None:
-    """As a program: an exported model of the onnx package, its own inputs and stored output."""
-    folder = Path(onnx.__file__).parent / "backend/test/data/pytorch-converted/test_PReLU_2d_multiparam"
-    data = folder / "test_data_set_0"
-    name = load(folder / "model.onnx").graph.inputs[0].name
-    command = [sys.executable, "-m", "halfulp", "run", str(folder / "model.onnx")]
-    command += ["-i", f"{name}={data / 'input_0.pb'}", "-o", "out.npz"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "onnx.PRelu-6" in done.stdout
-    assert done.stderr == ""
-    with np.load("out.npz") as out:
-        (got,) = out.values()
-    assert got.tobytes() == numpy_helper.to_array(onnx.load_tensor(data / "output_0.pb")).tobytes()
-
-
 def test_a_reader_that_goes_away_is_no_error() -> None:
     onnx.save(parsed(MIXED), "net.onnx")
     command = f"{sys.executable} -m halfulp run net.onnx | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"

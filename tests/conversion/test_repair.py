@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, parser
+from tests.golden import parsed
 
 import halfulp as hu
 from halfulp.conversion.repair import Repair
@@ -402,6 +403,47 @@ def test_a_valid_zero_stays(body: str) -> None:
     found = hu.repair(source)
     assert (found.changes, found.left) == ((), ())
     assert found.model == source
+
+
+@pytest.mark.parametrize(
+    "length", ["n = ReduceL2<axes = [1]>(x)", "q = Mul(x, x)  m = ReduceSum(q, a)  n = Pow(m, half)"]
+)
+def test_the_limit_of_a_normalization_is_not_0(length: str) -> None:
+    """As torch exports normalize: a converter to float16 makes a 0 of 1e-12."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    body = f"{length}  c = Clip(n, zero)  s = Shape(x)  e = Expand(c, s)  y = Div(x, e)"
+    weights = "float16 zero = {0}, float16 half = {14336}, int64[1] a = {1}"
+    found = hu.repair(model(f"g (float16[2, 4] x) => (float16[2, 4] y) <{weights}> {{ {body} }}", opset=13))
+    assert [change.differs for change in found.changes] == ["what was NaN is 0"]
+    session = onnxruntime.InferenceSession(found.model.SerializeToString())
+    x = np.array([[0, 0, 0, 0], [3, 0, 4, 0]], np.float16)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.float16([[0] * 4, [0.6, 0, 0.8, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "casts"),
+    [
+        ("n = Div(c, s)  k = Mul(n, g)  z = Add(k, b)  r = Add(z, x)  y = MatMul(r, w)", "", ["#6 (Mul)"]),
+        ("n = Div(c, s)  k = LayerNormalization(n, g, b)  y = Add(x, k)", "", ["#6 (LayerNormalization)"]),
+        ("n = Div(c, s)  y = Add(x, n)", "", ["#6 (Add)"]),
+        # A network in float32, which returns halves
+        ("n = Div(c, s)  k = Mul(n, g)  m = MatMul(k, v)  y = Cast<to = 10>(m)", ", float[4, 4] v", []),
+    ],
+)
+def test_the_result_of_a_norm_in_float32_is_cast_to_the_networks_type(
+    body: str, more: str, casts: list[str]
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    weights = f"float16[4, 4] w, float16[4] g, float16[4] b, float two = {{2}}, float16 e = {{168}}{more}"
+    norm = (
+        "c = Cast<to = 1>(x)  q = Pow(c, two)  m0 = ReduceMean<axes = [-1]>(q)  a = Add(m0, e)  s = Sqrt(a)"
+    )
+    text = f"g (float16[2, 4] x) => (float16[2, 4] y) <{weights}> {{ {norm}  {body} }}"
+    found = hu.repair(parsed(f'<ir_version: 8, opset_import: ["": 17]> {text}'))
+    assert found.valid
+    assert [change.node for change in found.changes if "is cast to float16" in change.what] == casts
+    onnx.checker.check_model(found.model, full_check=True)
+    onnxruntime.InferenceSession(found.model.SerializeToString())
 
 
 def test_constants_of_a_norm_alone_get_the_type_beside_them() -> None:

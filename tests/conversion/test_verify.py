@@ -13,7 +13,7 @@ from onnx import ModelProto, helper, numpy_helper, parser
 
 import halfulp as hu
 import halfulp.conversion as api
-from halfulp.cli.demo import NETWORKS
+from halfulp.cli.programs import NETWORKS
 from halfulp.conversion import verify
 from halfulp.conversion.verify import Verification, difference
 from halfulp.conversion.walk import Walk

@@ -14,7 +14,7 @@ from tests.house.builds import ROOT, run, tool
 
 import halfulp as hu
 from halfulp.errors import UnsupportedError
-from halfulp.linking import get_libm
+from halfulp.installed import get_libm
 
 try:
     LIBRARY = get_libm()

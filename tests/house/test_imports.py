@@ -14,8 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src/halfulp"
 BASE = {"errors", "types", "installed"}
 MAY_IMPORT = {
     "errors": set(),
-    "installed": set(),
-    "linking": {"errors"},
+    "installed": {"errors"},
     "types": {"errors"},
     "specs": BASE,
     "pages": BASE | {"specs"},
@@ -26,7 +25,7 @@ MAY_IMPORT = {
     "cuda": BASE | {"specs", "_interop", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
     "__init__": BASE
-    | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"}
+    | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running"}
     | {"integrations"},
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
@@ -38,7 +37,7 @@ MAY_IMPORT = {
     "conformance": BASE
     | {"specs", "pages", "_interop", "floats", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "_interop", "operators", "models", "linking", "cuda"},
+    "integrations": BASE | {"specs", "_interop", "operators", "models", "cuda"},
     "cli": BASE
     | {
         "_interop",
@@ -53,10 +52,9 @@ MAY_IMPORT = {
         "integrations",
         "measured",
         "running",
-        "linking",
         "doors",
     },
-    "doors": BASE | {"operators", "linking"},
+    "doors": BASE | {"operators"},
     "__main__": {"cli", "installed"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

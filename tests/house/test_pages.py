@@ -20,7 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from halfulp.cli import app
-from halfulp.cli.demo import NETWORKS
+from halfulp.cli.programs import NETWORKS
 from halfulp.installed import has_module
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, helper, parser
-from onnx.backend.test.loader import load_model_tests
 from tests.models.onnx_models import external, single, with_initializer
 from tests.oracle.grids import pow_grid, prelu_grid
 
@@ -294,33 +293,6 @@ def test_initializers_and_constants(tmp_path: Path) -> None:
             plugin.session(tmp_path / "model.onnx")
     else:
         assert_same_bits(answer(tmp_path / "model.onnx", {"x": x}), hu.pow(x, w))
-
-
-CASES = [
-    case
-    for kind in ("pytorch-converted", "pytorch-operator")
-    for case in load_model_tests(kind=kind)
-    if case.name.startswith(("test_PReLU_", "test_operator_pow"))
-]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_exported_models(case: Any) -> None:
-    model = onnx.load(Path(case.model_dir) / "model.onnx")
-    if model.ir_version > 10:  # the oldest ONNX Runtime's newest
-        model.ir_version = 10
-    for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
-        names = [value.name for value in model.graph.input]
-        feeds = {
-            name: onnx.numpy_helper.to_array(onnx.load_tensor(folder / f"input_{i}.pb"))
-            for i, name in enumerate(names)
-            if (folder / f"input_{i}.pb").exists()
-        }
-        expected = onnx.numpy_helper.to_array(onnx.load_tensor(folder / "output_0.pb"))
-        got = answer(model, feeds)
-        np.testing.assert_allclose(got, expected, rtol=case.rtol, atol=case.atol)
-        assert "halfulp" in {node.domain for node in plugin.patch(model).graph.node}
-        assert_same_bits(got, next(iter(hu.run(model, feeds).values())))
 
 
 @pytest.mark.parametrize("types", [("float32", "int64"), ("bfloat16", "int64")])

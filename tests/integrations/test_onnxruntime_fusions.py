@@ -15,6 +15,7 @@ from onnx import parser
 
 import halfulp as hu
 from halfulp.errors import HalfulpWarning
+from halfulp.integrations.fusions import fused_by_onnxruntime
 
 ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
@@ -54,6 +55,19 @@ def check(outputs: list[np.ndarray]) -> None:
     power = hu.pow(normal, np.float32(0.333))
     assert z.tobytes() == hu.prelu(power, FEEDS["slope"]).tobytes()
     assert c.tobytes() == hu.pow(np.arange(1, 9, dtype=np.float32), np.float32(0.333)).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [("variance", "ReduceMax"), ("shifted", "Mul"), ("deviation", "Exp"), ("quotient", "Sub")],
+)
+def test_parts_that_only_begin_like_a_norm_are_none(name: str, operator: str) -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    (node,) = (each for each in model.graph.node if each.output[0] == name)
+    node.op_type = operator
+    assert [*fused_by_onnxruntime(MODEL, "")] == ["#2 (Pow)"]
+    assert [*fused_by_onnxruntime(model, "")] == []
 
 
 def test_what_is_fused_and_what_is_ours() -> None:

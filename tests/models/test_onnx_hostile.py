@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import tracemalloc
 
 import numpy as np
@@ -68,29 +67,6 @@ def test_every_truncation_is_refused_or_sound() -> None:
     for length in range(len(data)):
         with pytest.raises(HalfulpError):
             load(data[:length])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_mutated_bytes_give_our_errors_or_a_model(seed: int) -> None:
-    """Whatever a byte becomes, loading ends in a model or in one of our errors."""
-    base = parsed("""<ir_version: 10, opset_import: ["": 15, "own": 1]>
-        g (bool c, float[N] x) => (float[N] z) <float[2] w = {1, 2}> {
-            y = own.f (x, w)
-            z = If (c) <then_branch = t () => (float[N] a) { a = Pow (x, y) },
-                        else_branch = e () => (float[N] b) { b = Cast <to = 1> (x) }>
-        }
-        <domain: "own", opset_import: ["": 16]> f (x, s) => (y) { y = PRelu (x, s) }""")
-    data = base.SerializeToString()
-    load(data)
-    rng = random.Random(seed)
-    for _ in range(400):
-        mutated = bytearray(data)
-        for _ in range(rng.choice((1, 1, 2, 5))):
-            mutated[rng.randrange(len(mutated))] = rng.randrange(256)
-        try:
-            load(bytes(mutated))
-        except HalfulpError as error:
-            assert len(str(error).splitlines()) <= 4  # noqa: PT017
 
 
 def test_ir_versions() -> None:

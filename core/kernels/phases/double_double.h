@@ -115,7 +115,7 @@ struct DoubleDoubleLogarithms {
     alignas(64) double low[tile_size];
 
     template <bool may_be_subnormal, typename Y>
-    void fill(const double* x, Y y, int n) {
+    [[gnu::noinline]] void fill(const double* x, Y y, int n) {
         TableLogarithms begun;
         begun.fill<may_be_subnormal>(x, n);
         for (int i = 0; i < n; ++i) {  // vector loop
@@ -134,8 +134,8 @@ struct DoubleDoubleLogarithms {
     }
 };
 
-// 2^t as the ends of its interval, rounded to the target's grid. Out of line: Clang would have the stack hold this
-// function's arrays while the logarithms are computed.
+// 2^t as the ends of its interval, rounded to the target's grid. Out of line, as the logarithms are: a compiler may
+// otherwise have the stack hold the arrays of both at the same time.
 [[gnu::noinline]] static void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest,
                                        int n) {
     for (int i = 0; i < n; ++i) {  // vector loop

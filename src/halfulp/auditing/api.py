@@ -52,7 +52,7 @@ from halfulp.types import FLOATS
 
 __all__ = ["audit"]
 
-_HEAD = 1 << 16  # bytes of an .xml file, which may begin with comments
+_HEAD = 1 << 24  # bytes of an .xml file, which may begin with comments
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 

@@ -26,13 +26,11 @@ from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
 from halfulp.cli.convert import convert, repair
-from halfulp.cli.demo import demo
-from halfulp.cli.doors import doors, exec
+from halfulp.cli.programs import demo, doors, exec
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable
-from halfulp.installed import version_of
-from halfulp.linking import ANSWERS
+from halfulp.installed import ANSWERS, version_of
 
 
 @contextmanager

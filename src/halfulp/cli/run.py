@@ -107,21 +107,17 @@ def _nodes(report: RunReport) -> list[list[str]]:
 
 
 def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
-    kept: list[NodeRun] = []
+    """Return the first of halfulp's own nodes, and all others together by operator and engine."""
+    own = [row for row in rows if row.operator.startswith(("onnx.Pow-", "onnx.PRelu-"))][:_MOST_ROWS]
     groups: dict[tuple[str, str], NodeRun] = {}
     for row in rows:
-        is_ours = row.operator.startswith(("onnx.Pow-", "onnx.PRelu-"))
-        if is_ours and len(kept) < _MOST_ROWS:
-            kept.append(row)
-            continue
-        group = groups.get((row.operator, row.engine))
-        if group is None:
-            label = "all others of these" if is_ours else "all of these"
-            group = groups[row.operator, row.engine] = NodeRun(label, row.operator, row.engine)
-            kept.append(group)
-        group.seconds += row.seconds
-        group.calls += row.calls
-    return kept
+        if row not in own:
+            group = groups.setdefault(
+                (row.operator, row.engine), NodeRun("all others of these", row.operator, row.engine)
+            )
+            group.seconds += row.seconds
+            group.calls += row.calls
+    return [*own, *groups.values()]
 
 
 def _summary(report: RunReport) -> str:

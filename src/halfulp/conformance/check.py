@@ -211,8 +211,6 @@ def check_target(
         )
     run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
     target: TargetEntry = {"name": spec.name, "versions": dict(sorted(versions.items()))}
-    if spec.code == "arrays.Symbol":
-        target["library"] = spec.argument
     findings = document(target, run, kept, allowed)
     ids = [result.entry["id"] for result in kept]
     return CheckReport(findings, tuple(allowed.stale(spec.name, ids)), interrupted)

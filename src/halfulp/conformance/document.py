@@ -135,11 +135,10 @@ class ReproducibilityEntry(TypedDict):
 
 
 class TargetEntry(TypedDict):
-    """The runtime that was checked; ``library`` is the FILE:FUNCTION of ``--library``, and otherwise missing."""
+    """The runtime that was checked."""
 
     name: str
     versions: dict[str, str]
-    library: NotRequired[str]
 
 
 class Selection(TypedDict):

@@ -18,6 +18,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remade
+from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
@@ -46,7 +47,7 @@ from halfulp.models.files import Source, format_of, read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, infer_types
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, infer_types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -66,6 +67,9 @@ Slopes = str | int | Mapping[str, str | int]
 
 _RETYPED = ("Add", "Sub", "Mul", "Div", "Clip", "Max", "LayerNormalization", "RMSNormalization")
 """The operators of a norm, whose constants have to be of the type of the values beside them."""
+
+_LENGTHS = ("Pow", "Sqrt", "ReduceL2")
+_OF_NORMS = (*_RETYPED, *_LENGTHS, "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
 
 _NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
@@ -346,9 +350,10 @@ def _repaired(
     correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
-    _agree_on_types(walk)
+    _agree_on_types(walk, {type_of(info.type.tensor_type.elem_type) for info in source.graph.output})
     _mend_layers(walk)
     _mend_factors(walk)
+    _mend_normalizations(walk)
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -451,18 +456,68 @@ def infinite_factors(walk: Walk) -> Iterator[tuple[str, NodeProto, int]]:
                         yield walk.label(path, node), node, index
 
 
-def _agree_on_types(walk: Walk) -> None:
+def _mend_normalizations(walk: Walk) -> None:
+    """Raise the lower limit 1e-12 of torch's ``normalize``, Div(x, Expand(Clip(length, 1e-12))): in float16 it is 0."""
+    least = np.finfo(np.float16).smallest_subnormal
+
+    def clip(node: NodeProto, edit: Editor) -> None:
+        value, limit = edit.value(node.input[0]), scalar([*node.input, ""][1], edit.value_info)
+        if value.type != "float16" or limit != 0:
+            return edit.keep(node)
+        said = f"its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
+        edit.note(said, "what was NaN is 0")
+        limits = [edit.constant(np.array(least), "least"), *node.input[2:]]
+        return edit.keep(remade(node, [node.input[0], *limits]))
+
+    clips = set[str]()
+    for owner, _ in walk.owners:
+        divisors = {name for node in owner.node if node.op_type == "Div" for name in node.input[1:2]}
+        expanded = (node for node in owner.node if node.op_type == "Expand" and divisors & {*node.output})
+        limited = {name for node in expanded for name in node.input[:1]}
+        lengths = {name for node in owner.node if node.op_type in _LENGTHS for name in node.output}
+        clips |= {n.output[0] for n in owner.node if n.op_type == "Clip" and n.input[0] in lengths} & limited
+    for owner, opset in walk.owners if clips else ():
+        walk.rewrite(owner, opset, lambda node: not clips.isdisjoint(node.output), clip)
+
+
+def _widened(walk: Walk) -> dict[str, str]:
+    """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
+    halves: dict[str, str] = {}
+    for owner, _ in walk.owners:
+        for _, graph, known in walk.known(owner):
+            for node in (node for node in graph.node if node.op_type in _OF_NORMS and node.output):
+                sources = (
+                    known.value(name).type if node.op_type == "Cast" else halves.get(name)
+                    for name in node.input
+                )
+                half = next((kind for kind in sources if kind in HALVES), None)
+                if half is not None and known.value(node.output[0]).type == "float32":
+                    halves[node.output[0]] = half
+    return halves
+
+
+def _agree_on_types(walk: Walk, returned: set[str]) -> None:
     """Store the constants of a norm in the type of the values beside them.
 
-    Exporters write them in float64, and converters to float16 leave them in float32.
+    Exporters write them in float64, and converters to float16 leave them in float32. If the model returns halves and
+    has no weights in float32, the result of a norm in float32 is cast to the type of the weights or values beside it.
     """
+    weights = (each for each in walk.model.graph.initializer if each.data_type == TensorProto.FLOAT)
+    is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
+    halves = _widened(walk) if is_half else {}
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.value_info, remade(node)
         for indices, gives_result in of_one_type(node, edit.opset):
-            names = [node.input[index] for index in indices]
-            computed = {known.value(name).type for name in names if known.tensor(name) is None}
+            names = {node.input[index]: index for index in indices}
+            computed = {known.value(name).type: name for name in names if known.tensor(name) is None}
             (kind, *others) = computed or (None,)
+            half = halves.get(computed.get("float32", ""))
+            beside = {known.value(name).type for name in names if scalar(name, known) is None}
+            if half is not None and half in beside:
+                index, kind, others = names[computed["float32"]], half, []
+                edit.note(f"its input {index}, of a norm in float32, is cast to {half}, the type beside it")
+                new.input[index] = edit.cast(computed["float32"], half)
             if kind not in FLOATS or others:
                 continue
             for index in indices:

@@ -242,14 +242,13 @@ def _read_member(member: IO[bytes], what: str, memory: int) -> Array:
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def inside(folder: Path | None, location: str, what: str, *, exists: bool = True) -> Path:
+def inside(folder: Path | None, location: str, what: str) -> Path:
     """Return the path of a file that a model names; refuse one outside the folder.
 
     Args:
         folder: the folder that must contain the file; None if the model came without one.
         location: the name in the model. A backslash separates folders too, unless a file has it in its name.
         what: its name in messages.
-        exists: whether it must exist and be a plain file.
 
     Raises:
         HalfulpError: the location is absolute, goes up, or leads out through a symbolic link; or the file is missing.
@@ -265,8 +264,8 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
         root = folder.resolve(strict=True)
         # On systems where names may contain a backslash, such as Linux, a file of that name comes first.
         named = root / location if os.path.lexists(root / location) else root / relative
-        path = named.resolve(strict=exists)
-        regular = not exists or stat.S_ISREG(path.stat().st_mode)
+        path = named.resolve(strict=True)
+        regular = stat.S_ISREG(path.stat().st_mode)
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         way = "a file of this name beside the model: it belongs to it; copy or download it, too"
@@ -276,7 +275,7 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
         raise HalfulpError(f"{what} leaves the model's folder through a symbolic link", got=shown)
     if not regular:
         raise HalfulpError(f"{what} is not a plain file", got=shown)
-    if exists and not os.access(path, os.R_OK):
+    if not os.access(path, os.R_OK):
         raise HalfulpError(f"{what} may not be read", got=shown)
     return path
 

@@ -39,10 +39,11 @@ def test_the_count_of_findings_leaves_out_what_is_allowed() -> None:
     assert "nothing wrong found" in printed(found)
 
 
-def test_several_targets_stand_side_by_side() -> None:
+def test_several_targets_have_a_table_each() -> None:
     text = printed(*documents("reference", "by place", "right"))
-    line = next(line for line in text.splitlines() if line.strip().startswith("onnx.PRelu-9"))
-    assert " ".join(line.split()) == "onnx.PRelu-9 = 1 ≠ 1 = 1 ≈ 1 = 2"
+    assert text.count("onnx.PRelu-9") >= 3
+    names = ("reference", "by place", "right")
+    assert [line.strip() for line in text.splitlines() if line.strip() in names] == [*names]
     assert "by place: the bits depend on position in onnx.Pow-7 float32" in text
     assert "right: nothing wrong found" in text
 

@@ -191,12 +191,6 @@ def test_names_of_commands(command: str, name: str) -> None:
     assert find(command) == find_command(command)
 
 
-@pytest.mark.parametrize("name", ["halfulp.backend", "halfulp.backend.HalfulpBackend"])
-def test_a_module_or_a_class_in_it(name: str) -> None:
-    with Process(find(name), time_limit=LONG) as process:
-        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
-
-
 def command(fault: str) -> TargetSpec:
     """Return the faulty runtime as a program."""
     return find_command(f"env FAULTY={fault} {sys.executable} {FAULTY} {{model}} {{inputs}} {{outputs}}")

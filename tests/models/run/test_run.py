@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from ml_dtypes import bfloat16
 from onnx import helper
 from tests.models.onnx_models import parsed, single, with_initializer
 
@@ -64,23 +63,6 @@ def test_prelu_1_takes_consumed_inputs() -> None:
     model = single("PRelu", 1, {"x": ("float32", [2]), "s": ("float32", [1])}, consumed_inputs=[0, 0])
     out = run(model, {"x": np.array([-1, 1], np.float32), "s": np.array([2], np.float32)})
     np.testing.assert_array_equal(out["out"], [-2, 1])
-
-
-@pytest.mark.parametrize(
-    ("opset", "x", "y", "clause"),
-    [
-        (7, "int32", "int32", "onnx.Pow-7"),
-        (12, "bfloat16", "float32", "onnx.Pow-12"),
-        (13, "float32", "bfloat16", "onnx.Pow-13"),
-        (15, "int8", "int8", "onnx.Pow-15"),
-    ],
-)
-def test_a_version_takes_its_own_types(opset: int, x: str, y: str, clause: str) -> None:
-    model = single("Pow", opset, {"x": (x, [1]), "y": (y, [1])}, (x, None))
-    types = {"bfloat16": bfloat16}
-    with pytest.raises(ModelError) as caught:
-        run(model, {"x": np.ones(1, types.get(x, x)), "y": np.ones(1, types.get(y, y))})
-    assert caught.value.clause.startswith(clause)
 
 
 def test_subgraphs_use_the_outer_opset_and_see_outer_names() -> None:

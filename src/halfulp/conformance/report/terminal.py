@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.etree import ElementTree
@@ -54,18 +53,18 @@ def show(
     for target in named:
         circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
         console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
-    narrow = console.width < _NARROW
+    narrow, several = console.width < _NARROW, len(named) > 1
     console.print(_summary(named, narrow))
-    found = lines(results)
-    console.print(_rows(named[0], found, narrow) if len(named) == 1 else _side_by_side(named, found))
     for target in named:
-        for text in _reproducibility(target, several=len(named) > 1):
+        found = [line for line in lines(results) if target.number in line.rows]
+        console.print(_rows(target, found, _table(_cell(target.label) if several else None), narrow))
+        for text in _reproducibility(target, several=several):
             console.print(text)
     worst = _worst(named)
     if worst.row_count:
         console.print(worst)
     for target in named:
-        console.print(_verdict(target, page or "--html FILE", least, several=len(named) > 1))
+        console.print(_verdict(target, page or "--html FILE", least, several=several))
 
 
 def _table(title: str | None = None) -> Table:
@@ -106,9 +105,8 @@ def _summary(named: Sequence[Target], narrow: bool) -> Table:
     return table
 
 
-def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
-    """Return one target's rows, an operator version's worst first; types with the same verdict share a row."""
-    table = _table()
+def _rows(target: Target, found: Sequence[Line], table: Table, narrow: bool) -> Table:
+    """Add one target's rows, an operator version's worst first; types with the same verdict share a row."""
     for name in ("operator", "verdict", "rows", "types", "ulp", "why")[: 5 if narrow else 6]:
         is_number = name in ("rows", "ulp")
         table.add_column(name, justify="right" if is_number else "left", no_wrap=name not in ("types", "why"))
@@ -137,25 +135,6 @@ def _listed(names: Sequence[str]) -> str:
     """Return the first names of many. Types of two inputs are in brackets."""
     bracketed = [f"({name})" if "," in name else name for name in names[:_MOST_TYPES]]
     return ", ".join(bracketed) + (", ..." if len(names) > len(bracketed) else "")
-
-
-def _side_by_side(named: Sequence[Target], found: Sequence[Line]) -> Table:
-    """Return the table of operator versions and targets: the number of combinations of types by verdict."""
-    table = _table("Combinations of types by verdict")
-    table.add_column("operator")
-    for target in named:
-        table.add_column(_cell(target.label))
-    for operator, group in groupby(found, key=lambda line: line.operator):
-        members = list(group)
-        cells = []
-        for target in named:
-            counts: Counter[str] = Counter(
-                line.rows[target.number]["verdict"] for line in members if target.number in line.rows
-            )
-            signs = [_sign(name, str(counts[name])) for name in SHOWN if counts[name]]
-            cells.append(Text("  ").join(signs))
-        table.add_row(_cell(operator), *cells)
-    return table
 
 
 def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:

@@ -23,9 +23,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpError, HalfulpWarning, UnsupportedError, did_you_mean
+from halfulp.installed import get_library
 from halfulp.integrations.fusions import fused_by_onnxruntime
 from halfulp.integrations.onnxruntime.rewrite import patched
-from halfulp.linking import get_library
 from halfulp.models.files import Source, opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import parse

@@ -19,8 +19,8 @@ import openvino as ov
 from openvino.utils.node_factory import NodeFactory
 
 from halfulp.errors import UnsupportedError
+from halfulp.installed import get_include, get_library
 from halfulp.integrations.openvino.operators import core
-from halfulp.linking import get_include, get_library
 
 _SOURCE = Path(__file__).with_name("extension.cpp")
 _FOLDER = Path(ov.__file__).parent
