@@ -11,7 +11,8 @@ import onnx
 from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
-from halfulp.conversion.spellings import is_never_negative
+from halfulp.conversion.editor import view_of
+from halfulp.conversion.powers import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused
@@ -94,7 +95,7 @@ class _Reader:
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
         } | folded
         known: dict[str, Operand] = {}
-        makers = {name: node for node in owner.node for name in node.output}
+        view = view_of(owner, value_info)
         wrong = defaultdict[str, dict[str, str]](dict)
         for power, runtime, reason in fused(owner, value_info, opset or 1):
             wrong[power.output[0]] |= {runtime: reason} if reason else {}
@@ -114,7 +115,7 @@ class _Reader:
                 are_ends = (each.constant is not None or each.name in ends for each in inputs)
                 is_alone = not where and output.name in ends and all(are_ends)
                 site, base = Site(owner, index, where, value_info), [*node.input, ""][0]
-                is_positive = is_never_negative(base, makers.get, value_info.array)
+                is_positive = is_never_negative(base, view)
                 yield Use(*given, site, folded, is_alone, wrong[output.name], is_positive)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
@@ -157,7 +158,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
         makers = {name: node for node in graph.nodes for name in node.outputs}
         in_onnx, known = _in_onnx(graph, makers, file)
-        makers_in_onnx = {name: node for node in in_onnx.node for name in node.output}
+        view = view_of(in_onnx, known)
         parts = fused(in_onnx, known, 1)
         wrong = {node.output[0]: {runtime: why} for node, runtime, why in parts if runtime == "openvino"}
         for node in graph.nodes:
@@ -171,7 +172,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                 use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
                 use.folded, use.mistaken = folded, wrong.get(output.name, {})
                 use.is_alone = not where and ends >= {*names}
-                use.is_base_positive = is_never_negative(names[0], makers_in_onnx.get, known.array)
+                use.is_base_positive = is_never_negative(names[0], view)
                 uses.append(use)
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)

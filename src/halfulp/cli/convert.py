@@ -28,8 +28,8 @@ from halfulp.cli.output import check_writable, people, placed, say, working, wri
 from halfulp.errors import HalfulpError, command, in_shell, printable
 
 if TYPE_CHECKING:
+    from halfulp.conversion import powers, prelus
     from halfulp.conversion.repair import Repair, Slopes
-    from halfulp.conversion.spellings import How, HowPow
 
 _CHANGE = partial(Option, rich_help_panel="Changes")
 _VERIFY = partial(Option, "--verify", rich_help_panel="Verification")
@@ -120,8 +120,8 @@ def convert(
             opset=opset,
             target=target,
             expand=expand,
-            prelu=cast("How | None", prelu),
-            pow=cast("HowPow | None", pow),
+            prelu=cast("prelus.How | None", prelu),
+            pow=cast("powers.How | None", pow),
             float32=float32,
             fuse=cast('Literal["norms"] | None', fuse),
             verify=verify,

@@ -10,15 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, counted
+from halfulp.conversion import powers, prelus
+from halfulp.conversion.editor import Change, Editor, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
-from halfulp.conversion.output import correct_declarations, dropped_metadata, refusal, same_version, save_onnx
-from halfulp.conversion.spellings import How, HowPow, spelled
+from halfulp.conversion.opset import expand_operators, opset_of, to_opset
+from halfulp.conversion.output import (
+    correct_declarations,
+    dropped_metadata,
+    finish,
+    lower,
+    refusal,
+    same_version,
+    save_onnx,
+)
+from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
@@ -82,8 +91,8 @@ def convert(
     opset: int | None = None,
     target: str | None = None,
     expand: str | None = None,
-    prelu: How | None = None,
-    pow: HowPow | None = None,
+    prelu: prelus.How | None = None,
+    pow: powers.How | None = None,
     float32: str | None = None,
     fuse: Literal["norms"] | None = None,
     verify: bool = False,
@@ -156,8 +165,8 @@ def convert(
         "opset": (lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file), opset),
         "target": (for_target, target),
         "expand": (expand_operators, expand),
-        "prelu": (partial(spelled, operator="PRelu"), prelu),
-        "pow": (partial(spelled, operator="Pow"), pow),
+        "prelu": (partial(_spelled, "prelu"), prelu),
+        "pow": (partial(_spelled, "pow"), pow),
         "fuse": (lambda walk, _: fuse_norms(walk), fuse),
         "float32": (in_float32, float32),
     }
@@ -177,6 +186,30 @@ def convert(
     if not verify:
         return conversion
     return replace(conversion, verification=work.compared(Feed(0, dims, inputs, progress), asked))
+
+
+_SPELLINGS: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
+    "prelu": {"expand": prelus.EXPAND, "relu": prelus.BY_RELU, "fold": prelus.FOLD},
+    "pow": {"expand": powers.EXPAND, "logarithms": powers.LOGARITHMS, "fold": powers.FOLD},
+}
+"""The rules by option and value."""
+
+
+def _spelled(option: str, walk: Walk, how: str) -> list[Change]:
+    """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu; return the changes."""
+    tables = _SPELLINGS[option]
+    if str(how) not in tables:
+        *others, last = tables
+        expected = f"{', '.join(others)} or {last}"
+        raise HalfulpError(f"{option} can be expanded or folded", expected=expected, got=how)
+    opset_of(walk.model, walk.file)
+    stays: Callable[[NodeProto, Editor], None] | None
+    if option == "pow":
+        stays = None if how == "fold" else partial(powers.why_it_stays, is_exact=how == "expand")
+    else:
+        stays = prelus.why_it_stays if how == "fold" else prelus.refuse
+    rewrite(walk, tables[how], stays)
+    return finish(walk)
 
 
 class _Work:

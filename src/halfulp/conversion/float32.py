@@ -20,7 +20,8 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade
-from halfulp.conversion.opset import finish, inline
+from halfulp.conversion.opset import inline
+from halfulp.conversion.output import finish
 from halfulp.conversion.verify import (
     Feed,
     Run,

@@ -21,8 +21,15 @@ from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remad
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import finish, late_nodes, opset_of, raise_for_weights, to_opset
-from halfulp.conversion.output import correct_declarations, is_harmless, refusal, save_onnx
+from halfulp.conversion.opset import late_nodes, opset_of, to_opset
+from halfulp.conversion.output import (
+    correct_declarations,
+    finish,
+    is_harmless,
+    raise_for_weights,
+    refusal,
+    save_onnx,
+)
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
