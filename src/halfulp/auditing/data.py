@@ -22,7 +22,7 @@ from halfulp.auditing.network import Network, Numbered, Sample, Samples, compute
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, values_of, whole_norms, widened
+from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
@@ -306,9 +306,8 @@ def losses_in(
 ) -> tuple[dict[str, tuple[int, int]], bool]:
     """Return the Pow and PRelu nodes of a float16 network that lose results, as :class:`RunReport` has them.
 
-    The network runs once more, and again with the operands and results of those nodes of its main graph as outputs that
-    give infinities or NaNs; and node by node if it is small and has Pow or PRelu nodes in bodies. The second result is
-    whether all nodes were looked at.
+    The network runs once more, with the operands and results of those nodes of its main graph as outputs; and node by
+    node if it is small and has Pow or PRelu nodes in bodies. The second result is whether all nodes were looked at.
     """
     found: dict[str, tuple[int, int]] = {}
     if not has_halves(proto):
@@ -326,8 +325,7 @@ def losses_in(
     uses = of_onnx(proto, file, folder)
     valid = list(filter(_is_valid, uses))
     net = Network(proto, file, folder, rounded=True)
-    main = {use.output.name: use for use in valid if not use.where}
-    net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
+    net.each([use for use in valid if not use.where], inputs, take)
     inner = [use for use in valid if use.where]
     is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(proto)) < _SMALL
     sees_all = is_small and len(valid) == len(uses)
@@ -367,7 +365,7 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     found: dict[str, tuple[Use, list[Numbered]]] = {}
     for owner, _, where, values in {id(site.owner): site for site in sites}.values():
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
-        for nodes in whole_norms(owner, values):
+        for nodes in norms(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]
             for index, node in norm:
                 name, site = label(node, index, where), Site(owner, index, where, values)

@@ -18,7 +18,7 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.walk import default_opset, subgraphs
+from halfulp.models.onnx.walk import subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name, dtype_named
@@ -128,27 +128,6 @@ class Network:
         counting = Network(copy, self._file, self._subject.folder)
         found = counting._tensors([_SIZE.format(name) for name in names], sample)
         return {name: 8 * int(found[_SIZE.format(name)]) for name in names}
-
-    def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
-        """Return those of these tensors of the main graph that have infinities or NaNs, from one run.
-
-        A few nodes behind each tensor make a number of it, so that the tensors are not in memory together.
-        """
-        copy, nodes = deepcopy(self._proto), list[NodeProto]()
-        graph, to = copy.graph, 1 if (default_opset(copy.opset_import) or 1) > 5 else "FLOAT"
-        for node in graph.node:
-            nodes.append(node)
-            for name in filter(names.__contains__, node.output):
-                wide, rest, total = (f"{name}//{what}" for what in ("wide", "rest", "total"))
-                nodes.append(helper.make_node("Cast", [name], [wide], to=to))
-                nodes.append(helper.make_node("Sub", [wide, wide], [rest]))  # NaN, not 0, for an infinity
-                nodes.append(helper.make_node("ReduceSum", [rest], [total]))
-        before = len(graph.node)
-        graph.node.extend(nodes)
-        del graph.node[:before]
-        probed = Network(copy, self._file, self._subject.folder, rounded=self._rounded)
-        totals = probed._tensors([f"{name}//total" for name in names], sample)
-        return [name for name in names if np.isnan(totals[f"{name}//total"]).any()]
 
     def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""

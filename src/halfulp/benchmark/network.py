@@ -14,12 +14,11 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call, Summary, summary
-from halfulp.conversion.editor import unused
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import Run, Subject, all_nodes, runs
 from halfulp.errors import UnsupportedError
 from halfulp.models.files import format_of
-from halfulp.models.graph import Array, Graph, Model, Node
+from halfulp.models.graph import Array, Graph, Model, Node, unused
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.tensors import declaration, mapped, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs

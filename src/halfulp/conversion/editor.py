@@ -18,7 +18,7 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
 from halfulp.errors import HalfulpError, UnsupportedError, count_of
-from halfulp.models.graph import Array, Value
+from halfulp.models.graph import Array, Value, unused
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.onnx.walk import Owner, read_names, readers_of
@@ -72,15 +72,6 @@ class NoExactForm(UnsupportedError):
     def __init__(self, why: str) -> None:
         self.why = why
         super().__init__(f"no exact form: {why}")
-
-
-def unused(wished: str, taken: Container[str]) -> str:
-    """Return an unused name that resembles the one wished for."""
-    name, number = wished, 1
-    while name in taken:
-        number += 1
-        name = f"{wished}_{number}"
-    return name
 
 
 class Editor:

@@ -8,7 +8,7 @@ import re
 import shutil
 from contextlib import ExitStack
 from copy import deepcopy
-from itertools import chain, filterfalse
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
-from halfulp.models.onnx.tensors import declared, enum_of, external_data
-from halfulp.models.onnx.walk import copy_fields, every_node, graphs, owners_of, plain_domain
+from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
+from halfulp.models.onnx.walk import every_node, graphs, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
@@ -164,29 +164,13 @@ def _without_own(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _without_data(model: ModelProto, most: float = math.inf) -> ModelProto:
-    """Return a model whose external tensors, and those of more elements, are inputs.
-
-    The checker would look for the files here.
-    """
+def _without_data(model: ModelProto, most: float) -> ModelProto:
+    """Return a model whose external tensors, for which the checker would look here, and larger ones are inputs."""
 
     def is_left_out(tensor: TensorProto) -> bool:
         return tensor.data_location == TensorProto.EXTERNAL or math.prod(tensor.dims) > most
 
-    external = list(filter(is_left_out, model.graph.initializer))
-    if not external:
-        return model
-    copy = ModelProto()
-    copy_fields(model, copy, without={"graph"})
-    copy_fields(model.graph, copy.graph, without={"initializer"})
-    copy.graph.initializer.extend(filterfalse(is_left_out, model.graph.initializer))
-    inputs = {info.name for info in copy.graph.input}
-    copy.graph.input.extend(
-        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-        for tensor in external
-        if tensor.name not in inputs
-    )
-    return copy
+    return without_tensors(model, is_left_out) if any(map(is_left_out, model.graph.initializer)) else model
 
 
 # --- parts that another format lacks --------------------------------------------------------------

@@ -167,7 +167,7 @@ def rewrite(
     """
     count, ends = 0, {op_type for rule in rules for op_type in roots(rule.pattern)}
     for owner, opset in walk.owners:
-        places = {id(match.root): (rule, match) for rule, match in found(walk, owner, opset, rules)}
+        places = {id(match.root): (rule, match) for _, rule, match in found(walk, owner, opset, rules)}
 
         def replace(node: NodeProto, edit: Editor, places: _Places = places) -> None:
             if id(node) in places:
@@ -188,13 +188,16 @@ def rewrite(
 _Places = Mapping[int, tuple[Rule, Match]]
 
 
-def found(walk: Walk, owner: Owner, opset: int, rules: Sequence[Rule]) -> Iterator[tuple[Rule, Match]]:
-    """Yield the places to which a rule applies, in a graph and those within it; no node is in two of them."""
+def found(walk: Walk, owner: Owner, opset: int, rules: Sequence[Rule]) -> Iterator[tuple[str, Rule, Match]]:
+    """Yield the places to which a rule applies, in a graph and those within it, with the graph's path.
+
+    No node is in two of them.
+    """
     by_root: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
-    for _, graph, known in walk.known(owner):
+    for path, graph, known in walk.known(owner):
         view, taken = view_of(graph, known, opset), set[int]()
         for node in reversed(view.nodes):
             is_end = node.op_type in by_root and id(node) not in taken
@@ -202,7 +205,7 @@ def found(walk: Walk, owner: Owner, opset: int, rules: Sequence[Rule]) -> Iterat
                 matched = ((rule, rule.match(node, view)) for rule in by_root[node.op_type])
                 for rule, match in ((rule, match) for rule, match in matched if match is not None):
                     taken.update(map(id, match.nodes))
-                    yield rule, match
+                    yield path, rule, match
                     break
 
 

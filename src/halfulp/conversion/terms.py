@@ -17,11 +17,10 @@ A term matches the nodes that make a value, and it builds nodes. Therefore each 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from onnx import NodeProto
@@ -39,7 +38,6 @@ Bound: TypeAlias = Mapping[str, Any]
 NODES = "the nodes"
 """The key of the matched nodes in ``Bound``. No term can contain it."""
 
-_NAME = re.compile(r"\w+")
 _COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min"))
 _MIRRORED = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
 _MIRRORED |= {greater: less for less, greater in _MIRRORED.items()}
@@ -47,8 +45,21 @@ _MIRRORED |= {greater: less for less, greater in _MIRRORED.items()}
 
 def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
     """Read a term. A name among ``parts`` stands for the term there."""
-    whole = _NAME.sub(lambda name: f"({parts[name[0]]})" if name[0] in parts else name[0], text)
-    return ast.parse(text, mode="eval").body if whole == text else parse(whole, parts)
+    return cast(Term, _Parts(parts).visit(ast.parse(text, mode="eval").body))
+
+
+class _Parts(ast.NodeTransformer):
+    """Puts the terms in the place of their names. Each is read once."""
+
+    def __init__(self, parts: Mapping[str, str]) -> None:
+        self._texts = parts
+        self._terms: dict[str, ast.AST] = {}
+
+    def visit_Name(self, name: ast.Name) -> ast.AST:
+        """Return the term of a name among the parts, and any other name."""
+        if name.id in self._texts and name.id not in self._terms:
+            self._terms[name.id] = self.visit(ast.parse(self._texts[name.id], mode="eval").body)
+        return self._terms.get(name.id, name)
 
 
 def node_of(op_type: str, *operands: Term) -> Term:

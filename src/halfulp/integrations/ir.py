@@ -22,7 +22,7 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import Source, opened, read_source
-from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, lengthened
+from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, unused
 from halfulp.models.run.openvino import LAYERS, Origin
 from halfulp.specs import find
 from halfulp.specs.tensor import TensorType
@@ -219,7 +219,7 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     for end, names in wished:
         if place_of(end) not in known:
             known.add(place_of(end))
-            ends[next((name for name in names if name not in ends), lengthened(names[0], ends, "'"))] = end
+            ends[next((name for name in names if name not in ends), unused(names[0], ends))] = end
     return ends
 
 

@@ -65,10 +65,12 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(every[:most]) + more
 
 
-def lengthened(name: str, taken: Container[str], sign: str = "_") -> str:
-    """Return a name, with as many signs behind it as make it differ from the names that are taken."""
+def unused(wished: str, taken: Container[str]) -> str:
+    """Return an unused name that resembles the one wished for."""
+    name, number = wished, 1
     while name in taken:
-        name += sign
+        number += 1
+        name = f"{wished}_{number}"
     return name
 
 

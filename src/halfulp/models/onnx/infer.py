@@ -27,12 +27,11 @@ from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import is_foreign, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of, without_tensors
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bind,
-    copy_fields,
     default_opset,
     every_node,
     graphs,
@@ -339,32 +338,31 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     asked = [node for node in graph.node if ask == "all" or is_foreign(node, opset)]
     if not asked:
         return False
-    infos = (*graph.value_info, *graph.output)
-    known = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
-    typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
-    if all(name in known for node in asked for name in node.output):
+    infos = {info.name: info for info in (*graph.value_info, *graph.output)}
+    shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
+    if shaped.issuperset(name for node in asked for name in node.output):
         return False
-    probe = deepcopy(model)
-    shapes = _shapes(_types(model, ""))
-    exact = True  # whether it is asked about the very shapes of the model
-    for node in every_node(probe.graph):
-        if node.op_type == "Pow" and not plain_domain(node.domain):
-            shape = shapes.get(node.output[0] if node.output else "")
-            exact = exact and shape is not None and shape == shapes.get(node.input[0])
-            _make_identity(node)  # it may refuse this one
-    outputs = {info.name: info for info in graph.output}
+    probe, shapes = deepcopy(model), _shapes(_types(model, ""))
+    powers = [n for n in every_node(probe.graph) if n.op_type == "Pow" and not plain_domain(n.domain)]
+    ends = [[shapes.get(name) for name in (*node.output[:1], *node.input[:1])] for node in powers]
+    is_exact = all(
+        None not in pair and pair[:1] == pair[1:] for pair in ends
+    )  # asked about the model's own shapes
+    for node in powers:
+        _make_identity(node)  # it may refuse this one
     found = False
     for info in _types_of_onnxruntime(probe):
-        if not exact:
+        if not is_exact:
             info.type.tensor_type.ClearField("shape")
-        if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
+        is_typed = info.name in infos and infos[info.name].type.WhichOneof("value") is not None
+        if info.name in shaped or (is_typed and not info.type.tensor_type.HasField("shape")):
             continue
         found = True
-        before = outputs.get(info.name) or typed.get(info.name) or graph.value_info.add(name=info.name)
-        if before.type.WhichOneof("value") is None:
-            before.type.CopyFrom(info.type)
-        else:
+        before = infos.get(info.name) or graph.value_info.add(name=info.name)
+        if is_typed:
             before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
+        else:
+            before.type.CopyFrom(info.type)
     return found
 
 
@@ -455,21 +453,16 @@ def _make_identity(node: NodeProto) -> None:
 
 def _light(model: ModelProto) -> ModelProto:
     """Return a copy for inference: without large tensors, and with Identity nodes for some operators."""
-    light = ModelProto()
+    light = without_tensors(
+        model, lambda tensor: math.prod(tensor.dims) > _SMALL or tensor.data_location == TensorProto.EXTERNAL
+    )
     graph = light.graph
-    copy_fields(model, light, without={"graph"})
-    copy_fields(model.graph, graph, without={"initializer", "sparse_initializer"})
+    del graph.sparse_initializer[:]
     light.ir_version = max(model.ir_version, 4)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
             # Some exporters declare a scalar when they do not know the shape.
             info.type.tensor_type.ClearField("shape")
-    inputs = {info.name for info in graph.input}
-    for tensor in model.graph.initializer:
-        if math.prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL:
-            graph.initializer.append(tensor)
-        elif tensor.name not in inputs:
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))

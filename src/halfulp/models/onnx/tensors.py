@@ -12,9 +12,10 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from itertools import filterfalse
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, NoReturn
@@ -290,6 +291,21 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
             light.CopyFrom(proto)
         del proto
         yield light, file, place
+
+
+def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool]) -> ModelProto:
+    """Return a copy of a model in which some initializers of its graph are inputs."""
+    light = ModelProto()
+    copy_fields(model, light, without={"graph"})
+    copy_fields(model.graph, light.graph, without={"initializer"})
+    light.graph.initializer.extend(filterfalse(is_left_out, model.graph.initializer))
+    inputs = {info.name for info in model.graph.input}
+    for tensor in filter(is_left_out, model.graph.initializer):
+        if tensor.name not in inputs:
+            light.graph.input.add().CopyFrom(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
 
 
 def release() -> None:
