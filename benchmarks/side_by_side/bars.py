@@ -9,12 +9,12 @@ from side_by_side import worst
 from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
 from side_by_side.peers import PEERS
-from side_by_side.rows import IN_CACHE, ONE, OUT_OF_CACHE, TWO, Setting
+from side_by_side.rows import AVX2, IN_CACHE, ONE, OUT_OF_CACHE, TWO, Setting
 from side_by_side.worker import ADDITION, BESIDE
+from side_by_side.worst import FLOATS
 
 FASTEST, MEMORY, ONE_THREAD, MICROSECOND = "the fastest peer", "memory", "one thread", "a microsecond"
-_FLOAT = ("float32", "float64", "float16", "bfloat16")
-_ARRAYS = tuple(f"{name} ** {name}" for name in _FLOAT)
+_ARRAYS = tuple(f"{name} ** {name}" for name in FLOATS)
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,14 @@ def _constants(*texts: str, of: Sequence[str] = ("float32",)) -> tuple[str, ...]
 
 
 _F32, _F64 = _ARRAYS[:1], _ARRAYS[1:2]
+_F32_4096, _F64_4096 = (f"{_F32[0]}, 4096 elements",), (f"{_F64[0]}, 4096 elements",)
+_F32_GROWTH, _F64_GROWTH = (f"{_F32[0]}, growth",), (f"{_F64[0]}, growth",)
 _OUT, _IN, _NOWHERE = (OUT_OF_CACHE,), (IN_CACHE,), ("",)
-_AVX2 = Setting(1, "avx2")
 _ORDINARY = "ordinary data of the types"
 _ALL_CONSTANTS = ("2", "3", "4", "0.5", "-0.5", "-1", "-2", "1.5", "1/3", "2.5")
-_16_BIT = _constants("2", "0.5", "-0.5", "2.5", "1/3", of=_FLOAT[2:])
+_SVML, _CHAIN = "SVML la", ", each after the last"
+_SMALL = tuple(f"{name}, {count} returned" for name in FLOATS[:3] for count in (1, 4, 16))
+_16_BIT = _constants("2", "0.5", "-0.5", "2.5", "1/3", of=FLOATS[2:])
 
 BARS = (
     Bar("float32 arrays", "arrays", _F32, "numpy", 0.95, 0.87, places=_IN),
@@ -83,16 +86,26 @@ BARS = (
     Bar("float32 arrays", "arrays", _F32, "openvino", 0.3, None),
     Bar("float32 arrays, two threads", "arrays", _F32, FASTEST, 1.0, None, places=_OUT, setting=TWO),
     Bar("float32 arrays, AVX2", "instruction sets", _F32, "onnxruntime", 0.45, 0.33,
-        places=_IN, setting=_AVX2),
+        places=_IN, setting=AVX2),
     Bar("float32 arrays, AVX2", "instruction sets", _F32, "numba", 0.45, 0.33,
-        places=_IN, setting=_AVX2),
-    Bar("constant 3, AVX2", "instruction sets", _constants("3"), "torch", 1.2, None, setting=_AVX2),
-    Bar("int64, exponents 0 to 10, AVX2", "instruction sets", ("int64 ** int64",), "numpy", 0.2, None, setting=_AVX2),
+        places=_IN, setting=AVX2),
+    Bar("constant 3, AVX2", "instruction sets", _constants("3"), "torch", 1.2, None, setting=AVX2),
+    Bar("int64, exponents 0 to 10, AVX2", "instruction sets", ("int64 ** int64",), "numpy", 0.2, None, setting=AVX2),
     Bar("float64 arrays", "arrays", _F64, "numpy", 0.85, 0.75),
     Bar("float64 arrays", "arrays", _F64, "torch", 0.4, 0.3),
     Bar("float64 arrays", "arrays", _F64, "onnxruntime", 0.5, None),
-    Bar("growth, float32", "arrays", ("float32 ** float32, growth",), "numpy", 1.5, 1.0),
-    Bar("growth, float64", "arrays", ("float64 ** float64, growth",), "numpy", 1.2, 0.85),
+    Bar("float64 arrays, AVX2, 4096 elements", "vector libraries", _F64_4096, _SVML, 0.75, 0.66,
+        places=_IN, setting=AVX2),
+    Bar("float64 arrays, AVX2", "vector libraries", _F64, _SVML, 0.85, None, setting=AVX2),
+    Bar("growth, float64, AVX2", "vector libraries", _F64_GROWTH, _SVML, 0.85, None, places=_IN, setting=AVX2),
+    Bar("float32 arrays, AVX2, 4096 elements", "vector libraries", _F32_4096, _SVML, 1.0, 0.93,
+        places=_IN, setting=AVX2),
+    Bar("float32 arrays, AVX2", "vector libraries", _F32, _SVML, 1.0, None, places=_IN, setting=AVX2),
+    Bar("growth, float32, AVX2", "vector libraries", _F32_GROWTH, _SVML, 1.1, None, places=_IN, setting=AVX2),
+    Bar("one float32 in C", "one number in C", (*_F32, _F32[0] + _CHAIN), "libm", 1.5, 1.2, places=_NOWHERE),
+    Bar("one float64 in C", "one number in C", (*_F64, _F64[0] + _CHAIN), "libm", 1.15, 0.95, places=_NOWHERE),
+    Bar("growth, float32", "arrays", _F32_GROWTH, "numpy", 1.5, 1.0),
+    Bar("growth, float64", "arrays", _F64_GROWTH, "numpy", 1.2, 0.85),
     Bar("float16 and bfloat16 arrays", "arrays", _ARRAYS[2:], BESIDE, 1.0, None, "our float32"),
     Bar("float16 and bfloat16 arrays", "arrays", _ARRAYS[2:], "torch", 0.3, None),
     Bar("constants 2, 0.5, -1", "constants", _constants("2", "0.5", "-1"), MEMORY, 1.3, 1.2, places=_OUT),
@@ -109,6 +122,8 @@ BARS = (
     Bar("two threads, not bound by memory", "arrays", _ARRAYS, ONE_THREAD, 1 / 1.8, None, places=_OUT, setting=TWO),
     Bar("16 elements", "calls", ("16 elements",), "numpy", 1.2, None, places=_NOWHERE),
     Bar("16 elements into out", "calls", ("16 elements into out",), "numpy", 1.0, None, places=_NOWHERE),
+    Bar("two Python floats, AVX2", "calls", ("two Python floats",), "numpy", 0.25, None, places=_NOWHERE, setting=AVX2),
+    Bar("1 to 16 elements, AVX2", "calls", _SMALL, "numpy", 0.6, None, places=_NOWHERE, setting=AVX2),
     Bar("zeros, ones, NaN, infinities", "worst data", worst.labels(worst.SPECIAL), BESIDE, worst.SPECIAL, None,
         _ORDINARY, places=_IN),
     Bar("ties, exact cases, subnormals, huge exponents", "worst data", worst.labels(worst.FEW_BITS), BESIDE,

@@ -21,13 +21,18 @@ class Case:
     """One computation. A 0-d exponent is a constant, which a library may know beforehand.
 
     If ``returned``, each library returns a new array, as in `z = pow(x, y)`, even if it could write the result
-    into a given one. Meant for small arrays, where the call itself takes most of the time.
+    into a given one. Meant for small arrays, where the call itself takes most of the time. Two 0-d operands are
+    Python numbers then.
+
+    ``loop``: a loop in C calls the library's function of one number: "numbers" for independent ones, "chain" if
+    each base needs the power before it, so that the time is the function's latency.
     """
 
     operator: Literal["pow", "prelu"]
     x: Array
     y: Array
     returned: bool = False
+    loop: Literal["", "numbers", "chain"] = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -44,6 +49,11 @@ class Case:
         if self.x.shape == self.shape:
             return np.empty_like(self.x)
         return np.empty(self.shape, self.x.dtype)
+
+    @property
+    def operands(self) -> tuple[Any, Any]:
+        """The base and the exponent (or slope)."""
+        return (self.x.item(), self.y.item()) if self.shape == () else (self.x, self.y)
 
     @property
     def constant(self) -> int | float | None:
@@ -127,7 +137,11 @@ def prepare(name: str, case: Case, threads: int) -> Prepared:
 
 def _halfulp(case: Case, threads: int) -> Prepared:
     """Compute into an array. HALFULP_NUM_THREADS sets the number of threads."""
-    x, y, out = case.x, case.y, None if case.returned else case.output
+    if case.loop:
+        from side_by_side.vectors import prepare_by  # imported here, because it imports this module
+
+        return prepare_by("halfulp")(case, threads)
+    (x, y), out = case.operands, None if case.returned else case.output
     function = operators.pow if case.operator == "pow" else operators.prelu
     return Prepared(lambda: function(x, y, out=out), np.asarray)
 
@@ -137,7 +151,7 @@ def _numpy(case: Case, threads: int) -> Prepared:
 
     PRelu is the usual NumPy expression.
     """
-    x, y, out = case.x, case.y, None if case.returned else case.output
+    (x, y), out = case.operands, None if case.returned else case.output
     np.seterr(all="ignore")
     if case.operator == "prelu":
         return Prepared(lambda: np.where(x < 0, y * x, x), np.asarray)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.types import element_type
 from side_by_side import worst
 from side_by_side.peers import PEERS, Case, bases, constant_power, exponents, power, prelu
@@ -38,7 +39,8 @@ class Setting(NamedTuple):
     isa: str = ""
 
 
-ONE, TWO = Setting(1), Setting(2)
+LOOPS: dict[Literal["numbers", "chain"], str] = {"numbers": "", "chain": ", each after the last"}
+ONE, TWO, AVX2 = Setting(1), Setting(2), Setting(1, "avx2")
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,13 @@ def rows(quick: bool = False) -> list[Row]:
     sizes = {IN_CACHE: 1 << 16, OUT_OF_CACHE: 1 << (22 if quick else 24)}
     found = [
         *_instruction_sets(sizes[IN_CACHE]),
-        *_vectors(sizes[IN_CACHE]),
+        *_numbers(),
         *_calls(),
         *_worst(sizes[IN_CACHE]),
     ]
     for place, size in sizes.items():
         found += [
+            *_vectors(place, size),
             *_products(place, size),
             *_arrays(place, size),
             *_constants(place, size),
@@ -99,7 +102,7 @@ def rows(quick: bool = False) -> list[Row]:
 
 
 GROUPS = (
-    "arrays", "instruction sets", "vector libraries", "constants", "integers", "mixed", "PRelu",
+    "arrays", "instruction sets", "vector libraries", "one number in C", "constants", "integers", "mixed", "PRelu",
     "strides", "layouts", "worst data", "calls",
 )  # fmt: skip
 
@@ -120,26 +123,40 @@ def growth(type_name: str, size: int) -> Case:
 
 
 def _instruction_sets(size: int) -> Iterator[Row]:
-    settings = (ONE, Setting(1, "avx2"), Setting(1, "scalar"))
+    settings = (ONE, AVX2, Setting(1, "scalar"))
     for name in FLOATS:
         yield Row(
             "instruction sets", f"{name} ** {name}", IN_CACHE, partial(power, name, name, size), settings
         )
 
 
-def _vectors(size: int) -> Iterator[Row]:
+def _vectors(place: str, size: int) -> Iterator[Row]:
     """Beside libraries for C, which NumPy is not on a processor without AVX-512: there it calls the C library's pow."""
     for name in FLOATS[:2]:
-        cases = {"": partial(power, name, name, size), ", 4096 elements": partial(power, name, name, 4096)}
-        cases[", growth"] = partial(growth, name, size)
+        cases = {"": partial(power, name, name, size)}
+        if place == IN_CACHE:
+            cases[", 4096 elements"] = partial(power, name, name, 4096)
+            cases[", growth"] = partial(growth, name, size)
         for text, make in cases.items():
-            label, settings = f"{name} ** {name}{text}", (ONE, Setting(1, "avx2"))
-            yield Row("vector libraries", label, IN_CACHE, make, settings, peers=("numpy", *VECTORS))
+            label, settings = f"{name} ** {name}{text}", (ONE, AVX2)
+            yield Row("vector libraries", label, place, make, settings, peers=("numpy", *VECTORS))
+
+
+def _numbers() -> Iterator[Row]:
+    """One number at a time, as a program in C calls pow: independent ones, and each after the one before."""
+    for name in FLOATS[:2]:
+        for loop, text in LOOPS.items():
+            make = partial(_in_a_loop, name, loop)
+            yield Row("one number in C", f"{name} ** {name}{text}", "", make, peers=("libm", "CORE-MATH"))
+
+
+def _in_a_loop(type_name: str, loop: Literal["numbers", "chain"]) -> Case:
+    return replace(power(type_name, type_name, 4096), loop=loop)
 
 
 def _products(place: str, size: int) -> Iterator[Row]:
     """Powers that are computed by products alone, on a processor without AVX-512."""
-    only = (Setting(1, "avx2"),)
+    only = (AVX2,)
     cube, integers = partial(constant_power, "float32", 3, size), partial(power, "int64", "int64", size)
     yield Row("instruction sets", "float32 ** 3", place, cube, only, memory=True)
     yield Row("instruction sets", "int64 ** int64", place, integers, only, memory=True)
@@ -268,3 +285,13 @@ def _calls() -> Iterator[Row]:
 
         peers = ("numpy", "torch") if returned else PEERS
         yield Row("calls", label, "", make, peers=peers)
+    for name in FLOATS[:3]:
+        for count in (1, 4, 16):
+            small = partial(_returned, bases(name, count), exponents(name, count))
+            yield Row("calls", f"{name}, {count} returned", "", small, (AVX2,), ("numpy",))
+    two_floats = partial(_returned, np.array(2.5), np.array(3.5))
+    yield Row("calls", "two Python floats", "", two_floats, (AVX2,), ("numpy",))
+
+
+def _returned(x: Array, y: Array) -> Case:
+    return Case("pow", x, y, returned=True)

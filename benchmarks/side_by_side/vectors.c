@@ -35,3 +35,11 @@ LOOP(float64_vectors, double, doubles, BYTES / 8)
 LOOP(float32_vectors, float, floats, BYTES / 4)
 LOOP(float64_numbers, double, double, 1)
 LOOP(float32_numbers, float, float, 1)
+
+#define CHAIN(name, real)                                                                       \
+    void name(real (*power)(real, real), const real* x, const real* y, real* z, long n) {       \
+        real last = 0;                                                                          \
+        for (long i = 0; i < n; ++i) z[i] = last = power(x[i] + 0 * last, y[i]);                \
+    }
+CHAIN(float64_chain, double)
+CHAIN(float32_chain, float)

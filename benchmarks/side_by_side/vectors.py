@@ -1,4 +1,4 @@
-"""Powers of vectors in libraries for C, by vectors.c: Intel's SVML, SLEEF, libmvec; and CORE-MATH's of numbers."""
+"""Powers in libraries for C, by vectors.c: vectors in Intel's SVML, SLEEF, libmvec; numbers in CORE-MATH and libm."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from halfulp.installed import get_library
 from halfulp.operators import instruction_set
 from side_by_side.peers import PREPARE, Case, Prepared
 
@@ -31,12 +32,15 @@ _NAMES = {
     "SLEEF": ("Sleef_powd{d}_u10", "Sleef_powf{f}_u10"),
     "libmvec": ("_ZGV{abi}N{d}vv_pow", "_ZGV{abi}N{f}vv_powf"),
     "CORE-MATH": ("cr_pow", "cr_powf"),
+    "libm": ("pow", "powf"),
+    "halfulp": ("halfulp_powd", "halfulp_powf"),
 }
+_OF_NUMBERS = ("CORE-MATH", "libm", "halfulp")
 _LANES = {
     "avx512": {"d": 8, "f": 16, "svml": "z0", "abi": "e"},
     "avx2": {"d": 4, "f": 8, "svml": "l9", "abi": "d"},
 }
-VECTORS = tuple(_NAMES)
+VECTORS = tuple(_NAMES)[:-1]
 
 
 def absent() -> dict[str, str]:
@@ -61,7 +65,9 @@ def prepare_by(name: str) -> Callable[[Case, int], Prepared]:
             raise NotImplementedError("powers of float32 and float64 only")
         if threads > 1 or x.shape != y.shape or not (x.flags.c_contiguous and y.flags.c_contiguous):
             raise NotImplementedError("contiguous arrays on one thread only")
-        kind = "numbers" if name == "CORE-MATH" else "vectors"
+        if case.loop and name not in _OF_NUMBERS:
+            raise NotImplementedError("powers of vectors only")
+        kind = case.loop or ("numbers" if name in _OF_NUMBERS else "vectors")
         loop = getattr(ctypes.CDLL(str(_loops(instruction_set()))), f"{x.dtype.name}_{kind}")
         arguments = [_address(name, x.dtype.name), *(ctypes.c_void_p(a.ctypes.data) for a in (x, y, out))]
         size = ctypes.c_long(x.size)
@@ -80,9 +86,9 @@ PREPARE.update({name: prepare_by(name) for name in VECTORS})
 
 def _address(name: str, type_name: str) -> ctypes.c_void_p:
     isa = instruction_set()
-    if isa not in _LANES:
+    if isa not in _LANES and name not in _OF_NUMBERS:
         raise LookupError(f"for AVX2 and AVX-512 only, and this is {isa}")
-    symbol = _NAMES[name][type_name == "float32"].format(**_LANES[isa])
+    symbol = _NAMES[name][type_name == "float32"].format(**_LANES.get(isa, {}))
     return ctypes.cast(getattr(_library(name), symbol), ctypes.c_void_p)
 
 
@@ -90,8 +96,10 @@ def _address(name: str, type_name: str) -> ctypes.c_void_p:
 def _library(name: str) -> Any:
     if name == "CORE-MATH":
         return ctypes.CDLL(str(_core_math()))
-    if name == "libmvec":
-        return ctypes.CDLL("libmvec.so.1")
+    if name == "halfulp":
+        return ctypes.CDLL(get_library())
+    if name in ("libm", "libmvec"):
+        return ctypes.CDLL("libm.so.6" if name == "libm" else "libmvec.so.1")
     if name == "SLEEF":
         path = os.environ.get(SLEEF) or find_library("sleef")
         if path is None:
@@ -114,7 +122,7 @@ def _core_math() -> Path:
 
 @cache
 def _loops(isa: str) -> Path:
-    march = {"avx512": "x86-64-v4", "avx2": "x86-64-v3"}[isa]
+    march = {"avx512": "x86-64-v4", "avx2": "x86-64-v3"}.get(isa, "native")
     return _compiled(f"vectors-{isa}.so", str(_SOURCE), "-O3", f"-march={march}", "-mprefer-vector-width=512")
 
 

@@ -15,8 +15,9 @@
 #include <stdexcept>
 #include <string>
 
+#define HALFULP_ISA python
 #include "array/view.h"
-#include "formats/element.h"
+#include "formats/convert.h"
 #include "fp_environment.h"
 #include "halfulp.h"
 #include "interpreter.h"
@@ -253,21 +254,43 @@ PyObject* power_of_numbers(const NumberOperand& x, const NumberOperand& y) {
 }
 
 template <typename Real>
-void fill_powers(Real (*power)(Real, Real), PyArrayObject* x, const void* y, PyArrayObject* out, npy_intp y_step) {
-    const auto *base = static_cast<const Real*>(PyArray_DATA(x)), *exponent = static_cast<const Real*>(y);
-    auto* powers = static_cast<Real*>(PyArray_DATA(out));
-    const npy_intp size = PyArray_SIZE(x);
+bool fill_powers(Real (*power)(Real, Real), const void* x, const void* y, void* out, npy_intp size, npy_intp y_step) {
+    const auto *base = static_cast<const Real*>(x), *exponent = static_cast<const Real*>(y);
+    auto* powers = static_cast<Real*>(out);
     for (npy_intp i = 0; i < size; ++i) powers[i] = power(base[i], exponent[i * y_step]);
+    return true;
 }
 
-// The powers of a few floats or doubles in the plainest of arrays, one after the other: by vectors the call would take
-// longer. Returns nothing as above.
+constexpr npy_intp most_one_by_one = 16;
+
+// Powers of float16 are those of floats, rounded again. Returns false if a float is a tie, which one more rounding may
+// have made, or NaN. Not inlined: the compiler moves arithmetic across changes of the floating-point environment.
+template <Element y_type>
+[[gnu::noinline]] bool fill_powers_of_halves(const void* x, const void* y, void* out, npy_intp size, npy_intp y_step) {
+    const auto* base = static_cast<const uint16_t*>(x);
+    const auto* exponent = static_cast<const Storage<y_type>*>(y);
+    auto* powers = static_cast<uint16_t*>(out);
+    float floats[most_one_by_one];
+    for (npy_intp i = 0; i < size; ++i)
+        floats[i] = halfulp_powf(python::decode_float<Element::float16>(base[i]),
+                                 python::decode_float<y_type>(exponent[i * y_step]));
+    bool right = true;
+    for (npy_intp i = 0; i < size; ++i) {
+        const python::RoundedFloat rounded = python::round_to_float16(std::fabs(floats[i]));
+        const uint32_t sign = __builtin_bit_cast(uint32_t, floats[i]) >> 16 & 0x8000;
+        powers[i] = static_cast<uint16_t>(rounded.encoding | sign);
+        right &= rounded.from_tie != 0 && floats[i] == floats[i];
+    }
+    return right;
+}
+
+// The powers of a few floats, doubles or halves in the plainest of arrays, one after the other: by vectors the call would
+// take longer. Returns nothing as above.
 PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
-    constexpr npy_intp most = 16;
     const int type = PyArray_TYPE(x), dims = PyArray_NDIM(x);
-    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || !PyArray_ISCARRAY_RO(x)) return nullptr;
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE && type != NPY_HALF) || !PyArray_ISCARRAY_RO(x)) return nullptr;
     const npy_intp size = PyArray_SIZE(x);
-    if (size < 1 || size > most) return nullptr;
+    if (size < 1 || size > most_one_by_one) return nullptr;
     double number;
     float short_number;
     const void* exponents = &number;
@@ -281,7 +304,7 @@ PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
         number = y_number.value;
         const bool is_single = y_number.kind == NumberOperand::float32;
         if (y_number.kind == NumberOperand::other || (type == NPY_DOUBLE && is_single)) return nullptr;
-        if (type == NPY_FLOAT) {
+        if (type != NPY_DOUBLE) {
             if (!is_float32(y_number, short_number)) return nullptr;
             exponents = &short_number;
         }
@@ -289,10 +312,27 @@ PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
     PyObject* out = PyArray_SimpleNew(dims, PyArray_DIMS(x), type);
     if (out == nullptr) return nullptr;
     const npy_intp y_step = as_array(y_object) != nullptr;
+    const void* bases = PyArray_DATA(x);
     auto* powers = reinterpret_cast<PyArrayObject*>(out);
-    if (type == NPY_FLOAT) fill_powers(halfulp_powf, x, exponents, powers, y_step);
-    else fill_powers(halfulp_powd, x, exponents, powers, y_step);
-    return PyArray_Return(powers);  // a scalar, if there are no axes
+    void* to = PyArray_DATA(powers);
+    bool right = false;
+    if (type == NPY_FLOAT) {
+        right = fill_powers(halfulp_powf, bases, exponents, to, size, y_step);
+    } else if (type == NPY_DOUBLE) {
+        right = fill_powers(halfulp_powd, bases, exponents, to, size, y_step);
+    } else {
+        const FpEnvironment default_environment;
+        right = y_step != 0 ? fill_powers_of_halves<Element::float16>(bases, exponents, to, size, 1)
+                            : fill_powers_of_halves<Element::float32>(bases, exponents, to, size, 0);
+    }
+    if (right) return PyArray_Return(powers);  // a scalar, if there are no axes
+    Py_DECREF(out);
+    return nullptr;
+}
+
+// Whether the only keyword is `out`, the value behind the operands.
+bool is_output_alone(PyObject* names) {
+    return PyTuple_Size(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "out") == 0;
 }
 
 // Returns no object if the operands are to be left to the function in Python, or if an error is set.
@@ -300,8 +340,7 @@ nb::object quick_result(const Function& function, PyObject* const* args, Py_ssiz
     PyObject* out = Py_None;
     if (count != 2) return nb::object();
     if (names != nullptr) {
-        if (PyTuple_Size(names) != 1) return nb::object();
-        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "out") != 0) return nb::object();
+        if (!is_output_alone(names)) return nb::object();
         out = args[2];
     }
     const bool x_is_array = PyArray_CheckExact(args[0]), y_is_array = PyArray_CheckExact(args[1]);
@@ -332,15 +371,16 @@ nb::object quick_result(const Function& function, PyObject* const* args, Py_ssiz
 
 PyObject* call_function(PyObject* self, PyObject* const* args, size_t flagged_count, PyObject* names) {
     const auto& function = *reinterpret_cast<Function*>(self);
-    if (function.operator_number == pow_operator && function.general != Py_None && names == nullptr &&
-        PyVectorcall_NARGS(flagged_count) == 2) {
+    const Py_ssize_t count = PyVectorcall_NARGS(flagged_count);
+    if (names != nullptr && is_output_alone(names) && args[count] == Py_None) names = nullptr;
+    if (function.operator_number == pow_operator && function.general != Py_None && names == nullptr && count == 2) {
         PyObject* power = PyArray_CheckExact(args[0])
                               ? power_of_small(reinterpret_cast<PyArrayObject*>(args[0]), args[1])
                               : power_of_numbers(number_operand(args[0]), number_operand(args[1]));
         if (power != nullptr || PyErr_Occurred() != nullptr) return power;
     }
     try {
-        nb::object result = quick_result(function, args, PyVectorcall_NARGS(flagged_count), names);
+        nb::object result = quick_result(function, args, count, names);
         if (result.is_valid()) return result.release().ptr();
     } catch (nb::python_error& error) {  // a signal's handler raised
         error.restore();

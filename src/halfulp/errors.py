@@ -103,8 +103,8 @@ def named(given: str, names: Iterable[str], aliases: Mapping[str, str] | None = 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
     """Return the help for a name that is not known: the likely one, or all that there are."""
     folded = {name.lower(): name for name in names}
-    close = get_close_matches(given.lower(), folded, 1)
-    return f"did you mean {folded[close[0]]}?" if close else f"there are {', '.join(folded.values())}"
+    close = get_close_matches(given[:80].lower(), folded, 1)
+    return f"did you mean {folded[close[0]]}?" if close else f"there are {_text(', '.join(folded.values()))}"
 
 
 class Printed:

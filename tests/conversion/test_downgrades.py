@@ -192,6 +192,7 @@ def test_forms_that_the_onnx_packages_evaluator_does_not_compute() -> None:
     source = model(12, f"g ({CONV}) => (float y) {{ y = Hardmax (x) }}")
     with pytest.raises(UnsupportedError, match="since opset 13 Hardmax goes along one dim"):
         hu.convert(source, opset=13)
+    assert downgraded(model(12, "g (float[2, 3] x) => (float[2, 3] y) { y = Hardmax (x) }"), 13)
     body = "y = BatchNormalization <training_mode = 0> (x, s, s, s, s)"
     after = hu.convert(model(18, f"g ({CONV}) => (float y) {{ {body} }}"), opset=9).model
     assert isinstance(after, ModelProto)

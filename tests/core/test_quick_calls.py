@@ -101,6 +101,10 @@ def test_small_arrays_give_what_great_ones_give(dtype: Any, size: int) -> None:
         part = slice(start, start + size)
         assert_same(hu.pow(x[part], y[part]), expected[part])
         assert_same(hu.pow(x[part][None], y[part][None]), expected[part][None])
+    for bits in MODES.values():
+        with control_bits(bits):
+            got = hu.pow(x[:size], y[:size], out=None)
+        assert_same(got, expected[:size])
     of_number = hu.pow(x, dtype(2.5))
     assert_same(hu.pow(x[:size], dtype(2.5)), of_number[:size])
     assert_same(hu.pow(x[:size], 2.5), of_number[:size])

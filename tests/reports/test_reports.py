@@ -16,7 +16,7 @@ import onnx
 import pytest
 from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
-from tests.golden import FILES, inputs_of, parsed
+from tests.golden import inputs_of, parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -149,72 +149,3 @@ def test_integers_to_negative_powers(base: float, exponents: Any) -> None:
     np.testing.assert_array_equal(hu.float_power(int(base), np.array(exponents)), found)
     with pytest.raises(hu.HalfulpError, match="negative or not an integer"):
         hu.pow(np.array(int(base)), np.array(exponents), integers="raise")
-
-
-# The headings of the pages of messages whose command is not `convert`: SLOPES, POWERS, OTHER_NODES, SUMS and FILES try
-# the first ones. The others need programs, versions or frameworks that no test installs.
-TRIED = {
-    *("PRelu, one slope for each channel", "Types of operands", "Attributes and forms of another opset"),
-    *("Declarations and order", "Overflow in float16", "Questions about one model"),
-}
-NOT_TRIED = {
-    "Operators of ONNX Runtime's optimizer",
-    "Other commands",
-    "The exporter refuses a module",
-    "In Python",
-}
-
-
-def test_each_row_of_the_pages_of_messages_has_a_command_that_is_tried() -> None:
-    (golden,) = (file for file in FILES if file.parts[-3:] == ("reports", "golden", "convert.txt"))
-    tried = {*re.findall(r"^\$ halfulp convert \S+ \S+ (.+)$", golden.read_text("utf-8"), re.MULTILINE)}
-    pages = [(DOCS / f"troubleshooting{part}.md").read_text() for part in ("", "-outputs")]
-    for section in re.split(r"^## ", "\n".join(pages), flags=re.MULTILINE)[1:]:
-        heading, *lines = section.splitlines()
-        options = re.findall(r"`halfulp convert in.onnx out.onnx (.+)`", heading)
-        assert options or heading.partition(":")[0] in TRIED | NOT_TRIED
-        for row in (line for line in lines if options and line.startswith("- ")):
-            # A heading's option in capitals, such as `--opset N`, is what each row says.
-            chosen = re.findall(r"`(--[^`]+)`", row) if options[0].split()[-1].isupper() else options
-            assert chosen
-            assert {*chosen} <= tried, row
-
-
-def test_a_model_gets_the_opset_of_its_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = "rms (float[2, 8] x) => (float[2, 1] y) <float e = {2}> { p = Pow(x, e)  y = ReduceMean<axes = [-1]>(p) }"
-    onnx.save(made(text, (18,)), "in.onnx")
-    with pytest.raises(hu.HalfulpError, match="written as in opset 17"):
-        hu.audit("in.onnx")
-    (program,) = re.findall(
-        r'`python -c "(import onnx.+)"`', (DOCS / "troubleshooting-outputs.md").read_text()
-    )
-    exec(program)
-    assert_runs_as(onnx.load("out.onnx"), made(text, (17,)))
-
-
-def test_messages_of_numpy() -> None:
-    whole = np.array([3])
-    for message, refused, result, expected in (
-        ("Integers to negative integer powers", lambda: whole**-1, hu.float_power(4, -1), 0.25),
-        ("Cannot cast ufunc 'power' output", lambda: np.power(whole, 0.5, out=whole), hu.pow(whole, 0.5), 1),
-        ("overflow encountered in power", lambda: np.array([10.0]) ** 400, hu.pow(10.0, 400), np.inf),
-        ("invalid value encountered in power", lambda: np.array([-8.0]) ** 0.3, hu.pow(-8.0, 0.3), np.nan),
-    ):
-        assert message in (DOCS / "troubleshooting-outputs.md").read_text()
-        with np.errstate(all="raise"), pytest.raises((ValueError, TypeError, ArithmeticError), match=message):
-            refused()
-        np.testing.assert_array_equal(result, expected)
-
-
-def test_expressions_for_a_module_that_is_not_exported() -> None:
-    torch = pytest.importorskip("torch")
-    x, w = torch.linspace(-3, 3, 30).reshape(2, 3, 5), torch.tensor([0.25, -1, 2])
-    assert_close, functional = torch.testing.assert_close, torch.nn.functional
-    assert_close(torch.relu(x) - w.view(-1, 1) * torch.relu(-x), torch.prelu(x, w))
-    assert_close(1 - torch.erf(x), torch.erfc(x), rtol=0, atol=1e-6)
-    assert_close(0.5 * x * (1 + torch.erf(x / 2**0.5)), functional.gelu(x))
-    assert_close(1 / x.square().sqrt(), x.square().rsqrt())
-    assert_close(torch.pow(torch.tensor(2.0), x), 2**x)
-    half = x.to(torch.bfloat16)
-    assert functional.prelu(half, w.to(half.dtype)).dtype == half.dtype

@@ -253,8 +253,8 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
         yield from _of_slopes(use, values, file)
         return
     fractions = values[np.isfinite(values) & (values != np.rint(values))]
-    if is_int and fractions.size:
-        yield _truncated(f"the power of {number(values.dtype.type(fractions[0]))}", x.type)
+    if is_int and (truncating := [*fractions, *values[values < 0]]):
+        yield _truncated(f"the power of {number(truncating[0])}", x.type)
     if fractions.size and (kind := use.second.type) in SIGNIFICANT:
         ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[kind])
         nearest = np.rint(fractions * 2) / 2

@@ -19,7 +19,7 @@ from halfulp.auditing.node import Operand, shown
 from halfulp.auditing.ranges import Range
 from halfulp.auditing.target import BAD, Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, Printed, command, count_of, printable
+from halfulp.errors import HalfulpError, Printed, command, count_of, did_you_mean, printable
 from halfulp.installed import version_of
 from halfulp.pages import WIDTH as PAGE_WIDTH
 from halfulp.pages import Block, Bullets, Code, Page, Section, Table, document, html
@@ -128,8 +128,8 @@ _TENSORRT = """\
 
 def _blocklist(tool: str, names: list[str]) -> str:
     if tool not in ("json", "trtexec", "polygraphy"):
-        expected = "json, trtexec, polygraphy"
-        raise HalfulpError("no list is known for this tool", expected=expected, got=tool[:80])
+        suggestion = did_you_mean(tool, ("json", "trtexec", "polygraphy"))
+        raise HalfulpError(f"no list is known for {tool[:80]}; {suggestion}")
     for name in names:
         if name.startswith("#"):
             raise HalfulpError(

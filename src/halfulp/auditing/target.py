@@ -16,7 +16,7 @@ from typing import NamedTuple
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.node import Breach, Use, open_slope
 from halfulp.conversion.targets import known_targets
-from halfulp.errors import HalfulpError, named
+from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
 from halfulp.models.files import read_text
@@ -72,12 +72,9 @@ def asked(target: object) -> Asked:
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
     if match is None or name is None:
         given = str(target)[:80]
-        of_command = "--command " if " " in given else ""
-        measuring = (
-            f"halfulp check {of_command}{shlex.quote(given)} --json FILE.json, then --target FILE.json"
-        )
-        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}; or of a runtime of your own: {measuring}"
-        raise HalfulpError("no such target", expected=spelled, got=given)
+        measuring = f"halfulp check {shlex.quote(given)} --json FILE.json, then --target FILE.json"
+        spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
+        raise HalfulpError(f"no target {given}; {did_you_mean(given, names())}", expected=spelled)
     return _known(name, match["version"])
 
 
@@ -187,11 +184,15 @@ def statement(
     verdicts += ["within"] * _changes_zeros(use, target)
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
+    reasons_by_detail: dict[str, list[str]] = {}
+    for group in bad:
+        name, _, detail = _reason(use, group).partition(": ")
+        reasons_by_detail.setdefault(detail and f": {detail}", []).append(name)
     return Statement(
         target.name,
         max(verdicts, key=_ORDER.index, default="exact"),
         max((group.max_ulp for group in groups if group.max_ulp), default=None),
-        tuple(dict.fromkeys(_reason(use, group) for group in bad)),
+        tuple(f"{', '.join(dict.fromkeys(names))}{detail}" for detail, names in reasons_by_detail.items()),
         depends,
         conversion=changed,
         groups=tuple(dict.fromkeys(map(_name, bad))),

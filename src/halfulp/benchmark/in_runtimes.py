@@ -207,7 +207,8 @@ def _cells(found: Contender | str, nodes: int) -> list[str]:
     if times.executed == 0:
         part = "merged into others" if nodes else "none"
     compared = len(found.exactness)
-    exact = f"{found.results}; {compared} of {nodes} nodes" if compared < nodes else str(found.results)
+    exact = f"{found.results} in {found.results.total:,} values"
+    exact = f"{exact}; {compared} of {nodes} nodes" if compared < nodes else exact
     exact = f"alone: {exact}" if times.executed == 0 else exact  # a fusion may compute another function
     return [spread(found.summary, _time), part, exact if compared else "not compared"]
 

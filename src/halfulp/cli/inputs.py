@@ -10,7 +10,7 @@ import numpy as np
 from typer import Argument, Option
 
 from halfulp.cli.output import console, say
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.models.files import format_of, read_npy, read_npz, viewed
 from halfulp.types import FLOATS
 
@@ -97,9 +97,7 @@ def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dic
         elif not (name and equals and file):
             raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
         elif name not in declared:
-            raise HalfulpError(
-                f"{model.file} has no input {name!r}", expected=", ".join(map(repr, declared)) or "none"
-            )
+            raise HalfulpError(f"{model.file}: has no input {name!r}; {did_you_mean(name, declared)}")
         else:
             entries = {name: _read(Path(file), declared[name])}
         for entry, array in entries.items():

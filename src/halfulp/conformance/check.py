@@ -36,6 +36,7 @@ from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.targets import TargetSpec, find
 from halfulp.errors import HalfulpError, Printed, check_integer, did_you_mean
+from halfulp.specs import ids
 
 _ULP_LIMIT = 4.0
 
@@ -240,6 +241,9 @@ def selection(
             if pattern.count("/") != 3:
                 form = "OPERATOR/TYPES/GROUP/NAME, with * for any text"
                 raise HalfulpError(f"not the id of a case: {pattern[:80]}", expected=form)
+            operator = pattern.partition("/")[0]
+            if not any(fnmatchcase(id, operator) for id in ids()):
+                raise HalfulpError(f"no operator {operator[:80]}; {did_you_mean(operator, ids())}")
         chosen["cases"] = patterns
     return chosen
 

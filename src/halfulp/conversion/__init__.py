@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from onnx import ModelProto, NodeProto
 
@@ -31,7 +31,7 @@ from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
+from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
 
@@ -58,18 +58,23 @@ class Conversion(Printed):
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = None
+    _noun: ClassVar[str] = "change"
 
     @property
     def summary(self) -> str:
         """How many changes there are."""
-        return counted(self.changes)
+        return counted(self.changes, self._noun)
+
+    def lines(self) -> list[str]:
+        """Return a line for each change."""
+        return [*map(str, self.changes)]
 
     def __repr__(self) -> str:
         return f"<Conversion to {type(self.model).__name__}: {self.summary}{verified(self.verification)}>"
 
     def __str__(self) -> str:
-        checked = [] if self.verification is None else [self.verification]
-        return "\n".join(map(str, (*self.changes, self.summary, *checked)))
+        checked = [] if self.verification is None else [str(self.verification)]
+        return "\n".join([*self.lines(), self.summary, *checked])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and the files that belong to it, whole or not at all.
@@ -158,7 +163,7 @@ def convert(
             raise HalfulpError(f"{option} takes {names} in one text", got=repr(value)[:80])
     check_sizes(dims)
     if fuse not in (None, "norms"):
-        raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
+        raise HalfulpError(f"only norms are fused, not {str(fuse)[:80]}; did you mean norms?")
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     steps: _Steps = {
@@ -199,9 +204,8 @@ def _spelled(option: str, walk: Walk, how: str) -> list[Change]:
     """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu; return the changes."""
     tables = _SPELLINGS[option]
     if str(how) not in tables:
-        *others, last = tables
-        expected = f"{', '.join(others)} or {last}"
-        raise HalfulpError(f"{option} can be expanded or folded", expected=expected, got=how)
+        name = {"prelu": "PRelu", "pow": "Pow"}[option]
+        raise HalfulpError(f"no way {how!s:.80} to write {name}; {did_you_mean(str(how), [*tables])}")
     opset_of(walk.model, walk.file)
     stays: Callable[[NodeProto, Editor], None] | None
     if option == "pow":

@@ -34,7 +34,7 @@ from halfulp.conversion.verify import (
     runs,
 )
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import HalfulpError, did_you_mean, printable
 from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
@@ -80,10 +80,9 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
             walk.changes += zero_epsilons(walk, owner)
         _put(walk, owner, opset, region)
     if names - found or not (names or what in _KINDS):
-        raise HalfulpError(
-            f"{walk.file}: no node is called {min(names - found, default=what)!r}",
-            expected=f"{', '.join(_KINDS)}, or names of nodes with commas between them; #3 is the node of that number",
-        )
+        missing = min(names - found, default=what)
+        every_name = [*_KINDS, "#3", *(node.name for node in every_node(walk.model.graph) if node.name)]
+        raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
     if len(walk.changes) == before:
         of_norms = (
             ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"

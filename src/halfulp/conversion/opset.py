@@ -28,7 +28,7 @@ from halfulp.conversion.steps import (
     trimmed,
 )
 from halfulp.conversion.walk import Walk, drop_unreached
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean
 from halfulp.models.graph import listed
 from halfulp.models.onnx.checks import schema_in_force, version_of
 from halfulp.models.onnx.inline import inlined
@@ -72,8 +72,8 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
     for name in dict.fromkeys(each.strip() for each in named.split(",")):
         versions = bodies().get(name)
         if versions is None:
-            expected = f"one or more of {', '.join(sorted(bodies()))}, with commas between them"
-            raise HalfulpError(f"{name!r} can't be written in other operators", expected=expected)
+            reason = "can't be written in other operators"
+            raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
         for owner, opset in walk.owners:
             nodes = [n for n in every_node(owner) if n.op_type == name and not plain_domain(n.domain)]

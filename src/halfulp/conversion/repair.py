@@ -11,13 +11,14 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.editor import Change, Editor, counted, exactly_as, remade
+from halfulp.conversion import Conversion
+from halfulp.conversion.editor import Change, Editor, exactly_as, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
@@ -36,11 +37,11 @@ from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
     HalfulpError,
     ModelError,
-    Printed,
     UnsupportedError,
     check_integer,
     check_sizes,
     command,
+    did_you_mean,
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
@@ -95,42 +96,28 @@ class Left:
 
 
 @dataclass(frozen=True, repr=False)
-class Repair(Printed):
+class Repair(Conversion):
     """A repaired model, the changes, and the nodes that are left. ``print`` shows these as lines.
 
     Attributes:
         model: the repaired model; an equal copy where nothing was to be repaired.
-        changes: the change to each node, and whether it can change a value.
         left: the nodes that are still broken, and valid ones that may be meant otherwise.
-        verification: the result of running the models, if it was asked for.
-        folder: where the model's external data lies.
     """
 
     model: ModelProto
-    changes: tuple[Change, ...] = ()
     left: tuple[Left, ...] = ()
-    verification: Verification | None = None
-    folder: Path | None = None
     untouched: bytes | None = None
+    _noun: ClassVar[str] = "repair"
 
     def __repr__(self) -> str:
         state = "valid" if self.valid else "not valid"
         return f"<Repair: {self.summary}, {len(self.left)} left, {state}{verified(self.verification)}>"
 
-    def __str__(self) -> str:
-        checked = [] if self.verification is None else [str(self.verification)]
-        return "\n".join([*self.lines(), self.summary, *checked])
-
-    @property
-    def summary(self) -> str:
-        """How many repairs there are."""
-        return counted(self.changes, "repair")
-
     def lines(self) -> list[str]:
         """Return a line for each change, and one for each node that is left."""
         doubts = sorted(self.left, key=lambda left: left.valid)
         said = (f"{'doubtful' if left.valid else 'not repaired'}: {left}" for left in doubts)
-        return [*map(str, self.changes), *said]
+        return [*super().lines(), *said]
 
     @property
     def valid(self) -> bool:
@@ -206,7 +193,8 @@ def repair(
     sorted_: list[str] = []
     source, file, folder = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, file, folder, slopes)
-    found = Repair(new, (*(Change(file, line) for line in sorted_), *changes), tuple(left), folder=folder)
+    told = (*(Change(file, line) for line in sorted_), *changes)
+    found = Repair(new, told, folder=folder, left=tuple(left))
     if not found.changes and isinstance(model, str | os.PathLike | bytes):
         found = replace(
             found, untouched=model if isinstance(model, bytes) else read_whole(Path(model), LARGEST_FILE)
@@ -360,9 +348,9 @@ def _repaired(
         mender.doubtful.clear()
         _mend(walk, mender)
     mended = walk.told()
-    if unknown := sorted(mender.of_node.keys() - mender.found):
-        expected = "a node's name, or the node as halfulp repair names it"
-        raise HalfulpError(f"{file}: slopes: no Pow or PRelu {unknown[0]!r}", expected=expected)
+    if unknown := min(mender.of_node.keys() - mender.found, default=None):
+        nodes = {node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu"}
+        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     left += [Left(name, why, valid=True) for name, why in mender.doubtful.items()]
     if mended:

@@ -381,7 +381,10 @@ def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
 @_step(12, 13, "Hardmax")
 def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
     """Until opset 12 it applies to all dims from its axis on, which the onnx package's converter ignores."""
-    raise NoExactForm("since opset 13 Hardmax goes along one dim, not along all from its axis on")
+    axis, rank = _attribute(node, "axis", 1), len(edit.value(node.input[0]).shape or ())
+    if axis not in (-1, rank - 1):
+        raise NoExactForm("since opset 13 Hardmax goes along one dim, not along all from its axis on")
+    edit.keep(remade(node, axis=-1))
 
 
 @_step(13, 12, *_SOFTMAXES)

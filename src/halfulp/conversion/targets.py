@@ -33,7 +33,7 @@ from halfulp.conversion.opset import NEWEST, opset_of, to_opset
 from halfulp.conversion.output import finish
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, named, printable
+from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
 from halfulp.models.graph import Array
@@ -205,8 +205,7 @@ def for_target(walk: Walk, name: str) -> list[Change]:
     known = known_targets()
     found = named(str(name), known, RUNTIME_ALIASES)
     if found is None:
-        expected = f"{', '.join(known)} (for any other runtime)"
-        raise HalfulpError("no such target", expected=expected, got=str(name)[:80])
+        raise HalfulpError(f"no target {str(name)[:80]}; {did_you_mean(str(name), known)}")
     target = known[found]
 
     def rewrite(node: NodeProto, edit: Editor) -> None:

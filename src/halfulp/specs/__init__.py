@@ -6,13 +6,12 @@ The rows are in ``onnx.py`` (with SONNX's), ``openvino.py`` and ``directml.py``.
 from __future__ import annotations
 
 import copyreg
-import difflib
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 
-from halfulp.errors import UnsupportedError, named
+from halfulp.errors import UnsupportedError, did_you_mean, named
 from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias, Unspecified
 from halfulp.specs.tensor import TensorType
@@ -52,11 +51,7 @@ def find(id: str) -> OpVersion:
             expected=", ".join(row.id for row in _ROWS.values() if row in rows),
         )
     if not rows or _VERSION.fullmatch(version) is None or name in {row.standard for row in rows}:
-        close = difflib.get_close_matches(id, _ROWS, n=1)
-        expected = f"{close[0]}, or another id" if close else "an id"
-        raise UnsupportedError(
-            f"no operator version {id[:80]}", expected=f"{expected} that halfulp.ops() lists"
-        )
+        raise UnsupportedError(f"no operator version {id[:80]}; {did_you_mean(id, _ROWS)}")
     return in_force(rows[0].standard, rows[0].name, version)
 
 

@@ -10,7 +10,7 @@ from typing import get_args
 from halfulp.conformance.case import GROUPS, Case, Group, Mode, parse
 from halfulp.conformance.cases import reproducibility, shapes, values
 from halfulp.conformance.cases.values import Types
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.specs import OpVersion, find, ids
 from halfulp.specs import operators as named_operators
 from halfulp.types import TYPES, element_type
@@ -106,7 +106,8 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
     chosen: list[OpVersion] = []
     for operator in operators:
         if not (found := named_operators(str(operator))):
-            raise HalfulpError(f"no operator {operator}", expected="such as onnx.Pow, Pow or onnx.Pow-13")
+            suggestion = did_you_mean(str(operator), ("Pow", "PRelu", *ids()))
+            raise HalfulpError(f"no operator {operator}; {suggestion}")
         chosen += found
     rows = [row for row in rows if (row in chosen if operators else row.standard != "sonnx")]
     for version in versions:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from halfulp._interop import as_array
-from halfulp.errors import HalfulpError, ModelError, within
+from halfulp.errors import HalfulpError, ModelError, did_you_mean, within
 from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
@@ -56,9 +56,10 @@ def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> 
     for given, value in inputs.items():
         meant = names.get(given, [])
         if len(meant) != 1:
-            known = ", ".join(repr(value.name) for value in declared)
-            message = f"has no input {given!r}" if not meant else f"has several inputs called {given!r}"
-            raise ModelError(message, file=file, expected=known or "none")
+            if meant:
+                raise ModelError(f"has several inputs called {given!r}", file=file, expected=", ".join(meant))
+            suggestion = did_you_mean(str(given), [value.name for value in declared])
+            raise ModelError(f"has no input {given!r}; {suggestion}", file=file)
         if meant[0] in found:
             raise ModelError(f"input {meant[0]!r} is given twice", file=file)
         found[meant[0]] = value
