@@ -55,7 +55,7 @@ test: $(VENV)/test $(VENV)/pythons
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 # First the quick tests on other random data. -s: the long runs report their progress.
-exhaustive: $(VENV)/test
+exhaustive: $(VENV)/test $(VENV)/pythons
 	$(if $(ARGS),,HALFULP_SEED=fresh $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/core tests/oracle)
 	HALFULP_SEED=fresh $(BIN)/python -m pytest -m exhaustive -s $(ARGS)
 

@@ -14,7 +14,6 @@ from tests.models.onnx_models import external, parsed, single, with_initializer
 import halfulp as hu
 from halfulp.auditing.findings import NodeReport
 from halfulp.installed import has_module
-from halfulp.specs import ids
 
 
 def nodes(model: object) -> tuple[NodeReport, ...]:
@@ -28,19 +27,6 @@ def clauses(model: object) -> list[str]:
     found = hu.audit(model, ()).findings  # type: ignore[arg-type]
     assert {finding.kind for finding in found} <= {"clause"}
     return [str(finding.clause) for finding in found]
-
-
-@pytest.mark.parametrize("opset", range(1, 24))
-@pytest.mark.parametrize("operator", ["Pow", "PRelu"])
-def test_the_version_in_force(operator: str, opset: int) -> None:
-    since = [int(id.rpartition("-")[2]) for id in ids() if id.startswith(f"onnx.{operator}-")]
-    model = single(operator, opset, {"x": ("float32", [3]), "y": ("float32", [1])}, broadcast=1)
-    if opset > 6 or operator == "PRelu":
-        del model.graph.node[0].attribute[:]
-    (node,) = nodes(model)
-    assert node.operator == f"onnx.{operator}-{max(v for v in since if v <= opset)}"
-    assert node.asked == str(opset)
-    assert not clauses(model)
 
 
 EVERYWHERE = """<ir_version: 8, opset_import: ["": 18, "f": 1]>

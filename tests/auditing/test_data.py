@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
 from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
@@ -818,39 +819,85 @@ def test_nodes_without_operands_or_results(operator: str, operands: list[str], r
 # --- convert --fuse --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("inverse", "opset", "operator"), [(False, 17, "LayerNormalization"), (True, 23, "RMSNormalization")]
-)
-def test_a_norm_becomes_one_operator(inverse: bool, opset: int, operator: str) -> None:
-    conversion = hu.convert(norm(inverse=inverse), opset=opset, fuse="norms", verify=True, inputs=large())
-    assert isinstance(conversion.model, onnx.ModelProto)
-    assert [node.op_type for node in conversion.model.graph.node] == [operator]
-    assert conversion.verification is not None
-    assert conversion.verification.same
-    onnx.checker.check_model(conversion.model, full_check=True)
+# What makes of a LayerNorm another one, or none, and the operators that it becomes.
+WRITTEN_OUT = """m = ReduceMean(x, a)  d = Sub(x, m)  q = Pow(d, two)  v = ReduceMean(q, a)  w = Add(v, eps)
+    r = Sqrt(w)  n = Div(d, r)  s = Mul(n, gain)  y = Add(s, shift)"""
+RMS = {"m = ReduceMean(x, a)  d = Sub(x, m)": "", "(d": "(x"}
+FUSED: dict[str, tuple[dict[str, str], str]] = {
+    "as it is": ({}, "LayerNormalization"),
+    "a product": ({"Pow(d, two)": "Mul(d, d)"}, "LayerNormalization"),
+    "a reciprocal": ({"n = Div(d, r)": "i = Reciprocal(r)  n = Mul(d, i)"}, "LayerNormalization"),
+    "a quotient of 1": ({"n = Div(d, r)": "i = Div(one, r)  n = Mul(d, i)"}, "LayerNormalization"),
+    "a power as root": ({"r = Sqrt(w)  n = Div(d, r)": "r = Pow(w, root)  n = Mul(d, r)"}, "LayerNormalization"),
+    "an axis from the front": ({", a)": ", last)"}, "LayerNormalization"),
+    "RMS": (RMS, "RMSNormalization Add"),
+    "without a gain": ({"s = Mul(n, gain)  y = Add(s": "y = Add(n"}, "LayerNormalization Add"),
+    "a gain of another shape": ({"(n, gain)": "(n, two)"}, "LayerNormalization Mul Add"),
+    "a gain that is no constant": ({"(n, gain)": "(n, g)"}, "LayerNormalization Mul Add"),
+    "a difference": ({"y = Add(s": "y = Sub(s"}, "LayerNormalization Sub"),
+    "another's mean": ({"m = ReduceMean(x": "m = ReduceMean(z"}, "ReduceMean Sub RMSNormalization Add"),
+    "an input as mean": ({"Sub(x, m)": "Sub(x, z)"}, "ReduceMean Sub RMSNormalization Add"),
+    "the greatest as mean": ({"m = ReduceMean": "m = ReduceMax"}, "ReduceMax Sub RMSNormalization Add"),
+    "a mean over other dims": ({"(x, a)": "(x, first)"}, "ReduceMean Sub RMSNormalization Add"),
+    "a sum": ({"Sub(x, m)": "Add(x, m)"}, "ReduceMean Add RMSNormalization Add"),
+    "a cube": ({"(d, two)": "(d, three)"}, ""),
+    "the greatest square": ({"v = ReduceMean": "v = ReduceMax"}, ""),
+    "no epsilon": ({"Add(v, eps)": "Mul(v, eps)"}, ""),
+    "an epsilon that is no constant": ({"(v, eps)": "(v, v)"}, ""),
+    "a quotient of 2": ({"n = Div(d, r)": "i = Div(two, r)  n = Mul(d, i)"}, ""),
+    "a power as square": ({"r = Sqrt(w)  n = Div(d, r)": "r = Pow(w, two)  n = Mul(d, r)"}, ""),
+    "a root that multiplies": ({"Div(d, r)": "Mul(d, r)"}, ""),
+    "a fourth root": ({"r = Sqrt(w)  n = Div(d, r)": "r = Pow(w, quarter)  n = Mul(d, r)"}, ""),
+    "a root that is negated": ({"n = Div(d, r)": "i = Neg(r)  n = Div(d, i)"}, ""),
+    "a sum of squares": ({"q = Pow(d, two)": "q = ReduceSumSquare(d, a)"}, ""),
+    "another root": ({"Sqrt": "Exp"}, ""),
+    "another numerator": ({"Div(d": "Div(x"}, ""),
+    "over the first dim": ({", a)": ", first)"}, ""),
+    "means that lose their dims": ({"ReduceMean": "ReduceMean<keepdims = 0>"}, ""),
+    "axes that are no constant": ({"(q, a)": "(q, axes)"}, ""),
+    "a value that others read": ({"y = ": "u = Neg(v)  e = Add(u, shift)  y = "}, ""),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda node, name: node.input.__setitem__(0, "mean") if name == "square" else None, "another base"),
-        (lambda node, name: setattr(node, "op_type", "Sub") if name == "shifted" else None, "no epsilon"),
-        (
-            lambda node, name: node.input.__setitem__(1, "mean") if name == "shifted" else None,
-            "the mean twice",
-        ),
-        (lambda node, name: node.input.__setitem__(1, "three") if name == "square" else None, "cubes"),
-        (lambda node, name: node.input.__setitem__(0, "scale") if name == "mean" else None, "another mean"),
-    ],
-)
-def test_what_is_not_exactly_that_stays(change: Any, why: str) -> None:
-    model = norm()
-    model.graph.initializer.append(numpy_helper.from_array(np.array(3, np.float16), "three"))
-    for node in model.graph.node:
-        change(node, node.output[0])
-    (change,) = hu.convert(model, fuse="norms").changes
-    assert change.is_notice
-    assert change.what.startswith("no norm in it is exactly one operator of its opset"), why
+@pytest.mark.parametrize("what", FUSED)
+def test_what_is_exactly_a_norm_is_fused(what: str) -> None:
+    edits, operators = FUSED[what]
+    text = WRITTEN_OUT
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    model = parsed(
+        f"""<ir_version: 10, opset_import: ["": 23]>
+        g (float[8, 8] x, float[8, 8] z, float[8] g, int64[1] axes) => (float[8, 8] y)
+        <float quarter = {{-0.25}}, float one = {{1}}, float two = {{2}}, float three = {{3}}, float root = {{-0.5}},
+        float eps = {{0.01}}, int64[1] a = {{-1}}, int64[1] last = {{1}}, int64[1] first = {{0}},
+        float[8] gain = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[8] shift = {{8, 7, 6, 5, 4, 3, 2, 1}}>
+        {{ {text} }}"""
+    )
+    before = [node.op_type for node in model.graph.node]
+    after = hu.convert(model, fuse="norms").model
+    assert isinstance(after, onnx.ModelProto)
+    assert [node.op_type for node in after.graph.node] == (operators.split() or before)
+    rng = np.random.default_rng(2)
+    inputs = {name: rng.normal(size=(8, 8)).astype(np.float32) for name in "xz"}
+    inputs |= {"g": np.linspace(1, 2, 8, dtype=np.float32), "axes": np.array([-1])}
+    with np.errstate(invalid="ignore"):
+        expected, found = (ReferenceEvaluator(each).run(None, inputs)[0] for each in (model, after))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_a_scale_of_ones_needs_its_dims(kind: str) -> None:
+    model = parsed(f"""<ir_version: 10, opset_import: ["": 23]> g ({kind}[N, M] x) => ({kind}[N, M] y)
+        <{kind} two = {{2}}, {kind} eps = {{0.01}}, int64[1] a = {{-1}}> {{
+        q = Pow(x, two)  v = ReduceMean(q, a)  w = Add(v, eps)  r = Sqrt(w)  y = Div(x, r) }}""")
+    assert hu.convert(model, fuse="norms").model.graph == model.graph
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
+    fused = hu.convert(model, fuse="norms").model.graph
+    assert (fused == model.graph) == (kind == "double")  # which the operators do not compute in
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    assert hu.convert(model, fuse="norms").model.graph == model.graph
 
 
 def test_an_opset_without_the_operator_is_named() -> None:
@@ -862,27 +909,13 @@ def test_an_opset_without_the_operator_is_named() -> None:
         assert change.what.endswith("; --opset 23 has RMSNormalization")
 
 
-@pytest.mark.parametrize(("kind", "keepdims"), [("float", 0), ("double", 1), ("double", 0)])
-def test_a_norm_of_doubles_and_one_whose_means_lose_their_dims_stay(kind: str, keepdims: int) -> None:
-    """LayerNormalization computes in float32, and rounds an epsilon of 1e-50 to 0."""
-    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g ({kind}[2, 2] x) => ({kind}[2, 2] y)
-        <{kind} eps = {{1e-50}}> {{ m = ReduceMean<axes = [-1], keepdims = {keepdims}>(x)  d = Sub(x, m)
-        s = Mul(d, d)  v = ReduceMean<axes = [-1], keepdims = {keepdims}>(s)  w = Add(v, eps)  r = Sqrt(w)
-        y = Div(d, r) }}""")
-    differs = "p = Mul(x, x)  e = ReduceMean<axes = [-1], keepdims = 0>(p)  q = Mul(m, m)  w = Sub(e, q)"
-    of_squares = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g ({kind}[2, 2] x) => ({kind}[2, 2] y) {{
-        m = ReduceMean<axes = [-1], keepdims = 0>(x)  {differs}  d = Sub(x, m)  r = Sqrt(w)  y = Div(d, r) }}""")
-    for each in (model, of_squares):
-        found = hu.convert(each, fuse="norms")
-        assert [change.is_notice for change in found.changes] == [True]
-        assert found.model.graph == each.graph
-
-
-def test_what_others_read_within_a_norm_stays() -> None:
-    model = norm()
-    model.graph.output.append(helper.make_tensor_value_info("variance", 10, ["N", 1]))
-    (change,) = hu.convert(model, fuse="norms").changes
-    assert (change.what, change.is_notice) == ("no norm in it is exactly one operator of its opset", True)
+def test_a_variance_whose_mean_loses_its_dims_stays() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]> g (float[2, 2] x) => (float[2, 2] y) {
+        m = ReduceMean<axes = [-1], keepdims = 0>(x)  p = Mul(x, x)  e = ReduceMean<axes = [-1], keepdims = 0>(p)
+        q = Mul(m, m)  w = Sub(e, q)  d = Sub(x, m)  r = Sqrt(w)  y = Div(d, r) }""")
+    found = hu.convert(model, fuse="norms")
+    assert [change.is_notice for change in found.changes] == [True]
+    assert found.model.graph == model.graph
 
 
 @pytest.mark.parametrize("is_within", [False, True])

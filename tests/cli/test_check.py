@@ -95,6 +95,8 @@ def test_how_far_off_is_wrong(tmp_path: Path) -> None:
         "onnx.Pow-15",
         "--types",
         "float64",
+        "--group",
+        "values",
         "--json",
         f"{tmp_path}/a",
     ]

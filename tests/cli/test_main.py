@@ -138,9 +138,12 @@ SCRIPT = "import sys; from halfulp.__main__ import main; sys.exit(main())"  # as
 
 
 @pytest.mark.parametrize(
-    "module", ["numpy", "halfulp.operators", "halfulp.cli", "typer", "halfulp.cli.run", "onnx"]
+    ("module", "start"),
+    [
+        *((module, ["-m", "halfulp"]) for module in ("numpy", "halfulp.cli", "typer", "onnx")),
+        *((module, ["halfulp"]) for module in ("halfulp.operators", "halfulp.cli.run")),
+    ],
 )
-@pytest.mark.parametrize("start", [["-m", "halfulp"], ["halfulp"]])
 def test_an_interrupt_while_it_is_imported(module: str, start: list[str], tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTED)
     (tmp_path / "halfulp").write_text(SCRIPT)
@@ -168,9 +171,7 @@ def test_an_interrupt_while_a_program_imports_the_package_is_its_own(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "mine\n", "")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["--version"], ["spec", "onnx.Pow-15"], []]
-)
+@pytest.mark.parametrize("arguments", [["run", "--help"], ["--version"], ["spec", "onnx.Pow-15"], []])
 def test_a_reader_that_has_gone(arguments: list[str]) -> None:
     assert run_with(arguments, stdout=closed_pipe()) == (0, "", "")
 

@@ -9,7 +9,6 @@ from onnx import parser
 from tests.models.onnx_models import single
 
 import halfulp as hu
-from halfulp.errors import HalfulpError
 
 SPECIAL = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-30, 3e20, 0.3])
 
@@ -111,23 +110,6 @@ def test_one_exponent_for_all_elements(exponent: str, expanded: list[str]) -> No
     assert [name for name in operators(found) if name != "Constant"] == expanded
 
 
-def test_integers_wrap_around_as_their_powers_do() -> None:
-    source = power(7, "int64")
-    x = np.arange(10) * 12345 - 50000
-    expanded = hu.convert(source, pow="expand").model
-    assert isinstance(expanded, onnx.ModelProto)
-    np.testing.assert_array_equal(hu.run(expanded, {"x": x})["y"], hu.run(source, {"x": x})["y"])
-
-
-def test_fold_is_the_way_back() -> None:
-    for exponent in (2, -1):
-        source = power(exponent)
-        folded = hu.convert(hu.convert(source, pow="expand").model, pow="fold").model  # type: ignore[arg-type]
-        assert operators(folded) == ["Pow"]
-        assert isinstance(folded, onnx.ModelProto)
-        assert hu.run(folded, {"x": SPECIAL})["y"].tobytes() == hu.run(source, {"x": SPECIAL})["y"].tobytes()
-
-
 def test_sqrt_becomes_a_power_only_of_what_is_never_negative() -> None:
     text = '<ir_version: 8, opset_import: ["" : 13]> g (float[10] x) => (float[10] y, float[10] z) <float e = {0.01}>'
     model = parser.parse_model(
@@ -150,11 +132,6 @@ def test_a_prelu_whose_rank_is_not_known_is_named(rows: str) -> None:
     (change,) = hu.convert(model, prelu="fold").changes
     assert change.is_notice == (not rows)
     assert rows or "the rank of X is not known" in change.what
-
-
-def test_bad_values_are_refused() -> None:
-    with pytest.raises(HalfulpError, match="no way unroll to write Pow; there are "):
-        hu.convert(power(2), pow="unroll")  # type: ignore[arg-type]
 
 
 # --- PRelu ----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_powers_of_every_pair_of_types(driver: Driver, rng: np.random.Generator,
     """Special values with each other, and random bits; the hard cases of some pairs (of the others, below)."""
     for y_name in TYPES:
         parts = [outer("specials", specials(x_name), specials(y_name))]
-        parts.append(Part("random bits", random_bits(x_name, rng, 2000), random_bits(y_name, rng, 2000)))
+        parts.append(Part("random bits", random_bits(x_name, rng, 500), random_bits(y_name, rng, 500)))
         if x_name in OWN and y_name in (*OWN, "int64", "uint8"):
             parts += pow_grid(x_name, y_name, rng)
         compare_parts(driver, parts)
@@ -75,7 +75,7 @@ def test_prelu_of_every_type(driver: Driver, rng: np.random.Generator, name: str
 @pytest.mark.parametrize("name", OWN)
 def test_random_powers(driver: Driver, rng: np.random.Generator, name: str, device: int) -> None:
     dtype = TYPES[name].dtype
-    x = np.exp(rng.normal(0, 2, 200_000)).astype(dtype)
+    x = np.exp(rng.normal(0, 2, 40_000)).astype(dtype)
     compare(driver, device, x, rng.normal(0, 3, x.size).astype(dtype))
     compare(driver, device, random_bits(name, rng, x.size), random_bits(name, rng, x.size))
 
@@ -83,11 +83,11 @@ def test_random_powers(driver: Driver, rng: np.random.Generator, name: str, devi
 @DEVICES
 @pytest.mark.parametrize("name", OWN)
 def test_one_exponent(driver: Driver, rng: np.random.Generator, name: str, device: int) -> None:
-    """Those that have a formula, and others; of every base, where these are few."""
+    """Those that have a formula, and others."""
     if TYPES[name].bits == 16:
-        x = np.arange(65536, dtype=np.uint16).view(TYPES[name].dtype)
+        x = np.arange(0, 65536, 5, dtype=np.uint16).view(TYPES[name].dtype)
     else:
-        x = np.concatenate([part.x for part in pow_grid(name, name, rng)] + [random_bits(name, rng, 20000)])
+        x = np.concatenate([part.x for part in pow_grid(name, name, rng)] + [random_bits(name, rng, 4000)])
         x = x[: x.size // 4 * 4]
     for y in (2, 0.5, -1, 3, 4, -2, -0.5, 1.5, 0, 1, 2.2, -3.7, np.inf, -np.inf, np.nan, 1e300):
         compare(driver, device, x, np.array([y]))

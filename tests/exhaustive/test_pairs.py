@@ -53,8 +53,3 @@ def test_random_powers() -> None:
             progress.write_text(f"{code} {seed} {total}")
             print(f"\r{total} of {wanted} powers, {time.monotonic() - start:.0f} s", end="", flush=True)
     print()
-
-
-def test_some_random_powers() -> None:
-    path, _ = built()
-    assert compared(path, 1 << 31, 7) > 256

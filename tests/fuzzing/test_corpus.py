@@ -31,7 +31,7 @@ def test_mutated_inputs_are_read_or_refused(reader: str) -> None:
     """Valid inputs, changed so that they keep their form: most can be changed, and some are still read."""
     inputs = [data for data in corpus(reader) if attempt(reader, data)]
     changed = read = 0
-    for seed in range(300):
+    for seed in range(100):
         rng = random.Random(seed)
         try:
             data = MUTATORS[reader](rng.choice(inputs), rng)
@@ -39,5 +39,5 @@ def test_mutated_inputs_are_read_or_refused(reader: str) -> None:
             continue
         changed += 1
         read += attempt(reader, data)
-    assert changed > 200
-    assert read > 10
+    assert changed > 60
+    assert read > 3

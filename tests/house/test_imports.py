@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src/halfulp"
 # What each part may import of the package, beside itself. ARCHITECTURE.md draws the same.
 BASE = {"errors", "types", "installed"}
 MAY_IMPORT = {
-    "errors": set(),
+    **{name: set() for name in ("errors", "measured", "options")},
     "installed": {"errors"},
     "types": {"errors"},
     "specs": BASE,
@@ -28,15 +28,14 @@ MAY_IMPORT = {
     | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running"}
     | {"integrations"},
     "models": BASE | {"specs", "_interop", "operators"},
-    "measured": set(),
-    "conversion": BASE | {"specs", "operators", "models", "measured", "integrations"},
+    "conversion": BASE | {"options", "specs", "operators", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"_interop", "floats", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "pages", "_interop", "floats", "operators", "reference", "models", "backend"}
-    | {"benchmark", "integrations"},
+    | {"benchmark", "integrations", "options"},
     "integrations": BASE | {"specs", "_interop", "operators", "models", "cuda"},
     "cli": BASE
     | {
@@ -53,6 +52,7 @@ MAY_IMPORT = {
         "measured",
         "running",
         "doors",
+        "options",
     },
     "doors": BASE | {"operators"},
     "__main__": {"cli", "installed"},

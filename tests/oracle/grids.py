@@ -16,9 +16,14 @@ from halfulp.reference.formats import FLOAT_FORMATS, FloatFormat, IntFormat, for
 from halfulp.types import TYPES
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
-"""Their powers have kernels of their own. Those of other types go through them: one in three of their random operands
-is enough, except in make exhaustive, which has fresh ones."""
+"""Their powers have kernels of their own. Those of other types go through them: fewer random operands are enough,
+except in make exhaustive, which has fresh ones."""
 IS_FRESH = os.environ.get("HALFULP_SEED") == "fresh"
+
+
+def few(count: int) -> int:
+    """A number of random operands in make exhaustive, and a quarter of it otherwise."""
+    return count if IS_FRESH else count // 4
 
 
 class Part(NamedTuple):
@@ -34,7 +39,8 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
     if TYPES[x_name].bits <= 8 and TYPES[y_name].bits <= 8:
         special = outer("specials", specials(x_name), specials(y_name))
         return [special, outer("every pair", every_code(x_name), every_code(y_name))]
-    n = 500 if IS_FRESH or {x_name, y_name} <= LONG_FLOATS else 166
+    n = 300 if {x_name, y_name} <= LONG_FLOATS else 60
+    n = 500 if IS_FRESH else n
     parts = [
         outer("specials", specials(x_name), specials(y_name)),
         Part("edges of the range", *edges(x_name, y_name, rng, 4 * n)),

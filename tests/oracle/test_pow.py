@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.oracle.compare import assert_same_bits, bits, generator
-from tests.oracle.grids import Part, bases, every_code, pow_grid, random_bits, specials
+from tests.oracle.grids import IS_FRESH, Part, bases, every_code, few, pow_grid, random_bits, specials
 
 import halfulp as hu
 from halfulp import reference
@@ -184,16 +184,16 @@ ALL_INTEGERS = [name for name, row in TYPES.items() if row.kind != "float"]
 def test_huge_integral_exponents(x_name, y_name, seed):
     """By a series, of bases one of whose neighbours is divisible by any power of two."""
     rng = generator(seed, x_name, y_name)
-    width = TYPES[y_name].bits - (TYPES[y_name].kind == "int")
+    width, count = TYPES[y_name].bits - (TYPES[y_name].kind == "int"), few(3000)
     x = as_integers(
-        random_words(TYPES[x_name].bits, 3000, rng) + rng.integers(-1, 2, 3000).astype(np.uint64), x_name
+        random_words(TYPES[x_name].bits, count, rng) + rng.integers(-1, 2, count).astype(np.uint64), x_name
     )
-    y = random_words(width, 3000, rng)
-    edges = np.array([max(0, (1 << k) + d) for k in range(width) for d in (-1, 0, 1)] * 8, np.uint64)
+    y = random_words(width, count, rng)
+    edges = np.array([max(0, (1 << k) + d) for k in range(width) for d in (-1, 0, 1)] * few(16), np.uint64)
     parts = [
         Part("all sizes", x, as_integers(y, y_name)),
         Part("one size after the other", x, as_integers(np.sort(y), y_name)),
-        Part("powers of two", x[: edges.size], as_integers(np.sort(edges), y_name)),
+        Part("powers of two", np.resize(x, edges.size), as_integers(np.sort(edges), y_name)),
     ]
     assert_same_bits(parts, hu.pow, reference.pow, seed)
 
@@ -204,10 +204,10 @@ def test_integers_truncated(x_name, y_name, seed):
     """Powers of all sizes, at the top of the range, next to integers; bases beyond 2^53; roots that are integers."""
     rng = generator(seed, x_name, y_name)
     row = TYPES[x_name]
-    most = row.bits - (row.kind == "int")
-    x = np.exp2(rng.uniform(1, most - 0.01, 1500)).astype(np.uint64)
+    most, count = row.bits - (row.kind == "int"), few(1500)
+    x = np.exp2(rng.uniform(1, most - 0.01, count)).astype(np.uint64)
     if most > 53:
-        x[:500] = rng.integers(1 << 53, 1 << most, 500, np.uint64)
+        x[: count // 3] = rng.integers(1 << 53, 1 << most, count // 3, np.uint64)
     log2_x = np.log2(x.astype(float))
     parts = []
     for name, least, greatest in (
@@ -219,7 +219,7 @@ def test_integers_truncated(x_name, y_name, seed):
         near = np.log2(np.maximum(1, np.rint(np.exp2(np.minimum(logs, 50)))))
         logs = np.where((logs < 50) & (rng.random(x.size) < 0.5), near, logs)
         parts.append(Part(name, as_integers(x, x_name), (logs / log2_x).astype(TYPES[y_name].dtype)))
-    root = rng.integers(2, 1 << max(2, most // 2), 1500, np.uint64)
+    root = rng.integers(2, 1 << max(2, most // 2), count, np.uint64)
     for power, exponents in ((2, [0.5, 1.5, 2.5]), (3, [1 / 3, 2 / 3]), (4, [0.25, 0.75, 1.25])):
         near = root ** np.uint64(power) + rng.integers(-1, 2, root.size).astype(np.uint64)
         y = rng.choice(exponents, root.size).astype(TYPES[y_name].dtype)
@@ -239,11 +239,11 @@ FORMULAS = [2, 0.5, -1, 3, 4, -2, -0.5, 1.5]
 def test_constant_exponent_with_a_formula(x_name, exponent, seed):
     """Each part by itself, since a formula is left where a block holds anything that it can't compute."""
     rng = generator(seed, x_name, str(exponent))
-    dtype = TYPES[x_name].dtype
-    sign = rng.choice([-1, 1], 3000) if exponent == int(exponent) else 1
-    x = (sign * rng.uniform(1, 2, 3000) * 2.0 ** rng.integers(-6, 6, 3000)).astype(dtype)
-    few_bits = (sign * rng.integers(1, 100, 3000) * 2.0 ** rng.integers(-4, 4, 3000)).astype(dtype)
-    codes = rng.integers(0, 2 ** TYPES[x_name].bits, 3000, np.uint64).astype(bits(x).dtype).view(dtype)
+    dtype, count = TYPES[x_name].dtype, few(3000)
+    sign = rng.choice([-1, 1], count) if exponent == int(exponent) else 1
+    x = (sign * rng.uniform(1, 2, count) * 2.0 ** rng.integers(-6, 6, count)).astype(dtype)
+    few_bits = (sign * rng.integers(1, 100, count) * 2.0 ** rng.integers(-4, 4, count)).astype(dtype)
+    codes = rng.integers(0, 2 ** TYPES[x_name].bits, count, np.uint64).astype(bits(x).dtype).view(dtype)
     with np.errstate(invalid="ignore"):
         numbers = codes[~np.isnan(codes)]
     hard, exponents = hard_pairs(x_name, x_name)
@@ -252,7 +252,7 @@ def test_constant_exponent_with_a_formula(x_name, exponent, seed):
         "few bits": few_bits,
         "positive": abs(numbers),
         "not NaN": numbers,
-        "zeros": np.where(rng.random(3000) < 0.3, 0, x).astype(dtype),
+        "zeros": np.where(rng.random(count) < 0.3, 0, x).astype(dtype),
         "worst cases": hard[exponents == exponent],
     }
     parts = [Part(name, kind, np.full(len(kind), exponent, dtype)) for name, kind in kinds.items()]
@@ -323,8 +323,11 @@ def rounded_product(a, b):
 @pytest.mark.parametrize("scale", [1.0, -1.0, 2.0**-30])
 @pytest.mark.parametrize("exponent", [3, 4])
 def test_every_significand_of_a_product(exponent, scale):
-    """No kernel tests whether a cube or a fourth power is near a boundary; the last scale is for those by doubles."""
-    for first in range(1 << 23, 1 << 24, 1 << 20):
+    """No kernel tests whether a cube or a fourth power is near a boundary; the last scale is for those by doubles.
+
+    A quarter of the significands, except in make exhaustive.
+    """
+    for first in range(1 << 23, 1 << 24, 1 << (20 if IS_FRESH else 22)):
         x = np.arange(first, first + (1 << 20), dtype=np.uint64)
         powers = rounded_product(x * x, x if exponent == 3 else x * x)
         expected = (powers * (scale * 2.0**-23) ** exponent).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The page of a row: complete, narrow, as text and as HTML; the matrix of types."""
+"""The page of a row: complete, narrow, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 import halfulp as hu
-from halfulp.pages import matrix, page, text
+from halfulp.pages import page, text
 from halfulp.specs import OpVersion, find, ids
-from halfulp.types import TYPES
 
 every_row = pytest.mark.parametrize("op", [find(id) for id in ids()], ids=ids())
 
@@ -91,15 +90,3 @@ def test_html_is_tables_and_is_escaped(op: OpVersion) -> None:
     assert parser.open == []
     assert {"table", "th", "td", "h3"} <= parser.seen <= ELEMENTS
     assert op.summary in parser.text
-
-
-def test_the_matrix_says_what_the_rows_say() -> None:
-    table = matrix()
-    column = {name: n for n, cell in enumerate(table.header) for name in cell.split(", ")}
-    assert set(TYPES) < set(column)
-    for id, *_ in table.rows:
-        op = find(id)
-        row = next(row for row in table.rows if row[0] == id)
-        for name in TYPES:
-            takes = [name in op.type_variables[port.type] for port in op.inputs]
-            assert [sign in row[column[name]] for sign in "xy"][: len(takes)] == takes

@@ -48,7 +48,7 @@ def probe(instruction_set: str, core: Path = CORE) -> list[str]:
 
 def quick_worst(instruction_set: str, phase: str, core: Path = CORE) -> Worst:
     """The greatest error that a search of a second or two finds."""
-    return climb(probe(instruction_set, core), PHASES[phase], 10, 4, np.random.default_rng(1))
+    return climb(probe(instruction_set, core), PHASES[phase], 6, 2, np.random.default_rng(1))
 
 
 # What works on limbs is the same on all; pairs of floats and the tables of sixteenths are for AVX-512.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -139,13 +138,3 @@ def test_a_variance_that_is_a_difference_of_squares(square: str, opset: int) -> 
     )
     (result,) = session.run(None, feed)
     np.testing.assert_allclose(result, 0, atol=0.1)
-
-
-# https://github.com/numpy/numpy/issues/8917 (10**c for c from -5 on), 16166 (2 and 3 to negative powers)
-@pytest.mark.parametrize(("base", "exponents"), [(10.0, range(-5, 5)), (2.0, [-1]), (2.0, [-3])])
-def test_integers_to_negative_powers(base: float, exponents: Any) -> None:
-    found = hu.pow(base, np.array(exponents))
-    np.testing.assert_array_equal(found, [base**exponent for exponent in exponents])
-    np.testing.assert_array_equal(hu.float_power(int(base), np.array(exponents)), found)
-    with pytest.raises(hu.HalfulpError, match="negative or not an integer"):
-        hu.pow(np.array(int(base)), np.array(exponents), integers="raise")

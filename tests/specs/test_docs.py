@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from halfulp.specs import find, ids
+from halfulp.types import TYPES
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tools/generate_docs.py"
@@ -44,6 +45,17 @@ def test_two_runs_give_the_same_bytes(generator: ModuleType) -> None:
         env={"PYTHONHASHSEED": "7"},
     )
     assert done.stdout.decode() == here
+
+
+def test_the_matrix_says_what_the_rows_say(generator: ModuleType) -> None:
+    table = generator.matrix()
+    column = {name: n for n, cell in enumerate(table.header) for name in cell.split(", ")}
+    assert set(TYPES) < set(column)
+    for row in table.rows:
+        op = find(row[0])
+        for name in TYPES:
+            takes = [name in op.type_variables[port.type] for port in op.inputs]
+            assert [sign in row[column[name]] for sign in "xy"][: len(takes)] == takes
 
 
 @pytest.mark.parametrize("id", ids())

@@ -107,10 +107,8 @@ def audit(
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)
-    if targets is None:
-        known = default()
-    else:
-        known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
+    names = (targets,) if isinstance(targets, str) else targets
+    known = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
     data = inputs if inputs is not None else samples or None
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
         if data is not None:
@@ -124,9 +122,10 @@ def audit(
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
     """Audit the models of a folder. The report on each of them contains any error."""
-    nothing = True
-    for path, reason in _models(folder):
-        nothing = False
+    paths = list(_models(folder))
+    if not paths:
+        raise HalfulpError(f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml")
+    for path, reason in paths:
         name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
         name = printable(name, most=None)
         if progress is not None:
@@ -145,8 +144,6 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
             reason = "it nests too deep"
         report.error = reason or None
         yield report
-    if nothing:
-        raise HalfulpError(f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml")
 
 
 def _audited(

@@ -25,7 +25,7 @@ from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import Array
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
 from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
@@ -226,73 +226,96 @@ def measured(
     Raises:
         ModelError: an input is missing, or contradicts the model's declaration.
     """
-    wanted = list(filter(_is_valid, uses))
     main = in_main(proto, file, folder)
     assert main.site is not None
-    known = main.site.values
-    of_norms = _norms([use.site for use in (*wanted, main) if use.site])
-    data = {use.label: NodeData.of(use, *of_norms.get(use.label, ())[1:]) for use in wanted}
-    others = [use for name, (use, _) in of_norms.items() if name not in data]
-    inner = {use.label: NodeData.of(*of_norms[use.label]) for use in others}
-    for use, beside in _beside(main, {*data, *inner}):
-        others.append(use)
-        inner[use.label] = beside
-    if not wanted and not inner:
+    measurement = _Measurement(list(filter(_is_valid, uses)), main)
+    if not measurement.nodes:
         return NetworkData({}, 0)
-    number = -1
-    beyond: set[str] = set()  # the values of the main graph that float16 does not hold
+    number = 0
     with _networks(proto, file, folder) as (net, wide):
-        is_mixed = wide is not net
-        fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
-
-        def is_wide(type: str | None) -> bool:
-            """Tell whether a value of a float16 network is in float32 on purpose."""
-            return is_mixed and type not in HALVES
-
-        def add(use: Use, operands: list[Array], result: Array) -> None:
-            if use.label in data:
-                data[use.label].add(use, operands, result)
-            if not is_mixed:
-                judge(use, operands, result)
-
-        def judge(use: Use, operands: list[Array], result: Array) -> None:
-            arrays = () if use.where else zip((*use.inputs, use.output), (*operands, result), strict=True)
-            for value, array in arrays:
-                if value.name not in fits:
-                    fits[value.name] = not (finite(array) & _is_beyond(array)).any()
-            if use.label in data:
-                return data[use.label].judge(use, operands, result, is_mixed=is_mixed)
-            held = (fits.get(each.name) or is_wide(each.type) for each in use.inputs)
-            is_beyond = use.operator in _INSIDE or not fits.get(use.output.name, True)
-            is_first = is_beyond and all(held) and not _has_beyond(use)
-            return inner[use.label].look(use, operands, result, is_mixed=is_mixed, is_first=is_first)
-
-        for number, sample in enumerate(net.samples(samples, dims, seed)):
+        for number, sample in enumerate(net.samples(samples, dims, seed), 1):
             if progress is not None:
-                progress(f"sample {number + 1}")
-            net.each(wanted if is_mixed else [*wanted, *others], sample, add)
-            if is_mixed:
-                wide.each([*wanted, *others], sample, judge)
-            for use in wanted:
-                seen = data[use.label]
-                if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-                    _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
-                    seen.reaches_outputs |= leaves and not use.where
-                    seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-                if use.where and seen.overflows("float16") and not seen.region:
-                    nodes, ends, _ = wide.spoiled(use, sample, _is_beyond)
-                    seen.keep(nodes if ends or not is_mixed else [])
-            beyond.update(name for name, is_held in fits.items() if not is_held)
-            fits.clear()
-    for use in [*wanted, *others]:
-        seen = data[use.label] if use.label in data else inner[use.label]
-        if use.site and not use.where and seen.overflows("float16") and not seen.region:
-            nodes, _, leaves = spread(use.site, beyond)
-            seen.keep([] if leaves and is_mixed else nodes)  # outputs of a float32 network stay so
-    ran = {name: each for name, each in data.items() if each.base.elements}
-    read = (info.name for info in proto.graph.input)
-    inputs = tuple(name for name in read if name in beyond and not is_wide(known.value(name).type))
-    return NetworkData(ran, number + 1, tuple(_beyond(inner.values(), ran.values())), inputs)
+                progress(f"sample {number}")
+            measurement.run(net, wide, sample)
+    inputs = (main.site.values.value(info.name) for info in proto.graph.input)
+    return measurement.result(number, inputs)
+
+
+class _Measurement:
+    """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
+
+    def __init__(self, powers: list[Use], main: Use) -> None:
+        self._powers = powers
+        norms = _norms([use.site for use in (*powers, main) if use.site])
+        self._data = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
+        self._labels = set(self._data)  # of the powers
+        others = [use for name, (use, _) in norms.items() if name not in self._labels]
+        self._data |= {use.label: NodeData.of(*norms[use.label]) for use in others}
+        for use, data in _beside(main, set(self._data)):
+            others.append(use)
+            self._data[use.label] = data
+        self.nodes = [*powers, *others]
+        self._is_mixed = False  # whether the network is of float16, and runs in float32, too
+        self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
+        self._beyond: set[str] = set()  # the values there that float16 does not hold in some sample
+
+    def run(self, net: Network, wide: Network, sample: Sample) -> None:
+        """Run a network, and ``wide``, its form in float32, on a sample."""
+        self._is_mixed = wide is not net
+        net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
+        if self._is_mixed:
+            wide.each(self.nodes, sample, self._judge)
+        for use in self._powers:
+            self._follow(use, net, wide, sample)
+        self._beyond.update(name for name, is_held in self._fits.items() if not is_held)
+        self._fits.clear()
+
+    def _is_wide(self, type: str | None) -> bool:
+        """Tell whether a value of a float16 network is in float32 on purpose."""
+        return self._is_mixed and type not in HALVES
+
+    def _add(self, use: Use, operands: list[Array], result: Array) -> None:
+        if use.label in self._labels:
+            self._data[use.label].add(use, operands, result)
+        if not self._is_mixed:
+            self._judge(use, operands, result)
+
+    def _judge(self, use: Use, operands: list[Array], result: Array) -> None:
+        arrays = () if use.where else zip((*use.inputs, use.output), (*operands, result), strict=True)
+        for value, array in arrays:
+            if value.name not in self._fits:
+                self._fits[value.name] = not (finite(array) & _is_beyond(array)).any()
+        data = self._data[use.label]
+        if use.label in self._labels:
+            return data.judge(use, operands, result, is_mixed=self._is_mixed)
+        held = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
+        is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
+        is_first = is_beyond and all(held) and not _has_beyond(use)
+        return data.look(use, operands, result, is_mixed=self._is_mixed, is_first=is_first)
+
+    def _follow(self, use: Use, net: Network, wide: Network, sample: Sample) -> None:
+        """Follow the infinities of a power through the network of this sample."""
+        seen = self._data[use.label]
+        if seen.lost and not (seen.absorbed or seen.reaches_outputs):
+            _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
+            seen.reaches_outputs |= leaves and not use.where
+            seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
+        if use.where and seen.overflows("float16") and not seen.region:
+            nodes, ends, _ = wide.spoiled(use, sample, _is_beyond)
+            seen.keep(nodes if ends or not self._is_mixed else [])
+
+    def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
+        """Return the effect of all samples; ``inputs`` are the network's."""
+        for use in self.nodes:
+            seen = self._data[use.label]
+            if use.site and not use.where and seen.overflows("float16") and not seen.region:
+                nodes, _, leaves = spread(use.site, self._beyond)
+                seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
+        ran = {name: data for name, data in self._data.items() if name in self._labels and data.base.elements}
+        inner = (data for name, data in self._data.items() if name not in self._labels)
+        others = tuple(_beyond(inner, ran.values()))
+        beyond = (v.name for v in inputs if v.name in self._beyond and not self._is_wide(v.type))
+        return NetworkData(ran, samples, others, tuple(beyond))
 
 
 def _is_beyond(array: Array) -> Array:

@@ -255,7 +255,7 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     fractions = values[np.isfinite(values) & (values != np.rint(values))]
     if is_int and (truncating := [*fractions, *values[values < 0]]):
         yield _truncated(f"the power of {number(truncating[0])}", x.type)
-    if fractions.size and (kind := use.second.type) in SIGNIFICANT:
+    if (kind := use.second.type) in SIGNIFICANT:
         ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[kind])
         nearest = np.rint(fractions * 2) / 2
         near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)

@@ -299,7 +299,10 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
         yield "", ""
         yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
         if len(nodes) == 1 and nodes[0].inputs:
-            yield "  ", _described(nodes[0])
+            (node,) = nodes
+            given = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
+            operands = ", ".join([*map(str, node.inputs), *given])
+            yield "  ", f"{node.operator} ({node.asked}): {operands} gives {node.output}"
         constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
         own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
         for kind, about in told:
@@ -331,11 +334,6 @@ def _notices(model: ModelReport) -> Iterator[Part]:
         yield "", ""
     for notice, labels in together.items():
         yield f"{model.file}, {few(labels)}: ", f"notice: {notice}"
-
-
-def _described(node: NodeReport) -> str:
-    operands = [*map(str, node.inputs), *(f"{name}={shown(each)}" for name, each in node.attributes.items())]
-    return f"{node.operator} ({node.asked}): {', '.join(operands)} gives {node.output}"
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:

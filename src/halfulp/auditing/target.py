@@ -152,17 +152,7 @@ def statement(
     """Return the result of a node in a target; ``convert`` tries the conversion."""
     condition = None if breaches else open_slope(use)
     if breaches or condition is not None:
-        measured = _measured(use, target)
-        accepted = measured.accepts if measured is not None else frozenset()
-        clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
-        declared = {operand.type for operand in (*use.inputs[:1], use.output)}
-        if target.name == "onnxruntime" and len(declared) == 2 and None not in declared:
-            clauses = ()  # it takes a result that is declared in another shape, and refuses another type
-        text = _of_slope(use, target, condition)
-        if text is None and breaches and measured is not None:
-            name = use.operator.partition(".")[2].rpartition("-")[0]
-            text = f"{'it may run' if clauses else 'it refuses'} the {name}"
-        return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
+        return _of_invalid(use, target, breaches, condition)
     changed = convert(use, target.name)
     if use.types is None:
         reasons: tuple[str, ...] = ("the type of an input is not known",)
@@ -170,14 +160,10 @@ def statement(
     row = _row(use, target, use.types)
     if row is None:
         return _unmeasured(use, target, changed)
-    own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
-    alike = () if own else tuple(_like_exponents(use, row).values())
-    if row.verdict == "refused" and not row.groups and not (own or alike):
+    own, groups = _groups_of(use, row)
+    if row.verdict == "refused" and not row.groups and not groups:
         reasons = () if row.message is None else (row.message,)
         return Statement(target.name, "refused", reasons=reasons, conversion=changed)
-    groups = [*own, *alike]
-    is_judged = bool(alike) and (len(alike) > 1 or _is_small(use))  # not by the greatest exponent alone
-    groups += [group for group in row.groups if _touches(use, group, own, is_judged=is_judged)]
     if (why := use.mistaken.get(target.name)) is not None:
         groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
     verdicts = [group.verdict for group in groups] + ["wider"] * _is_wider(use, target)
@@ -198,6 +184,21 @@ def statement(
         groups=tuple(dict.fromkeys(map(_name, bad))),
         grade=_grade(bad, depends),
     )
+
+
+def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: str | None) -> Statement:
+    """Return the statement about a node that breaks clauses, or is valid on a condition."""
+    measured = _measured(use, target)
+    accepted = measured.accepts if measured is not None else frozenset()
+    clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
+    declared_types = {operand.type for operand in (*use.inputs[:1], use.output)}
+    if target.name == "onnxruntime" and len(declared_types) == 2 and None not in declared_types:
+        clauses = ()  # it takes a result that is declared in another shape, and refuses another type
+    text = _of_slope(use, target, condition)
+    if text is None and breaches and measured is not None:
+        name = use.operator.partition(".")[2].rpartition("-")[0]
+        text = f"{'it may run' if clauses else 'it refuses'} the {name}"
+    return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
 
 
 def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
@@ -282,6 +283,15 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     measured = None if use.exponent is None else _powers_of(use, row).get(use.exponent)
     return () if measured is None else (measured,)
+
+
+def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
+    """Return the measurements for a node's own constants, and all that can apply to it."""
+    own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
+    alike = () if own else tuple(_like_exponents(use, row).values())
+    is_judged = bool(alike) and (len(alike) > 1 or _is_small(use))  # not by the greatest exponent alone
+    measured = (group for group in row.groups if _touches(use, group, own, is_judged=is_judged))
+    return own, [*own, *alike, *measured]
 
 
 def _narrowed(use: Use, group: Group) -> Group:

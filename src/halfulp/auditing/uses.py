@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
 from halfulp.conversion.editor import view_of
@@ -94,7 +94,7 @@ class _Reader:
         ends = {
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
         } | folded
-        known: dict[str, Operand] = {}
+        operands: dict[str, Operand] = {}
         view = view_of(owner, value_info)
         wrong = defaultdict[str, dict[str, str]](dict)
         for power, runtime, reason in fused(owner, value_info, opset or 1):
@@ -107,16 +107,20 @@ class _Reader:
                 yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, folded)
             own = self._functions and identity(node) in self._functions
             if is_ours(node) and opset is not None and not own:
-                names = (*node.input, node.output[0] if node.output else "")
-                known |= {each: self._operand(each, value_info) for each in names if each not in known}
-                *inputs, output = [known[each] for each in names]
-                operator = in_force("onnx", node.op_type, opset).id
-                given = name, operator, str(opset), tuple(inputs), output, attributes_of(node)
-                are_ends = (each.constant is not None or each.name in ends for each in inputs)
-                is_alone = not where and output.name in ends and all(are_ends)
-                site, base = Site(owner, index, where, value_info), [*node.input, ""][0]
-                is_positive = is_never_negative(base, view)
-                yield Use(*given, site, folded, is_alone, wrong[output.name], is_positive)
+                use = self._use(node, name, opset, Site(owner, index, where, value_info), operands)
+                fed = {operand.name for operand in use.inputs if operand.constant is None}
+                use.is_alone = not where and ends >= {use.output.name, *fed}
+                use.folded, use.mistaken = folded, wrong[use.output.name]
+                use.is_base_positive = is_never_negative([*node.input, ""][0], view)
+                yield use
+
+    def _use(self, node: NodeProto, name: str, opset: int, site: Site, operands: dict[str, Operand]) -> Use:
+        """Return a node with its operands, which are kept by name for the others of its graph."""
+        names = (*node.input, node.output[0] if node.output else "")
+        operands |= {each: self._operand(each, site.values) for each in names if each not in operands}
+        *inputs, output = [operands[each] for each in names]
+        operator = in_force("onnx", node.op_type, opset).id
+        return Use(name, operator, str(opset), tuple(inputs), output, attributes_of(node), site)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)

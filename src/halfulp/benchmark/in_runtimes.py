@@ -50,26 +50,18 @@ class InRuntime:
     ours: Contender | str
 
     @property
-    def _pair(self) -> tuple[Contender, Contender] | None:
-        if isinstance(self.own, str) or isinstance(self.ours, str):
-            return None
-        return self.own, self.ours
-
-    @property
     def ratio(self) -> float | None:
         """The ratio of the time with halfulp to the time without; None if one of them does not run."""
-        if self._pair is None:
+        if isinstance(self.own, str) or isinstance(self.ours, str):
             return None
-        own, ours = self._pair
-        return ratio(ours.times, own.times)
+        return ratio(self.ours.times, self.own.times)
 
     @property
     def difference(self) -> Exactness | None:
         """The distance of the outputs without halfulp from those with it."""
-        if self._pair is None:
+        if isinstance(self.own, str) or isinstance(self.ours, str):
             return None
-        own, ours = self._pair
-        return difference(own.outputs, ours.outputs)
+        return difference(self.own.outputs, self.ours.outputs)
 
     @property
     def vacuous(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ from halfulp.cli.inputs import (
     Json,
     Names,
     Place,
+    check_grade,
     declared_inputs,
     files_of,
     output_option,
@@ -25,7 +26,8 @@ from halfulp.cli.inputs import (
 )
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
-from halfulp.errors import HalfulpError, did_you_mean, in_shell
+from halfulp.errors import HalfulpError, in_shell
+from halfulp.measured import GRADES
 
 _WIDEST = 110  # longer lines are harder to read
 
@@ -77,12 +79,10 @@ def audit(
     """
     from halfulp.auditing.api import audit as audit_model
     from halfulp.auditing.report import WIDTH, lines
-    from halfulp.measured import GRADES
 
     html, json = placed(place, output, html=html, json=json)
     check_writable(json, html, read=[model, *files_of(inputs), *map(Path, targets or [])], force=force)
-    if fail_on not in GRADES:
-        raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
+    check_grade(fail_on)
     if blocklist is not None and not (inputs or samples):
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
         raise HalfulpError(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
+from halfulp.cli.inputs import OUTPUT, FailOn, File, Force, Html, Json, Names, check_grade, output_option
 from halfulp.cli.output import (
     check_writable,
     console,
@@ -28,6 +29,7 @@ from halfulp.cli.output import (
 )
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.installed import has_module
+from halfulp.options import CheckOptions, takes
 
 if TYPE_CHECKING:
     from halfulp.conformance.case import Mode
@@ -67,6 +69,7 @@ Libraries = Annotated[
 ]
 
 
+@takes(CheckOptions, Option)
 def check(
     targets: Targets = None,
     command: Commands = None,
@@ -75,45 +78,11 @@ def check(
         bool,
         _TARGETS("--list", help="List the targets, installed or not, and how to install them."),
     ] = False,
-    time_limit: Annotated[
-        float,
-        _TARGETS(
-            metavar="SECONDS", min=0.01, max=86400, help="For a case; a target that takes longer hangs."
-        ),
-    ] = 10.0,
-    processes: Annotated[
-        int | None,
-        _TARGETS(
-            metavar="N", min=1, max=256, help="Processes of a target at a time; one per processor by default."
-        ),
-    ] = None,
     full: Annotated[
         bool,
         _CASES("--full/--quick", help="All cases, or as many as a target computes in a minute."),
     ] = False,
-    operator: Annotated[
-        Names,
-        _CASES(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15."),
-    ] = None,
-    types: Annotated[
-        Names,
-        _CASES(metavar="T[,T]", help="Only where an input has this type, or the inputs have these two."),
-    ] = None,
-    group: Annotated[
-        Names,
-        _CASES(
-            metavar="NAME",
-            help="Only these cases: values, special, edge, hard, broadcast, invalid, reproducibility.",
-        ),
-    ] = None,
-    case: Annotated[
-        Names,
-        _CASES(metavar="ID", help="Only the cases with this id, in which * stands for any text."),
-    ] = None,
-    ulp: Annotated[
-        float,
-        _FAULTS(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong."),
-    ] = 4.0,
+    *,
     allow: Annotated[
         File, _FAULTS(help="Findings that are known, which don't count.", metavar="FILE")
     ] = None,
@@ -138,6 +107,7 @@ def check(
         ),
     ] = "onnx",
     force: Force = False,
+    **options: Unpack[CheckOptions],
 ) -> None:
     """Compare runtimes with the exact result of every operator version, type pair and corner.
 
@@ -146,10 +116,9 @@ def check(
     Example: halfulp check onnxruntime openvino --html report.html
     """
     from halfulp.conformance.check import selection
-    from halfulp.conformance.document import dumps, faults, load_allowed
+    from halfulp.conformance.document import dumps, load_allowed
     from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.export import FORMATS
-    from halfulp.conformance.judge import GRADES
     from halfulp.conformance.report import terminal
     from halfulp.conformance.targets import BUILT_IN
 
@@ -158,23 +127,24 @@ def check(
         print_rows(console(), ("target", "installed", "to install it"), rows, ())
         return
     specs = find_all(targets, command, library)
-    chosen = selection(_listed(operator), (), types or [], _listed(group), case or [])
+    operators, groups = _listed(options["operators"]), _listed(options["groups"])
+    chosen = selection(operators, (), options["types"], groups, options["cases"])
     json, html, junit = written = placed(None, output, json=json, html=html, xml=junit)
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
     allowed = None if allow is None else load_allowed(allow)
     read = [allow, *(spec.file for spec in specs)]
     check_writable(*written, read=read, force=force)  # now, not after a long run
-    for noun, name, known in (("no grade", fail_on, list(GRADES)), ("--format", format, FORMATS)):
-        if name not in known:
-            raise HalfulpError(f"{noun} {name[:80]}; {did_you_mean(name, known)}")
+    check_grade(fail_on)
+    if format not in FORMATS:
+        raise HalfulpError(f"--format {format[:80]}; {did_you_mean(format, FORMATS)}")
     if is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
     if html is not None and not has_module("jinja2"):
         raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'")
     mode: Mode = "full" if full else "quick"
     if export is not None:
-        said = _export(export, format, mode, chosen, ulp)
+        said = _export(export, format, mode, chosen, options["ulp_limit"])
         typer.echo(said, err=any(map(is_stdout, written)))
     if not specs:
         return
@@ -182,21 +152,28 @@ def check(
         specs,
         mode=mode,
         selection=chosen,
-        options=Options(ulp, time_limit, threads=processors()),
-        processes=processes,
+        options=Options(options["ulp_limit"], options["time_limit"], threads=processors()),
+        processes=options["processes"],
         allowed=allowed,
     )
     documents = [report.document for report in reports]
-    if json is not None:
-        write_text(json, dumps(documents))
     if html is not None:
         from halfulp.conformance.report import page
 
         write_text(html, page.render(documents))
+    if json is not None:
+        write_text(json, dumps(documents))
     if junit is not None:
         write_text(junit, terminal.junit(documents, fail_on, allowed))
     shown = "the page" if is_stdout(html) else html
     terminal.show(documents, people(*written), page=shown, least=fail_on)
+    _end(reports, allow, fail_on)
+
+
+def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
+    """Name the entries of the allow list that allow nothing, and exit with the status of the findings."""
+    from halfulp.conformance.document import faults
+
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
@@ -204,7 +181,7 @@ def check(
     if any(report.interrupted for report in reports):
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
-    if any(faults(document, fail_on) for document in documents):
+    if any(faults(report.document, fail_on) for report in reports):
         raise typer.Exit(1)
 
 
@@ -276,9 +253,9 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
     return specs
 
 
-def _listed(values: Names) -> list[str]:
+def _listed(values: Iterable[str]) -> list[str]:
     """Return names that were given separately or as lists with commas."""
-    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
 def accuracy(
@@ -322,12 +299,7 @@ def accuracy(
             with Examiner(spec, Options(time_limit=600, threads=processors())) as examiner:
                 versions = examiner.versions
                 measured = measuring.measure(
-                    examiner,
-                    names,
-                    count=count,
-                    rounds=rounds,
-                    exhaustive=exhaustive,
-                    tell=progress,
+                    examiner, names, count=count, rounds=rounds, exhaustive=exhaustive, tell=progress
                 )
             if measured:
                 documents.append(measuring.document(spec.name, versions, measured))

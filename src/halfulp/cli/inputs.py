@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from halfulp.cli.output import console, say
 from halfulp.errors import HalfulpError, did_you_mean
+from halfulp.measured import GRADES
 from halfulp.models.files import format_of, read_npy, read_npz, viewed
 from halfulp.types import FLOATS
 
@@ -52,6 +53,12 @@ def output_option(help: str, metavar: str = "FILE") -> Any:
     return OUTPUT("--output", "-o", metavar=metavar, help=help)
 
 
+def check_grade(grade: str) -> None:
+    """Refuse a value of ``--fail-on`` that is no grade."""
+    if grade not in GRADES:
+        raise HalfulpError(f"no grade {grade[:80]}; {did_you_mean(grade, GRADES)}")
+
+
 def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
     """Return the values of ``--input`` that name files, and the sizes of dims. (A number has no suffix of a file.)"""
     files: list[str] = []
@@ -78,8 +85,8 @@ def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dic
     """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``."""
     from halfulp.models.run.inputs import needed
 
-    declared = {alias: value for value in model.inputs for alias in value.aliases}
-    declared |= {value.name: value for value in model.inputs}
+    declared = {alias: value for value in model.graph.inputs for alias in value.aliases}
+    declared |= {value.name: value for value in model.graph.inputs}
     values: dict[str, Array] = {}
     told = set() if told is None else told
     for argument in arguments:
@@ -143,6 +150,14 @@ def declared_inputs(path: Path) -> Model:
     from halfulp.models import onnx
 
     return onnx.declared_inputs(path) if format_of(path) == "onnx" else ir.load(path)
+
+
+def to_verify(path: Path, inputs: Names, *, verify: bool) -> tuple[dict[str, Array] | None, dict[str, int]]:
+    """Return the arrays that ``--input`` names for ``--verify``, if it names any, and the sizes of dims."""
+    if inputs and not verify:
+        raise HalfulpError("--input is for --verify, which is not given")
+    files, dims = parted(inputs)
+    return fed(declared_inputs(path), files) if files else None, dims
 
 
 def samples(model: Model, arguments: list[str]) -> list[dict[str, Array]]:

@@ -54,9 +54,8 @@ def run(
     check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
     subject = opened(model, engine)
     files, dims = parted(inputs)
-    made_up = not files
-    arrays = None if made_up else fed(subject.model, files)
-    found = evaluate(subject, "random" if arrays is None else arrays, engine, dims=dims, with_report=True)
+    fed_arrays: dict[str, Array] | Literal["random"] = fed(subject.model, files) if files else "random"
+    found = evaluate(subject, fed_arrays, engine, dims=dims, with_report=True)
     outputs, report = found.outputs, found.report
     assert report is not None
     if output is not None:
@@ -66,7 +65,7 @@ def run(
     headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
     print_rows(to, headers, _nodes(report), ["ms", "share"])
     say(to, _summary(report))
-    named = {"input (made up)" if made_up else "input": outputs.inputs, "output": outputs}
+    named = {"input" if files else "input (made up)": outputs.inputs, "output": outputs}
     for title, arrays in named.items():
         if arrays:
             print_rows(to, [title, "type", *_NUMBERS], rows_of(arrays), _NUMBERS)

@@ -42,7 +42,6 @@ SCHEMA = "halfulp.accuracy/1"
 ALL_PAIRS = "all pairs"
 RANGES = ("ordinary", "wide", "hard", "search", ALL_PAIRS)
 OPERATOR = "onnx.Pow-15"
-DEFAULT = ("float64", "float32", "float16", "bfloat16")
 
 _PIECE = 7  # shorter than the vectors of float32
 _WHOLE = 1001
@@ -93,10 +92,10 @@ class TypeAccuracy:
 
 def measure(
     examiner: Examiner,
-    types: Iterable[str] = DEFAULT,
+    types: Iterable[str],
     *,
-    count: int = 1 << 16,
-    rounds: int = 12,
+    count: int,
+    rounds: int,
     exhaustive: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[TypeAccuracy]:

@@ -13,7 +13,7 @@ from itertools import groupby
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Unpack, get_args
 
 from halfulp.conformance.case import GROUPS, Case, Mode, parse
 from halfulp.conformance.cases import cases as cases_of
@@ -33,12 +33,11 @@ from halfulp.conformance.document import (
 )
 from halfulp.conformance.examine import Options, examined, processors
 from halfulp.conformance.judge import FAULTS
-from halfulp.conformance.process import LONGEST, TIME_LIMIT
+from halfulp.conformance.process import LONGEST
 from halfulp.conformance.targets import TargetSpec, find
 from halfulp.errors import HalfulpError, Printed, check_integer, did_you_mean
+from halfulp.options import CheckOptions, takes
 from halfulp.specs import ids
-
-_ULP_LIMIT = 4.0
 
 
 class Progress(NamedTuple):
@@ -100,20 +99,15 @@ class CheckReport(Printed):
         return text.getvalue()
 
 
+@takes(CheckOptions)
 def check(
     target: str | ModuleType | Callable[[Any, Any], Any],
     *,
     mode: Mode = "quick",
-    operators: Iterable[str] = (),
     versions: Iterable[str] = (),
-    types: Iterable[str] = (),
-    groups: Iterable[str] = (),
-    cases: Iterable[str] = (),
-    ulp_limit: float = _ULP_LIMIT,
-    time_limit: float = TIME_LIMIT,
-    processes: int | None = None,
     allow: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **options: Unpack[CheckOptions],
 ) -> CheckReport:
     """Compare a runtime with the exact result of every operator version, type pair and corner.
 
@@ -147,6 +141,7 @@ def check(
     """
     if mode not in get_args(Mode):
         raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
+    ulp_limit, time_limit, processes = options["ulp_limit"], options["time_limit"], options["processes"]
     if not (_is_number(ulp_limit) and 0 <= ulp_limit < math.inf):
         raise HalfulpError("ulp_limit must be a number >= 0", got=repr(ulp_limit)[:80])
     if not (_is_number(time_limit) and time_limit > 0):
@@ -155,10 +150,11 @@ def check(
         check_integer("processes", processes, 1)
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
+    chosen = selection(options["operators"], versions, options["types"], options["groups"], options["cases"])
     return check_target(
         find(target),
         mode=mode,
-        selection=selection(operators, versions, types, groups, cases),
+        selection=chosen,
         options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
         allowed=None if allow is None else load_allowed(allow),

@@ -306,9 +306,11 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         return DETERMINED
     x, y = operands_of(case)
     elements, zero_signs = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
-    refusal, first = False, ""
+    refusal, first, row = False, "", TYPES.get(case.types[0])
+    # OpenVINO's plugins may lack such a type.
+    is_narrow = row is None or row.bits < (16 if row.kind == "float" else 8)
     for key, question in asked.items():
-        if key == "supported-types" and _is_narrow(case.types[0]):
+        if key == "supported-types" and is_narrow:
             refusal, first = True, first or question
         for table, mask in ((ELEMENTS, elements), (ZERO_SIGNS, zero_signs)):
             if key in table:
@@ -316,11 +318,6 @@ def unspecified(case: Case) -> UnspecifiedOutput:
                 mask |= found
                 first = first or (question if np.any(found) else "")
     return UnspecifiedOutput(elements, zero_signs, False, refusal, first)
-
-
-def _is_narrow(type: str) -> bool:
-    """Return whether OpenVINO's plugins may lack a type."""
-    return type not in TYPES or TYPES[type].bits < (16 if TYPES[type].kind == "float" else 8)
 
 
 def _is_one(shape: Shape) -> bool:
@@ -333,17 +330,14 @@ def _is_placed(case: Case, *, with_broadcast: bool) -> bool:
     return has_axis and bool(case.attributes.get("broadcast", 0)) == with_broadcast
 
 
-def _has_other_broadcast(case: Case, x: Shape, y: Shape) -> bool:
-    broadcast = case.attributes.get("broadcast", 0)
-    return isinstance(broadcast, int) and broadcast not in (0, 1)
-
-
 WHOLE_CASES: Mapping[str, Callable[[Case, Shape, Shape], bool]] = {
     "negative-axis": lambda case, x, y: _is_placed(case, with_broadcast=True) and case.attributes["axis"] < 0,
     "axis-without-broadcast": lambda case, x, y: _is_placed(case, with_broadcast=False),
     "axis-of-one-element": lambda case, x, y: _is_placed(case, with_broadcast=True) and _is_one(y),
     "shapes-without-broadcast": lambda case, x, y: not case.attributes.get("broadcast", 0) and x != y,
-    "other-broadcast": _has_other_broadcast,
+    "other-broadcast": lambda case, x, y: (
+        isinstance(number := case.attributes.get("broadcast", 0), int) and number not in (0, 1)
+    ),
     # The channels of an X of rank 2 are its last dim: every reading is the same.
     "slope-of-rank-1": lambda case, x, y: len(y) == 1 and y != (1,) and not (len(x) == 2 and x[1:] == y),
     # A slope of X's shape needs no broadcasting.

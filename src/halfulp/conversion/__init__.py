@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, TypeAlias, Unpack, get_args
 
 from onnx import ModelProto, NodeProto
 
@@ -34,6 +34,7 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
+from halfulp.options import ConvertOptions, takes
 
 __all__ = ["Conversion", "Format", "convert"]
 
@@ -88,22 +89,16 @@ class Conversion(Printed):
             save_onnx(self.model, self.folder, Path(path))
 
 
+@takes(ConvertOptions)
 def convert(
     model: Source,
     output: str | os.PathLike[str] | None = None,
     *,
     to: Format | None = None,
-    opset: int | None = None,
-    target: str | None = None,
-    expand: str | None = None,
-    prelu: prelus.How | None = None,
-    pow: powers.How | None = None,
-    float32: str | None = None,
-    fuse: Literal["norms"] | None = None,
-    verify: bool = False,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
+    **options: Unpack[ConvertOptions],
 ) -> Conversion:
     """Convert an ONNX model to another opset or target, or to OpenVINO's IR, with the same meaning.
 
@@ -153,29 +148,27 @@ def convert(
         the same bits: 48 elements of outputs, 4 sets of inputs
         dims made up: N=1; -i DIM=N changes one
     """
-    if opset is not None:
-        check_integer("opset", opset)
-    for option, value, names in (
-        ("float32", float32, "norms, pow, all, or names of nodes"),
-        ("expand", expand, "names of operators"),
-    ):
-        if not isinstance(value, str | None):
-            raise HalfulpError(f"{option} takes {names} in one text", got=repr(value)[:80])
+    values: dict[str, Any] = {**options}
+    if values["opset"] is not None:
+        check_integer("opset", values["opset"])
+    for option, named in (("float32", "nodes"), ("expand", "operators")):
+        if not isinstance(value := values[option], str | None):
+            raise HalfulpError(f"{option} takes names of {named} in one text", got=repr(value)[:80])
     check_sizes(dims)
-    if fuse not in (None, "norms"):
+    if (fuse := values["fuse"]) not in (None, "norms"):
         raise HalfulpError(f"only norms are fused, not {str(fuse)[:80]}; did you mean norms?")
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    steps: _Steps = {
-        "opset": (lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file), opset),
-        "target": (for_target, target),
-        "expand": (expand_operators, expand),
-        "prelu": (partial(_spelled, "prelu"), prelu),
-        "pow": (partial(_spelled, "pow"), pow),
-        "fuse": (lambda walk, _: fuse_norms(walk), fuse),
-        "float32": (in_float32, float32),
+    steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
+        "opset": lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file),
+        "target": for_target,
+        "expand": expand_operators,
+        "prelu": partial(_spelled, "prelu"),
+        "pow": partial(_spelled, "pow"),
+        "fuse": lambda walk, _: fuse_norms(walk),
+        "float32": in_float32,
     }
-    asked = {name: (step, value) for name, (step, value) in steps.items() if value is not None}
+    asked = {name: (step, values[name]) for name, step in steps.items() if values[name] is not None}
     work = _Work(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
@@ -188,7 +181,7 @@ def convert(
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
-    if not verify:
+    if not values["verify"]:
         return conversion
     return replace(conversion, verification=work.compared(Feed(0, dims, inputs, progress), asked))
 

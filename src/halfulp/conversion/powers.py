@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,8 +14,6 @@ from halfulp.conversion.editor import WRAPS, Editor
 from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Match, Rule
 from halfulp.conversion.terms import Term, node_of, parse
 from halfulp.models.run.inputs import dtype_named
-
-How = Literal["expand", "logarithms", "fold"]
 
 _MOST = 16  # larger exponents are not expanded into products
 _MOST_APPROXIMATELY = 1024  # by --pow logarithms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 from onnx import NodeProto
@@ -16,8 +15,6 @@ from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL
-
-How = Literal["expand", "relu", "fold"]
 
 NAN = "a product that is a NaN may have another sign bit"
 ZERO = "a zero may have another sign"

@@ -56,7 +56,8 @@ def fused(graph: Owner, known: ValueInfo, opset: int) -> Iterator[tuple[NodeProt
         if is_square and (any(loses_dims) if is_centred else loses_dims[0] and kinds[3] == "Sqrt"):
             reasons["openvino"] = _DIMS
         is_scaled = any(node.op_type == "Mul" and base[0] not in node.input for node in path[5:])
-        is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled
+        is_divided = not {base[0], *centred.output}.isdisjoint(path[4].input)
+        is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled and is_divided
         if is_pattern and type in ("float16", "float32", None):  # None in functions
             by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or opset >= _SINCE)
             if by_layer_norm or is_square:
@@ -71,9 +72,7 @@ def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:
     attributes, shape = attributes_of(mean), known.value(mean.output[0]).shape
     axes = attributes.get("axes") if len(mean.input) < 2 else known.array(mean.input[1])
     rank = len(known.value(mean.input[0]).shape or ())
-    last = sorted(
-        int(axis) - rank if rank and axis >= 0 else int(axis) for axis in ([] if axes is None else axes)
-    )
+    last = sorted(int(axis) - rank * (axis >= 0) for axis in ([] if axes is None else axes))
     loses = not attributes.get("keepdims", 1) and (shape is None or any(dim != 1 for dim in shape))
     return last == [*range(-len(last), 0)], loses
 

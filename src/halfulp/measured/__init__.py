@@ -20,21 +20,9 @@ _FOLDER = Path(__file__).parent
 
 _EXAMPLE = re.compile(r"\(?(?P<x>[^()^ ]+)\)?(\^| with slope )(?P<y>[^ ]+) gives ")
 
-SLOPES = {
-    "zero": "slopes of 0",
-    "tiny": "slopes below 2^-13",
-    "fraction": "slopes from 2^-13 to 1",
-    "one": "slopes of 1 or -1",
-    "number": "slopes from 1 to 2^10",
-    "huge": "slopes above 2^10",
-    "infinite": "slopes that are infinite",
-    "nan": "slopes that are NaN",
-}
-"""The kinds of slopes that are measured apart, by their size, with their names in a line."""
-
 
 def kind_of_slope(slope: float) -> str:
-    """Return the kind of a slope, as ``SLOPES`` has them."""
+    """Return the kind of a slope, by its size: kinds are measured apart."""
     size = abs(slope)
     if special := {0: "zero", 1: "one", math.inf: "infinite"}.get(size):
         return special
@@ -87,7 +75,7 @@ class Row:
     differs: tuple[str, ...] = ()  # the surroundings of an operand on which the bits of its result depend
     constants: Mapping[float, Group] = field(default_factory=dict)
     columns: Mapping[float, Group] = field(default_factory=dict)
-    slopes: Mapping[str, Group] = field(default_factory=dict)  # by SLOPES; empty where they were not measured
+    slopes: Mapping[str, Group] = field(default_factory=dict)  # by kind; empty where they were not measured
 
 
 @dataclass(frozen=True)

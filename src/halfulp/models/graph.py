@@ -210,8 +210,3 @@ class Model:
 
     file: str
     graph: Graph
-
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        """The graph's inputs."""
-        return self.graph.inputs

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html as markup
 import textwrap
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.specs import find, ids
 from halfulp.specs.model import OpVersion
 from halfulp.types import TYPES
 
@@ -61,14 +60,17 @@ class Page(NamedTuple):
 
 def page(op: OpVersion) -> Page:
     """Return the page of an operator version."""
+    ports = [("input", port) for port in op.inputs] + [("output", port) for port in op.outputs]
+    port_rows = tuple((kind, port.name, port.type, port.text) for kind, port in ports)
+    choices = tuple((u.question, u.choice, u.rule or "") for u in op.unspecified)
     sections = [
         Section("Facts", (_facts(op),)),
-        Section("Inputs and outputs", (_ports(op),)),
+        Section("Inputs and outputs", (Table(("", "name", "type", "meaning"), port_rows),)),
         Section("Types", (_types(op),)),
         Section("Attributes", (_attributes(op),)),
         Section("Shapes", _shapes(op)),
         Section("Clauses", (Table(("id", "rule"), tuple((c.id, c.text) for c in op.clauses)),)),
-        Section("Left open by the document", (_unspecified(op),)),
+        Section("Left open by the document", (Table(("question", "our choice", "contract"), choices),)),
     ]
     if op.body is not None:
         sections.append(Section("Function body", (Code(op.body.rstrip(), ""),)))
@@ -89,12 +91,6 @@ def _facts(op: OpVersion) -> Table:
         ("source", op.source),
     )
     return Table(("fact", "value"), tuple((name, value) for name, value in facts if value is not None))
-
-
-def _ports(op: OpVersion) -> Table:
-    ports = [("input", port) for port in op.inputs] + [("output", port) for port in op.outputs]
-    rows = tuple((kind, port.name, port.type, port.text) for kind, port in ports)
-    return Table(("", "name", "type", "meaning"), rows)
 
 
 def _types(op: OpVersion) -> Table:
@@ -135,11 +131,6 @@ def _shapes(op: OpVersion) -> tuple[Block, ...]:
     return rule, f"Tensors have {ranks} dimensions, no size of 0, and at most {op.limits.elements} elements."
 
 
-def _unspecified(op: OpVersion) -> Table:
-    rows = tuple((u.question, u.choice, u.rule or "") for u in op.unspecified)
-    return Table(("question", "our choice", "contract"), rows)
-
-
 def _examples(op: OpVersion) -> Code:
     lines = [">>> import numpy as np", ">>> import halfulp as hu", f'>>> op = hu.op("{op.id}")']
     for example in op.examples:
@@ -155,37 +146,6 @@ def _examples(op: OpVersion) -> Code:
             called, result = "op", repr(np.array(example.result, TYPES[example.output.type].dtype))
         lines += [f">>> {called}({', '.join(arguments + keywords)})  # {example.name}", *result.splitlines()]
     return Code("\n".join(lines), "pycon")
-
-
-# --- the table of all operator versions ----------------------------------------------------------
-
-LEGEND = (
-    "x: the first input, and with it the output, may have this type. y: the second input may, whatever"
-    " the first one's type is. x=y: both inputs may, and then they share it."
-)
-
-
-def matrix() -> Table:
-    """Return the table: a row per operator version, and a column per type or group of types.
-
-    Types that every version treats alike share a column.
-    """
-    ops = [find(id) for id in ids()]
-    columns = {name: tuple(_marks(op, name) for op in ops) for name in TYPES}
-    # Sorting by first appearance keeps the order of the type table.
-    first = {cells: number for number, cells in reversed(list(enumerate(columns.values())))}
-    names = sorted(columns, key=lambda name: first[columns[name]])
-    groups = [list(group) for _, group in groupby(names, key=lambda name: columns[name])]
-    header = ("operator version", *(", ".join(group) for group in groups))
-    rows = tuple((op.id, *(columns[group[0]][number] for group in groups)) for number, op in enumerate(ops))
-    return Table(header, rows)
-
-
-def _marks(op: OpVersion, name: str) -> str:
-    takes = [name in op.type_variables[port.type] for port in op.inputs]
-    marks = [mark for mark, taken in zip("xy", takes, strict=False) if taken]
-    same_type = len({port.type for port in op.inputs}) == 1
-    return ("=" if same_type else ", ").join(marks)
 
 
 # --- text ----------------------------------------------------------------------------------------

@@ -168,15 +168,6 @@ def test_a_program_and_a_library_are_told_their_options(
     assert str(caught.value) == f"no target ./{target}; {options}"
 
 
-def test_a_runtime_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halfulp.conformance.targets.has_module", lambda name: False)
-    with pytest.raises(HalfulpError) as caught:
-        find("torch")
-    assert str(caught.value).endswith(
-        "the target torch needs torch, which is not installed: pip install 'halfulp[torch]'"
-    )
-
-
 @pytest.mark.parametrize(
     ("command", "name"),
     [

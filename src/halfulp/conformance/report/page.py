@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Document, RowEntry, type_order
+from halfulp.conformance.document import Document, type_order
 from halfulp.conformance.judge import FAULTS, HISTOGRAM
 from halfulp.conformance.report import (
     SHOWN,
@@ -67,7 +67,10 @@ def render(results: Sequence[Document]) -> str:
         any_allowed=any(result["summary"]["allowed"] for result in results),
         heatmaps=list(heatmaps(named, found, anchors)),
         deviations=list(deviations(named)),
-        distances=[_distances(target.document["rows"]) for target in named],
+        distances=[
+            {bucket: sum(row["histogram"][bucket] for row in target.document["rows"]) for bucket in HISTOGRAM}
+            for target in named
+        ],
         reproducibility=_reproducibility(named),
         cases=cases,
         gist=gist,
@@ -79,11 +82,6 @@ def _policy(style: str, code: str) -> str:
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
     allowed = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*digests)
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
-def _distances(rows: Sequence[RowEntry]) -> dict[str, int]:
-    """Return how many elements of some rows are how far off."""
-    return {bucket: sum(row["histogram"][bucket] for row in rows) for bucket in HISTOGRAM}
 
 
 def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -47,9 +47,6 @@ def show(
     grade ``least`` don't count, as that line says.
     """
     named = targets(results)
-    if not named:
-        console.print("nothing was checked")
-        return
     for target in named:
         circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
         console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
@@ -244,7 +241,7 @@ def _with_reasons(
             text = f"the bits depend on {entry['aspect']}: {repetition_gist(example) if example else ''}"
             reason = allowed.reason(document["target"]["name"], case, finding)
         else:
-            text = _finding(entry)
+            text = f"{entry['verdict']}: {entry['id']}: {gist(entry)}"
             reason = allowed.reason(document["target"]["name"], case, finding, entry)
         why = "" if at_least(grade, least) else f"{grade} is less grave than {least}"
         if entry["allowed"]:
@@ -255,7 +252,3 @@ def _with_reasons(
 def _some_lines(found: Sequence[str]) -> str:
     more = [f"and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
     return "\n".join(printable(line, 300) for line in [*found[:_MOST_LINES], *more])
-
-
-def _finding(case: CaseEntry) -> str:
-    return f"{case['verdict']}: {case['id']}: {gist(case)}"

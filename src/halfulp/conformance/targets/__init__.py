@@ -220,28 +220,32 @@ def find(target: object) -> TargetSpec:
         if attribute != spec.devices[0]:
             spec = replace(spec, name=f"{spec.name} ({attribute})", argument=attribute)
     if spec is None:
-        package = module.partition(".")[0]
-        is_file = os.path.isfile(module)  # False for a name that is too long
-        is_script = is_file and module.endswith(".py")  # a program may have the name of a module
-        is_module = all(part.isidentifier() for part in module.split(".")) and has_module(package)
-        if is_script or is_module:
-            argument = str(Path(module).resolve()) + target.removeprefix(module) if is_script else target
-            if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
-                return TargetSpec(target, "models.Backend", argument, package)
-            operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
-            return TargetSpec(target, "arrays.Function", argument, package, families=(operator,))
-        if has_suffix_of_format(target):
-            raise HalfulpError(
-                f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models"
-            )
-        options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"
-        helps = options if is_file else did_you_mean(target, BUILT_IN)
-        raise HalfulpError(f"no target {target[:80]}; {helps}")
+        return _find_in_python(target)
     if not has_module(spec.package):
         raise HalfulpError(
             f"the target {target} needs {spec.package}, which is not installed: {spec.install}"
         )
     return spec
+
+
+def _find_in_python(target: str) -> TargetSpec:
+    """Return the target of a module, of a class in it, or of a function in it or in a file."""
+    module, _, attribute = target.partition(":")
+    package = module.partition(".")[0]
+    is_file = os.path.isfile(module)  # False for a name that is too long
+    is_script = is_file and module.endswith(".py")  # a program may have the name of a module
+    is_module = all(part.isidentifier() for part in module.split(".")) and has_module(package)
+    if is_script or is_module:
+        argument = str(Path(module).resolve()) + target.removeprefix(module) if is_script else target
+        if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
+            return TargetSpec(target, "models.Backend", argument, package)
+        operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
+        return TargetSpec(target, "arrays.Function", argument, package, families=(operator,))
+    if has_suffix_of_format(target):
+        raise HalfulpError(f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models")
+    options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"
+    helps = options if is_file else did_you_mean(target, BUILT_IN)
+    raise HalfulpError(f"no target {target[:80]}; {helps}")
 
 
 def _place(target: object) -> str:

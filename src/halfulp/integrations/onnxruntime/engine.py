@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, command, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
@@ -148,18 +148,7 @@ def open_session(
             raise
         raise Refused(error.message, **error.shown) from None
     except Exception as error:  # as above
-        raise Refused(
-            f"{file}: refused by onnxruntime: {_text(error)}{_way_out(error, proto, file)}"
-        ) from None
-
-
-def _way_out(error: Exception, proto: ModelProto, file: str) -> str:
-    """Return the command that helps where a kernel lacks a type; empty if it may be for another reason."""
-    types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
-    is_missing = "Could not find an implementation" in str(error) and not file.startswith("<")
-    if is_missing and TensorProto.BFLOAT16 in types:
-        return f"; bfloat16 has few kernels: {command(file, 'convert', float32='all')}"
-    return ""
+        raise Refused(f"{file}: refused by onnxruntime: {_text(error)}") from None
 
 
 def _named(model: ModelProto) -> ModelProto:

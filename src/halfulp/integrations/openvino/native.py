@@ -24,7 +24,6 @@ from halfulp.integrations.openvino.operators import core
 
 _SOURCE = Path(__file__).with_name("extension.cpp")
 _FOLDER = Path(ov.__file__).parent
-_KINDS = ("HalfulpPower", "HalfulpPReLU")
 _TYPES = frozenset({"f32", "f16", "bf16"})
 _FLAGS = "-std=c++17 -O2 -shared -fPIC -fvisibility=hidden"
 
@@ -81,9 +80,8 @@ def path() -> Path:
 
 
 def node(kind: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any:
-    """Return an operator in C++; None if it is another one, or of another type, or the operators are not built."""
-    is_there = kind in _KINDS and _TYPES.issuperset(attributes["operands"].split(","))
-    factory = _factory() if is_there else None
+    """Return an operator in C++; None if it is of another type, or the operators are not built."""
+    factory = _factory() if _TYPES.issuperset(attributes["operands"].split(",")) else None
     return None if factory is None else factory.create(kind, list(inputs), dict(attributes))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Array
 from halfulp.operators import Operator, op
-from halfulp.specs import in_force
+from halfulp.specs import ScaleBias, in_force
 from halfulp.specs.tensor import TensorType, format_shape
 from halfulp.types import TYPES, ElementType
 
@@ -239,12 +239,8 @@ def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: 
 # --- operators -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class DML_SCALE_BIAS:
+class DML_SCALE_BIAS(ScaleBias):
     """g(x) = x * Scale + Bias, applied to each element of the input first."""
-
-    Scale: float
-    Bias: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,10 +387,7 @@ def execute(
 
 def attributes(desc: OperatorDesc) -> dict[str, Any]:
     """Return an operator's attributes in the form that its row takes."""
-    values = {name: getattr(desc, name) for name in ("Exponent", "ScaleBias") if hasattr(desc, name)}
-    if values.get("ScaleBias") is not None:
-        values["ScaleBias"] = (values["ScaleBias"].Scale, values["ScaleBias"].Bias)
-    return values
+    return {name: getattr(desc, name) for name in ("Exponent", "ScaleBias") if hasattr(desc, name)}
 
 
 def _places(view: Array) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, did_you_mean, within
-from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.inputs import dtype_named, is_integral, needed
@@ -182,27 +182,30 @@ def _forced(model: Model) -> dict[str, int]:
         if node.type in _KEEPS_CHANNELS:
             carried.setdefault(node.outputs[0], value)
         weights = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
-        names, required = dim_names(value), dict[int, int]()
-        if weights is None or not weights.ndim:
-            continue
-        if node.type == "Conv" and weights.ndim > 2:
-            required = {1: weights.shape[1] * int(node.attributes.get("group", 1))}
-        elif node.type in ("BatchNormalization", "InstanceNormalization"):
-            required = {1: weights.size}
-        elif node.type in ("LSTM", "GRU", "RNN"):
-            required = {2: weights.shape[-1]}
-        elif node.type == "MatMul" and weights.ndim > 1:
-            required = {len(names) - 1: weights.shape[-2]}
-        elif node.type == "Gemm" and weights.ndim == 2 and not node.attributes.get("transA"):
-            required = {1: weights.shape[node.attributes.get("transB", 0)]}
-        elif node.type in _BROADCASTS and node.opset >= 7:
-            first = len(names) - weights.ndim
-            required = {first + axis: size for axis, size in enumerate(weights.shape) if size > 1}
+        names = dim_names(value)
+        required = {} if weights is None else _required(node, weights.shape, len(names))
         for axis, size in required.items():
             name = names[axis] if 0 <= axis < len(names) else None
             if name is not None:
                 sizes.setdefault(name, size)
     return sizes
+
+
+def _required(node: Node, weights: tuple[int, ...], rank: int) -> dict[int, int]:
+    """Return the sizes, by axis, that constants of this shape require of a node's first input."""
+    if node.type == "Conv" and len(weights) > 2:
+        return {1: weights[1] * int(node.attributes.get("group", 1))}
+    if node.type in ("BatchNormalization", "InstanceNormalization") and weights:
+        return {1: math.prod(weights)}
+    if node.type in ("LSTM", "GRU", "RNN") and weights:
+        return {2: weights[-1]}
+    if node.type == "MatMul" and len(weights) > 1:
+        return {rank - 1: weights[-2]}
+    if node.type == "Gemm" and len(weights) == 2 and not node.attributes.get("transA"):
+        return {1: weights[node.attributes.get("transB", 0)]}
+    if node.type in _BROADCASTS and node.opset >= 7:
+        return {rank - len(weights) + axis: size for axis, size in enumerate(weights) if size > 1}
+    return {}
 
 
 def _ranges(model: Model) -> dict[str, tuple[int, int]]:
