@@ -42,16 +42,18 @@ HALFULP_INLINE bool quick_power(float x, float y, float& power) {
     return true;
 }
 
+// The lower parts of products, and the square of s, are normal numbers from the least |y| on. With a greater |t|, the
+// part that the product of the power and s loses may be subnormal, which raises underflow.
+static constexpr double least_quick_y = 0x1p-400, greatest_quick_y = 0x1.fffffffffffffp899, greatest_quick_t = 600;
+
 // In the default floating-point environment.
 HALFULP_INLINE bool quick_power(double x, double y, double& power) {
-    // The lower parts of products, and the square of s, are normal numbers from here on.
-    const uint64_t least_y = bits_of(0x1p-400), most_y = bits_of(0x1p900);
+    const uint64_t least_y = bits_of(least_quick_y), y_count = bits_of(greatest_quick_y) - least_y + 1;
     const uint64_t magnitude = bits_of(y) & ~double_sign;
-    if (!(is_positive_normal(bits_of(x)) & (magnitude - least_y < most_y - least_y))) [[unlikely]]
+    if (!(is_positive_normal(bits_of(x)) & (magnitude - least_y < y_count))) [[unlikely]]
         return false;
     const DoubleDouble t = fast_float64_t(x, y);
-    // With a lesser power, what its product with s loses may be subnormal, which raises underflow.
-    if (!(fabs(t.high) <= 600)) [[unlikely]]
+    if (!(fabs(t.high) <= greatest_quick_t)) [[unlikely]]
         return false;
     const FastFloat64 fast = fast_float64(t);
     power = fast.ends.least;

@@ -12,16 +12,16 @@ double halfulp_m_pow_fused(double, double);
 float halfulp_m_powf_baseline(float, float);
 float halfulp_m_powf_fused(float, float);
 
-static bool is_fused;  // the baseline's results are the same
+bool halfulp_m_is_fused;  // the baseline's results are the same
 
 [[gnu::constructor(101)]] static void choose() {
     __builtin_cpu_init();
-    is_fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    halfulp_m_is_fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-#define HALFULP_POWER(name, Real, power)                                                        \
-    [[gnu::visibility("default")]] Real name(Real x, Real y) {                                  \
-        return is_fused ? halfulp_m_##power##_fused(x, y) : halfulp_m_##power##_baseline(x, y); \
+#define HALFULP_POWER(name, Real, power)                                                                  \
+    [[gnu::visibility("default")]] Real name(Real x, Real y) {                                            \
+        return halfulp_m_is_fused ? halfulp_m_##power##_fused(x, y) : halfulp_m_##power##_baseline(x, y); \
     }
 HALFULP_POWER(pow, double, pow)
 HALFULP_POWER(powf, float, powf)
@@ -33,12 +33,16 @@ HALFULP_POWER(powf32, float, powf)
 HALFULP_POWER(__pow_finite, double, pow)
 HALFULP_POWER(__powf_finite, float, powf)
 #else
+extern bool halfulp_m_is_fused;
 [[gnu::visibility("default")]] double pow(double, double);
 [[gnu::visibility("default")]] float powf(float, float);
 #endif
 
-#define HALFULP_LANES(name, Vector, Real, power)                                                              \
+// Lane by lane where the processor has no AVX2.
+#define HALFULP_LANES(name, Vector, Real, power, powers)                                                      \
     [[gnu::visibility("default")]] Vector name(Vector x, Vector y) {                                          \
+        if (halfulp_m_is_fused) [[likely]]                                                                    \
+            return powers(x, y);                                                                              \
         union {                                                                                               \
             Vector whole;                                                                                     \
             Real lane[sizeof(Vector) / sizeof(Real)];                                                         \
@@ -49,25 +53,43 @@ HALFULP_POWER(__powf_finite, float, powf)
 // _ZGV: libmvec's, by GCC, clang and gfortran. Sleef: by PyTorch's kernels and the code that its Inductor writes. svml: by
 // NumPy's kernels for AVX-512.
 #if !defined(__AVX__)
-HALFULP_LANES(_ZGVbN2vv_pow, __m128d, double, pow)
-HALFULP_LANES(_ZGVbN4vv_powf, __m128, float, powf)
-HALFULP_LANES(Sleef_powd2_u10, __m128d, double, pow)
-HALFULP_LANES(Sleef_powf4_u10, __m128, float, powf)
-#elif !defined(__AVX512F__)
-HALFULP_LANES(_ZGVcN4vv_pow, __m256d, double, pow)
-HALFULP_LANES(_ZGVcN8vv_powf, __m256, float, powf)
-HALFULP_LANES(_ZGVdN4vv_pow, __m256d, double, pow)
-HALFULP_LANES(_ZGVdN8vv_powf, __m256, float, powf)
-HALFULP_LANES(Sleef_powd4_u10, __m256d, double, pow)
-HALFULP_LANES(Sleef_powf8_u10, __m256, float, powf)
+__m128d halfulp_m_pow2_fused(__m128d, __m128d);
+__m128 halfulp_m_powf4_fused(__m128, __m128);
+HALFULP_LANES(_ZGVbN2vv_pow, __m128d, double, pow, halfulp_m_pow2_fused)
+HALFULP_LANES(_ZGVbN4vv_powf, __m128, float, powf, halfulp_m_powf4_fused)
+HALFULP_LANES(Sleef_powd2_u10, __m128d, double, pow, halfulp_m_pow2_fused)
+HALFULP_LANES(Sleef_powf4_u10, __m128, float, powf, halfulp_m_powf4_fused)
 #else
-HALFULP_LANES(_ZGVeN8vv_pow, __m512d, double, pow)
-HALFULP_LANES(_ZGVeN16vv_powf, __m512, float, powf)
-HALFULP_LANES(Sleef_powd8_u10, __m512d, double, pow)
-HALFULP_LANES(Sleef_powf16_u10, __m512, float, powf)
-HALFULP_LANES(__svml_pow8, __m512d, double, pow)
-HALFULP_LANES(__svml_pow8_ha, __m512d, double, pow)
-HALFULP_LANES(__svml_powf16, __m512, float, powf)
+__m256d halfulp_m_pow4_fused(__m256d, __m256d);
+__m256 halfulp_m_powf8_fused(__m256, __m256);
+#if !defined(__AVX512F__)
+HALFULP_LANES(_ZGVcN4vv_pow, __m256d, double, pow, halfulp_m_pow4_fused)
+HALFULP_LANES(_ZGVcN8vv_powf, __m256, float, powf, halfulp_m_powf8_fused)
+HALFULP_LANES(_ZGVdN4vv_pow, __m256d, double, pow, halfulp_m_pow4_fused)
+HALFULP_LANES(_ZGVdN8vv_powf, __m256, float, powf, halfulp_m_powf8_fused)
+HALFULP_LANES(Sleef_powd4_u10, __m256d, double, pow, halfulp_m_pow4_fused)
+HALFULP_LANES(Sleef_powf8_u10, __m256, float, powf, halfulp_m_powf8_fused)
+#else
+// By halves.
+#define HALFULP_HALVES(name, Vector, Half, powers)                            \
+    static Vector name(Vector x, Vector y) {                                  \
+        union {                                                               \
+            Vector whole;                                                     \
+            Half half[2];                                                     \
+        } a = {x}, b = {y};                                                   \
+        for (int i = 0; i < 2; ++i) a.half[i] = powers(a.half[i], b.half[i]); \
+        return a.whole;                                                       \
+    }
+HALFULP_HALVES(pow8, __m512d, __m256d, halfulp_m_pow4_fused)
+HALFULP_HALVES(powf16, __m512, __m256, halfulp_m_powf8_fused)
+HALFULP_LANES(_ZGVeN8vv_pow, __m512d, double, pow, pow8)
+HALFULP_LANES(_ZGVeN16vv_powf, __m512, float, powf, powf16)
+HALFULP_LANES(Sleef_powd8_u10, __m512d, double, pow, pow8)
+HALFULP_LANES(Sleef_powf16_u10, __m512, float, powf, powf16)
+HALFULP_LANES(__svml_pow8, __m512d, double, pow, pow8)
+HALFULP_LANES(__svml_pow8_ha, __m512d, double, pow, pow8)
+HALFULP_LANES(__svml_powf16, __m512, float, powf, powf16)
+#endif
 #endif
 
 }  // extern "C"

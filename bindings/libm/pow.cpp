@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "numerics/pow.h"
-#include "one_element.h"
+#include "one_vector.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -133,6 +133,53 @@ Real power_by_library(Real x, Real y) {
     return settled(x, y, before);
 }
 
+#ifdef HALFULP_DOUBLE_ROWS
+HALFULP_INLINE unsigned quick(__m256d x, __m256d y, __m256d& power) {
+    Doubles powers = 0;
+    const unsigned undecided = quick_powers(Doubles(x), Doubles(y), powers);
+    power = powers.values;
+    return undecided;
+}
+HALFULP_INLINE unsigned quick(__m128d x, __m128d y, __m128d& power) {
+    __m256d powers;
+    const unsigned undecided = quick(_mm256_set_m128d(x, x), _mm256_set_m128d(y, y), powers);
+    power = _mm256_castpd256_pd128(powers);
+    return undecided & 3;
+}
+HALFULP_INLINE unsigned quick(__m256 x, __m256 y, __m256& power) { return quick_powers<false>(x, y, power); }
+HALFULP_INLINE unsigned quick(__m128 x, __m128 y, __m128& power) {
+    __m256 powers;
+    const unsigned undecided = quick_powers<true>(_mm256_set_m128(x, x), _mm256_set_m128(y, y), powers);
+    power = _mm256_castps256_ps128(powers);
+    return undecided & 15;
+}
+
+// Computes some lanes one by one.
+template <typename Real, typename Vector>
+[[gnu::noinline]] Vector settled_lanes(Vector x, Vector y, Vector power, unsigned lanes) {
+    constexpr unsigned count = sizeof(Vector) / sizeof(Real);
+    Real bases[count], exponents[count], powers[count];
+    __builtin_memcpy(bases, &x, sizeof(x));
+    __builtin_memcpy(exponents, &y, sizeof(y));
+    __builtin_memcpy(powers, &power, sizeof(power));
+    for (unsigned i = 0; i < count; ++i)
+        if ((lanes >> i & 1) != 0) powers[i] = power_by_library(bases[i], exponents[i]);
+    __builtin_memcpy(&power, powers, sizeof(power));
+    return power;
+}
+
+template <typename Real, typename Vector>
+HALFULP_INLINE Vector powers_by_library(Vector x, Vector y) {
+    unsigned undecided = ~0u;
+    Vector power = x;
+    if ((_mm_getcsr() & (control | inexact)) == (usual | inexact)) [[likely]]
+        undecided = quick(x, y, power);
+    if (undecided == 0) [[likely]]
+        return power;
+    return settled_lanes<Real>(x, y, power, undecided);
+}
+#endif
+
 }  // namespace
 
 }  // namespace halfulp::HALFULP_ISA
@@ -145,3 +192,13 @@ extern "C" double HALFULP_NAME(halfulp_m_pow_, HALFULP_ISA)(double x, double y) 
 extern "C" float HALFULP_NAME(halfulp_m_powf_, HALFULP_ISA)(float x, float y) {
     return halfulp::HALFULP_ISA::power_by_library(x, y);
 }
+#ifdef HALFULP_DOUBLE_ROWS
+#define HALFULP_POWERS(name, Vector, Real)                                                 \
+    extern "C" Vector HALFULP_NAME(halfulp_m_##name##_, HALFULP_ISA)(Vector x, Vector y) { \
+        return halfulp::HALFULP_ISA::powers_by_library<Real>(x, y);                        \
+    }
+HALFULP_POWERS(pow2, __m128d, double)
+HALFULP_POWERS(pow4, __m256d, double)
+HALFULP_POWERS(powf4, __m128, float)
+HALFULP_POWERS(powf8, __m256, float)
+#endif

@@ -1,4 +1,5 @@
-// x^y for one float32, the fast phase in doubles by tables in memory. It is right in every rounding mode, and if
+// x^y for one float32, the fast phase in doubles by tables in memory. Real is double, or a vector of doubles
+// (core/one_vector.h). It is right in every rounding mode, and if
 // subnormals are flushed, so that nobody needs to read the floating-point environment, which takes as long as a third of
 // the power.
 //
@@ -26,30 +27,42 @@ static constexpr uint32_t least_of_float32_parts = 0x3f800000 - (1 << 15);  // 1
 HALFULP_INLINE uint32_t float32_log_index(uint32_t x) { return (x - least_of_float32_parts) >> 16 & 127; }
 
 // The start of a logarithm: f, and 256 e - 256 log2 r.
+template <typename Real>
 struct Float32Logarithm {
-    double f, whole;
+    Real f, whole;
 };
 
+// `e` is 256 times x's, and `log2` -256 log2 r.
+template <typename Real>
+HALFULP_INLINE Float32Logarithm<Real> begin_float32_log(Real m, Real e, Real r, Real log2) {
+    // f is exact, fused or not: m is a multiple of 2^-24, r of 2^-12, and m r < 2. The sum rounds by u.
+    return {multiply_add(m, r, Real(-1.0)), e + log2};
+}
+
 // From the bits of a float.
-HALFULP_INLINE Float32Logarithm begin_float32_log(uint32_t x, const constants::Float32LogEntry& entry) {
+HALFULP_INLINE Float32Logarithm<double> begin_float32_log(uint32_t x, const constants::Float32LogEntry& entry) {
     const uint32_t binade = (x - least_of_float32_parts) & 0xff800000;
     const double m = __builtin_bit_cast(float, x - binade);
-    const double e = static_cast<double>(static_cast<int32_t>(binade) >> (23 - 8));  // times 256
-    // f is exact, fused or not: m is a multiple of 2^-24, r of 2^-12, and m r < 2. The sum rounds by u.
-    return {multiply_add(m, entry.r, -1), e + entry.log2};
+    const double e = static_cast<double>(static_cast<int32_t>(binade) >> (23 - 8));
+    return begin_float32_log<double>(m, e, entry.r, entry.log2);
 }
 
 // 256 log2 x.
-HALFULP_INLINE double float32_log2(const Float32Logarithm& x) {
+template <typename Real>
+HALFULP_INLINE Real float32_log2(const Float32Logarithm<Real>& x) {
     // P has degree 4 on |f| <= 0.00394 and an error of 2^-46.54 (constants.h). f P rounds by 4 u, if nothing is fused.
     // Where |whole| is not zero, it is at most twice 256 |log2 x|, and f P at most as great as that: 2^-45.97 in all.
     const auto& c = constants::float32_log2;
-    const double square = x.f * x.f, high = multiply_add(c[3], x.f, c[2]), low = multiply_add(c[1], x.f, c[0]);
-    return multiply_add(x.f, multiply_add(multiply_add(c[4], square, high), square, low), x.whole);
+    const Real square = x.f * x.f, high = multiply_add(Real(c[3]), x.f, Real(c[2]));
+    const Real low = multiply_add(Real(c[1]), x.f, Real(c[0]));
+    return multiply_add(x.f, multiply_add(multiply_add(Real(c[4]), square, high), square, low), x.whole);
 }
 
 // n, in the lower bits. It may be the integer below t or above.
-HALFULP_INLINE double float32_place(double t) { return t + round_magic; }
+template <typename Real>
+HALFULP_INLINE Real float32_place(Real t) {
+    return t + Real(round_magic);
+}
 
 // Whether 2^(n/256) is a normal float for all s, |s| <= 1: from 2^-125 to 2^127. Not for infinity and NaN.
 HALFULP_INLINE bool is_float32_place(double place) {
@@ -64,12 +77,13 @@ HALFULP_INLINE double float32_whole_power(double place) {
 }
 
 // whole (1 + s Q(s)).
-HALFULP_INLINE double float32_power(double t, double place, double whole) {
+template <typename Real>
+HALFULP_INLINE Real float32_power(Real t, Real place, Real whole) {
     // s is exact or, if |t| < 1, rounded by 2^-53. Q has degree 2 on |s| <= 1, and 1 + s Q an error of 2^-40.69
     // (constants.h). Their product is below 2^-8, and loses 2^-58; the sum rounds by u.
-    const double s = t - (place - round_magic);
+    const Real s = t - (place - Real(round_magic));
     const auto& c = constants::float32_exp2;
-    return multiply_add(whole * s, multiply_add(multiply_add(c[2], s, c[1]), s, c[0]), whole);
+    return multiply_add(whole * s, multiply_add(multiply_add(Real(c[2]), s, Real(c[1])), s, Real(c[0])), whole);
 }
 
 // Rounds a power to nearest by integers. Returns whether no boundary between floats is within float32_error.

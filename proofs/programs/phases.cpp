@@ -104,7 +104,7 @@ static void fast_phase_of_float32() {
     }
     begin("float32_log2");
     const traced::Double f = input("f", 0x1.3p-10);
-    output("log2", float32_log2({f, input("whole", 3)}));
+    output("log2", float32_log2(Float32Logarithm<traced::Double>{f, input("whole", 3)}));
     begin("float32_power");
     const traced::Double t = input("t", 3.3);
     output("power", float32_power(t, float32_place(t), input("whole", 1.3)));

@@ -110,7 +110,7 @@ def test_compiled_programs(compiler: str, options: list[str], tmp_path: Path) ->
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) -> None:
-    """MPFR's powers, in each mode; and the vectors of libmvec, SLEEF and SVML, of which those for AVX-512 need it."""
+    """Each mode has MPFR's powers, and so have the vectors of libmvec, SLEEF and SVML that the processor supports."""
     rng, count = np.random.default_rng(1), 1600
     name = np.dtype(dtype).name
     unsigned = np.uint64 if dtype is np.float64 else np.uint32
@@ -125,8 +125,12 @@ def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) ->
     exponents[-400:] = edges / np.log2(bases[-400:])
     with np.errstate(over="ignore"):
         x, y = (np.concatenate(pair).astype(dtype) for pair in ((x, bases), (y, exponents)))
-    x, y = (a[np.isfinite(a) & (x != 0)] for a in (x, y))
-    x, y = (a[: len(a) // 16 * 16] for a in (x, y))
+    info = np.finfo(dtype)
+    least = [info.smallest_subnormal, info.tiny, info.tiny * 2**30]
+    magnitudes = np.array([*least, 0, 0.5, 1, 2, 2.5, 3, info.max, np.inf], dtype)
+    special = np.concatenate((magnitudes, -magnitudes, [np.nan]), dtype=dtype)
+    pairs = np.meshgrid(special, special)
+    x, y = (np.concatenate((a, b.ravel())) for a, b in zip((x, y), pairs, strict=True))
     run(
         tool("gcc"),
         "-O1",

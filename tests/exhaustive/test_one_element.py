@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, build, run, tool
+from tests.house.builds import ROOT, build, program, run, tool
 
 import halfulp as hu
 from halfulp.types import TYPES
@@ -26,9 +26,9 @@ def test_one_element_after_the_other() -> None:
 
 @pytest.mark.parametrize("instruction_set", ["", "scalar"])
 @pytest.mark.parametrize("millions", ["0.01", pytest.param("13", marks=pytest.mark.exhaustive)])
-def test_the_functions_of_c(millions: str, instruction_set: str, tmp_path: Path) -> None:
+def test_the_functions_of_c(millions: str, instruction_set: str) -> None:
     """Eight kinds of operands, in every floating-point environment; and hard cases in each of these."""
-    library, program = Path(hu.get_library()), tmp_path / "one_element"
+    library = Path(hu.get_library())
     options = [
         "-std=c++20",
         "-O2",
@@ -37,10 +37,11 @@ def test_the_functions_of_c(millions: str, instruction_set: str, tmp_path: Path)
         "-ffp-contract=off",
         "-frounding-math",
     ]
-    includes = [f"-I{ROOT / folder}" for folder in ("core", "bindings/c")]
+    folders = [ROOT / "core", ROOT / "bindings" / "c"]
+    includes = [f"-I{folder}" for folder in folders]
     source = ROOT / "tests" / "exhaustive" / "one_element.cpp"
     linked = [library, f"-Wl,-rpath,{library.parent}"]
-    run(tool("g++"), *options, *includes, source, *linked, "-o", program)
+    compared = program("one-element", [tool("g++"), *options, *includes, source, *linked], source, *folders)
     worst = [ROOT / "data" / "worst_cases" / f"{name}.txt" for name in ("float32", "float64")]
-    printed = run(program, millions, *worst, HALFULP_ISA=instruction_set)
+    printed = run(compared, millions, *worst, HALFULP_ISA=instruction_set)
     assert int(printed.split()[0]) == round(8e6 * float(millions))

@@ -140,9 +140,9 @@ def process() -> tuple[int, int]:
 @pytest.mark.filterwarnings("ignore")  # distributed's own: ports in use, event loops, open sockets
 def test_a_cluster_holds_a_small_part_of_the_array() -> None:
     distributed = pytest.importorskip("distributed")
-    # In blocks of 8 MiB, made where they are used, of which only a digest comes back.
-    x = da.random.default_rng(9).uniform(0.1, 9, (40, 1 << 21), chunks=(1, -1)).astype(np.float32)
-    y = da.linspace(-3, 3, 1 << 21, chunks=-1).astype(np.float32)
+    # In blocks of 4 MiB, made where they are used, of which only a digest comes back.
+    x = da.random.default_rng(9).uniform(0.1, 9, (40, 1 << 20), chunks=(1, -1)).astype(np.float32)
+    y = da.linspace(-3, 3, 1 << 20, chunks=-1).astype(np.float32)
     powers = hu.pow(x, y)
     digests = hdask.prelu(-powers, 0.3).map_blocks(digest, dtype=np.uint8, chunks=(1, 32))
     # No limit of memory: by one, a worker on a busy machine might be paused or ended.

@@ -137,8 +137,8 @@ class TestValues:
         """Inductor refuses what it could decompose where CI is set; a cached graph would hide that."""
         monkeypatch.setenv("CI", "1")
         integers, x = torch.tensor([-1, 0, 1, 3]), torch.tensor([-2.0, 3.0])
-        # It would compile six programs to know the processor.
-        quick = {"compile_threads": 1, "cpp.vec_isa_ok": False}
+        # It would compile six programs to know the processor, and torch's headers beforehand.
+        quick = {"compile_threads": 1, "cpp.vec_isa_ok": False, "cpp_cache_precompile_headers": False}
         with torch._inductor.config.patch(force_disable_caches=True, **quick):
             powers = torch.compile(lambda y: htorch.pow(10.0, y))(integers)
             rectified = torch.compile(lambda x: htorch.prelu(x, torch.tensor([0.1])))(x)
@@ -166,9 +166,6 @@ class TestValues:
             htorch.pow(300, torch.ones(2, 2, dtype=torch.int8).T)
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
-        for function in (htorch.pow, htorch.prelu):
-            with pytest.raises(hu.HalfulpError, match=r"layout torch\.sparse_coo: .*; pass x\.to_dense\(\)"):
-                function(torch.ones(3).to_sparse(), 2)
         with pytest.raises(TypeError, match="x must be a tensor"):
             htorch.prelu(np.ones(3), x)
 
@@ -292,15 +289,15 @@ def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
         tensor = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
         return tensor.requires_grad_()
 
-    x, y = leaf(3, 4, low=0.5, high=2, seed=1), leaf(4, low=-2, high=2, seed=2)
+    x, y = leaf(3, 2, low=0.5, high=2, seed=1), leaf(2, low=-2, high=2, seed=2)
     negative = leaf(5, low=-2, high=-0.5, seed=3)
-    signed = leaf(2, 3, 4, low=-2, high=2, seed=4)
+    signed = leaf(2, 3, 2, low=-2, high=2, seed=4)
     slope = leaf(3, low=0.1, high=2, seed=5)
     return {
         "pow": (htorch.pow, (x, y)),
         "pow, x smaller": (
             htorch.pow,
-            (leaf(4, low=0.5, high=2, seed=6), leaf(3, 1, low=-2, high=2, seed=7)),
+            (leaf(2, low=0.5, high=2, seed=6), leaf(3, 1, low=-2, high=2, seed=7)),
         ),
         "pow, a number": (lambda x: htorch.pow(x, 2.5), (x,)),
         "pow, 0 and 1": (lambda x: htorch.pow(x, 0) + htorch.pow(x, 1), (x,)),

@@ -1,16 +1,12 @@
-// The fast phase of numerics/pow_fast_float64.h for a tile, with AVX2. Intrinsics, because compilers do not vectorise
-// look-ups: a row of a table is loaded as one vector, and the columns are put together from the rows of four lanes.
+// The fast phase of numerics/pow_fast_float64.h for a tile, with AVX2: vector.h has its steps.
 //
 // The careful phase is the same for all operands: it also takes subnormal bases, and the powers that are subnormal or
 // overflow. Lanes with special operands have the power 1^y there, which kernels/phases/signs.h replaces.
 #pragma once
 
-#include "../../numerics/pow_fast_float64.h"
+#include "vector.h"
 
-#if defined(__AVX2__) && defined(__FMA__) && !defined(__AVX512F__)
-#define HALFULP_DOUBLE_ROWS
-#include <immintrin.h>
-
+#ifdef HALFULP_DOUBLE_ROWS
 #include <cstring>
 
 #include "../../numerics/pow_special.h"
@@ -18,48 +14,6 @@
 #include "../phases/signs.h"
 
 namespace halfulp::HALFULP_ISA {
-
-// A vector of four doubles.
-struct Doubles {
-    __m256d values;
-
-    Doubles(double value) : values(_mm256_set1_pd(value)) {}
-    Doubles(__m256d all) : values(all) {}
-    static Doubles load(const double* from) { return _mm256_loadu_pd(from); }
-    void store(double* to) const { _mm256_storeu_pd(to, values); }
-
-    friend Doubles operator+(Doubles a, Doubles b) { return _mm256_add_pd(a.values, b.values); }
-    friend Doubles operator-(Doubles a, Doubles b) { return _mm256_sub_pd(a.values, b.values); }
-    friend Doubles operator*(Doubles a, Doubles b) { return _mm256_mul_pd(a.values, b.values); }
-    friend Doubles operator-(Doubles a) { return -a.values; }
-    friend Doubles fabs(Doubles a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a.values); }
-    friend Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
-        return _mm256_fmadd_pd(a.values, b.values, c.values);
-    }
-    friend Doubles remainder_of(Doubles a, Doubles q, Doubles b) {
-        return _mm256_fnmadd_pd(q.values, b.values, a.values);
-    }
-};
-
-inline __m256i bits_of(Doubles a) { return _mm256_castpd_si256(a.values); }
-inline Doubles doubles_of(__m256i bits) { return _mm256_castsi256_pd(bits); }
-inline __m256i bits_of_each(uint64_t bits) { return _mm256_set1_epi64x(static_cast<int64_t>(bits)); }
-
-// The first two columns, or the next two, of the rows at four addresses.
-struct TwoColumns {
-    Doubles first, second;
-
-    TwoColumns(const unsigned char* const (&rows)[4], int from = 0)
-        : TwoColumns(both(rows[0] + from, rows[2] + from), both(rows[1] + from, rows[3] + from)) {}
-
-private:
-    TwoColumns(__m256d even, __m256d odd)
-        : first(_mm256_unpacklo_pd(even, odd)), second(_mm256_unpackhi_pd(even, odd)) {}
-    static __m256d both(const void* a, const void* b) {
-        const auto load = [](const void* from) { return _mm_load_pd(static_cast<const double*>(from)); };
-        return _mm256_insertf128_pd(_mm256_castpd128_pd256(load(a)), load(b), 1);
-    }
-};
 
 // t = y log x of a tile, and the places of its powers in the table.
 template <bool careful>
@@ -87,12 +41,14 @@ struct LogarithmsByRows {
                 special = _mm256_or_si256(special, normal.special);
                 normal.base.store(places + i);
                 const Doubles limited = limit(y_high, 0x1p64);  // a greater y has the same power
-                t = float64_t<Y::has_lows>(float64_log(begin(normal.base, places + i, normal.bias)), limited, y_low);
+                const auto begun = begin_float64_logs(normal.base, places + i, normal.bias);
+                t = float64_t<Y::has_lows>(float64_log(begun), limited, y_low);
                 float64_error_at(fabs(t.low)).store(errors + i);
                 t = fast_two_sum(t.high, t.low);
             } else {
                 not_normal = _mm256_or_si256(not_normal, bits_of_not_normal(base));
-                t = float64_t<Y::has_lows>(float64_log(begin(fabs(base), some_x, bias_of_binades)), y_high, y_low);
+                const auto begun = begin_float64_logs(fabs(base), some_x, bias_of_binades);
+                t = float64_t<Y::has_lows>(float64_log(begun), y_high, y_low);
                 most_low = _mm256_max_pd(fabs(t.low).values, most_low.values);  // without NaN
             }
             beyond = _mm256_or_si256(beyond, bits_beyond(t.high));
@@ -179,9 +135,6 @@ struct LogarithmsByRows {
     }
 
 private:
-    // The number of a binade is read from a double's bits, as an integer above 2^52.
-    static constexpr double bias_of_binades = 0x1p52 + 2048;
-
     // Bases as positive normal numbers, with what is then to subtract from the numbers of their binades. A base is 1 if
     // it or its exponent is special.
     struct Normal {
@@ -209,35 +162,6 @@ private:
     }
 
     static bool any_top_bit(__m256i bits) { return _mm256_movemask_pd(_mm256_castsi256_pd(bits)) != 0; }
-
-    // The start of the logarithms of these bases, whose look-ups take the upper half of a base from memory.
-    static Float64Logarithm<Doubles> begin(Doubles base, const double* at, Doubles bias) {
-        const __m256i from_least =
-            _mm256_sub_epi64(bits_of(base), bits_of_each(halfulp::HALFULP_ISA::bits_of(least_of_float64_parts)));
-        const __m256i binade = _mm256_and_si256(from_least, bits_of_each(~uint64_t{0} << 52));
-        const Doubles m = doubles_of(_mm256_sub_epi64(bits_of(base), binade));
-        const Doubles biased =
-            doubles_of(_mm256_xor_si256(_mm256_srli_epi64(from_least, 52), bits_of(Doubles(bias_of_binades))));
-        const unsigned char* const rows[] = {row_of(at), row_of(at + 1), row_of(at + 2), row_of(at + 3)};
-        const TwoColumns r_and_high(rows), low(rows, sizeof(__m128d));
-        return begin_float64_log(m, biased - bias, r_and_high.first, r_and_high.second, low.first);
-    }
-
-    // As float64_log_index.
-    static const unsigned char* row_of(const double* base) {
-        uint32_t upper;
-        std::memcpy(&upper, reinterpret_cast<const char*>(base) + sizeof(upper), sizeof(upper));
-        static_assert(sizeof(constants::LogEntry) == 32);
-        const uint32_t offset = (upper + (uint32_t{1} << 12) - (uint32_t{1} << 5)) >> 8 & (float64_parts - 1) << 5;
-        return reinterpret_cast<const unsigned char*>(constants::float64_log_entries) + offset;
-    }
-
-    // The top bits are set where a base is not a positive normal number.
-    static __m256i bits_of_not_normal(Doubles base) {
-        constexpr uint64_t least_normal = uint64_t{1} << 52, greatest = (uint64_t{0x7ff} << 52) - 1;
-        return _mm256_or_si256(_mm256_sub_epi64(bits_of(base), bits_of_each(least_normal)),
-                               _mm256_sub_epi64(bits_of_each(greatest), bits_of(base)));
-    }
 
     // The top bits are set where |t| is too great, or NaN.
     static __m256i bits_beyond(Doubles t) {
@@ -268,10 +192,6 @@ private:
         return most;
     }
 
-    static __m256d differing(const Float64Ends<Doubles>& ends) {
-        return _mm256_cmp_pd(ends.least.values, ends.greatest.values, _CMP_NEQ_UQ);
-    }
-
     // Calls finish(i, to, ends) for each vector of powers, of the lanes from i on: they belong to `to`.
     template <typename F>
     [[gnu::always_inline]] void raise(uint64_t* out, int n, F finish) const {
@@ -286,22 +206,14 @@ private:
     }
 
     Float64Ends<Doubles> ends_at(int i) const {
-        const Power power = power_at(i, bits_of(Doubles::load(places + i)));
+        const Float64Powers power = power_at(i, bits_of(Doubles::load(places + i)));
         return float64_ends(power.value, power.of_table, Doubles::load(errors + (careful ? i : 0)));
     }
 
-    struct Power {
-        Doubles of_table;
-        Pair<Doubles> value;
-    };
-
     // The powers of a vector. `numbers` has n in its lower bits, without the octave unless it is to be in the power.
-    Power power_at(int i, __m256i numbers) const {
-        const unsigned char* const rows[] = {row_at(i), row_at(i + 1), row_at(i + 2), row_at(i + 3)};
-        const TwoColumns row(rows);
-        const Doubles power = doubles_of(_mm256_add_epi64(bits_of(row.first), _mm256_slli_epi64(numbers, 44)));
+    Float64Powers power_at(int i, __m256i numbers) const {
         const Pair<Doubles> t = {Doubles::load(high + i), Doubles::load(low + i)};
-        return {power, float64_power(float64_remainder(t, Doubles::load(places + i), row.second), power)};
+        return float64_powers(t, Doubles::load(places + i), numbers, places + i);
     }
 
     // As round, where powers may be subnormal or overflow: they are rounded without their octaves, by round_to.
@@ -320,7 +232,7 @@ private:
         }
         for (int i = 0; i < n; i += lanes) {
             const __m256i place = bits_of(Doubles::load(places + i));
-            const Power power = power_at(i, _mm256_and_si256(place, bits_of_each(255)));
+            const Float64Powers power = power_at(i, _mm256_and_si256(place, bits_of_each(255)));
             power.value.high.store(high + i);
             power.value.low.store(low + i);
             (power.of_table * Doubles::load(errors + i)).store(errors + i);
@@ -336,12 +248,6 @@ private:
             any |= flags[i];
         }
         return any != 0;
-    }
-
-    const unsigned char* row_at(int i) const {
-        static_assert(sizeof(constants::ExpEntry) == 16);
-        const unsigned char index = *reinterpret_cast<const unsigned char*>(places + i);  // the lowest byte
-        return reinterpret_cast<const unsigned char*>(constants::float64_exp_entries + index);
     }
 };
 

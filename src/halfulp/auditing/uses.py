@@ -105,8 +105,7 @@ class _Reader:
                 inner = inner_path(path, node, attribute)
                 inside = value_info.inside(self._types.setdefault(inner, {}))
                 yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, folded)
-            own = self._functions and identity(node) in self._functions
-            if is_ours(node) and opset is not None and not own:
+            if is_ours(node) and opset is not None and identity(node) not in self._functions:
                 use = self._use(node, name, opset, Site(owner, index, where, value_info), operands)
                 fed = {operand.name for operand in use.inputs if operand.constant is None}
                 use.is_alone = not where and ends >= {use.output.name, *fed}

@@ -70,8 +70,7 @@ def bench(
         _arrays(threads, _SECONDS if seconds is None else seconds)
     else:
         check_writable(json, read=[model, *files_of(inputs)], force=force)
-        length = _NETWORK_SECONDS if seconds is None else seconds
-        _network(model, threads, length, inputs, json)
+        _network(model, threads, _NETWORK_SECONDS if seconds is None else seconds, inputs, json)
 
 
 def _arrays(threads: int, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from onnx import ModelProto, NodeProto
@@ -38,33 +38,47 @@ def fused(graph: Owner, known: ValueInfo, opset: int) -> Iterator[tuple[NodeProt
         path = [square]
         while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
             path += ahead
-        kinds, base = [node.op_type for node in path], square.input[:1]
-        if kinds[:1] + kinds[3:4] not in _ENDS or kinds[1:3] != ["ReduceMean", "Add"]:
-            continue
-        centred = makers.get(base[0], square)
-        if centred.op_type == "Cast":
-            centred = makers.get(centred.input[0], square)
-        of = makers.get(centred.input[-1], square) if centred.op_type == "Sub" else square
-        means = path[1:2] + [of] * (of.op_type == "ReduceMean" and of.input[0] == centred.input[0])
-        is_square = kinds[0] == "Mul" or scalar(square.input[1], known) == 2
-        is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
-        if not all(is_last) or kinds[4:5] not in (["Div"], ["Reciprocal"], ["Mul"]):
-            continue
-        is_layer_norm, type = len(means) == 2, known.value(base[0]).type
-        reasons = {}
-        is_centred = is_layer_norm and base[0] in path[4].input
-        if is_square and (any(loses_dims) if is_centred else loses_dims[0] and kinds[3] == "Sqrt"):
-            reasons["openvino"] = _DIMS
-        is_scaled = any(node.op_type == "Mul" and base[0] not in node.input for node in path[5:])
-        is_divided = not {base[0], *centred.output}.isdisjoint(path[4].input)
-        is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled and is_divided
-        if is_pattern and type in ("float16", "float32", None):  # None in functions
-            by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or opset >= _SINCE)
-            if by_layer_norm or is_square:
-                loses = any(loses_dims) if by_layer_norm else loses_dims[0]
-                reasons["onnxruntime"] = _DIMS * loses if is_square else _SQUARES
-        powers = [node for node in path[:4] if node.op_type == "Pow"]
-        yield from ((power, *reason) for power in powers for reason in reasons.items())
+        kinds = [node.op_type for node in path]
+        is_norm = kinds[:1] + kinds[3:4] in _ENDS and kinds[1:3] == ["ReduceMean", "Add"]
+        if is_norm and kinds[4:5] in (["Div"], ["Reciprocal"], ["Mul"]):
+            reasons = _reasons(path, *_centred(path, makers), known, opset)
+            for power in (node for node in path[:4] if node.op_type == "Pow"):
+                yield from ((power, *reason) for reason in reasons.items())
+
+
+def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
+    """Return the node that a norm squares, and its means: that of squares, and the one that is subtracted, if any."""
+    square = path[0]
+    centred = makers.get(square.input[0], square)
+    if centred.op_type == "Cast":
+        centred = makers.get(centred.input[0], square)
+    mean = makers.get(centred.input[-1], square) if centred.op_type == "Sub" else square
+    return centred, path[1:2] + [mean] * (mean.op_type == "ReduceMean" and mean.input[0] == centred.input[0])
+
+
+def _reasons(
+    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: ValueInfo, opset: int
+) -> dict[str, str]:
+    """Return, by runtime, why the norm that it sees in these nodes is another function; empty if it is that norm."""
+    is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
+    if not all(is_last):
+        return {}
+    kinds, (base, *exponent) = [node.op_type for node in path], path[0].input
+    is_square = kinds[0] == "Mul" or scalar(exponent[0], known) == 2
+    is_layer_norm, type = len(means) == 2, known.value(base).type
+    reasons = {}
+    is_centred = is_layer_norm and base in path[4].input
+    if is_square and (any(loses_dims) if is_centred else loses_dims[0] and kinds[3] == "Sqrt"):
+        reasons["openvino"] = _DIMS
+    is_scaled = any(node.op_type == "Mul" and base not in node.input for node in path[5:])
+    is_divided = not {base, *centred.output}.isdisjoint(path[4].input)
+    is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled and is_divided
+    if is_pattern and type in ("float16", "float32", None):  # None in functions
+        by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or opset >= _SINCE)
+        if by_layer_norm or is_square:
+            loses = any(loses_dims) if by_layer_norm else loses_dims[0]
+            reasons["onnxruntime"] = _DIMS * loses if is_square else _SQUARES
+    return reasons
 
 
 def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:

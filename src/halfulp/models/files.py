@@ -223,7 +223,7 @@ def _viewed(stored: np.dtype[Any], wanted: np.dtype[Any] | None, what: str) -> n
     if stored.kind != "V":
         return stored
     if wanted is None or wanted.itemsize != stored.itemsize:
-        expected = "--type NAME=TYPE, such as x=bfloat16" if wanted is None else wanted.name
+        expected = "a model that declares the input's type" if wanted is None else wanted.name
         got = f"{stored.itemsize} raw bytes an element"
         raise HalfulpError(f"{what}: holds a type that NumPy lacks", expected=expected, got=got)
     return wanted

@@ -70,11 +70,6 @@ class Target(NamedTuple):
         parts = [run["date"], f"{run['mode']} run", *only, run["machine"], f"Python {run['python']}"]
         return ", ".join(map(str, parts))
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """The summary: the number of cases with each verdict."""
-        return self.document["summary"]
-
 
 class Line(NamedTuple):
     """One operator version and types, with the row of each target that has one."""
@@ -82,11 +77,6 @@ class Line(NamedTuple):
     operator: str
     types: tuple[str, ...]
     rows: Mapping[int, RowEntry]
-
-    @property
-    def key(self) -> str:
-        """The beginning of the ids of its cases."""
-        return f"{self.operator}/{','.join(self.types)}"
 
     @property
     def name(self) -> str:

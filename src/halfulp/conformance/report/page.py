@@ -61,7 +61,7 @@ def render(results: Sequence[Document]) -> str:
         style=Markup(style),
         script=Markup(code),
         targets=named,
-        verdicts=[name for name in SHOWN if name in _COMMON or any(target.counts[name] for target in named)],
+        verdicts=[name for name in SHOWN if name in _COMMON or any(r["summary"][name] for r in results)],
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(result["summary"]["allowed"] for result in results),
@@ -134,7 +134,7 @@ def _table(
         found = line.rows[target.number]
         name = found["verdict"]
         row[line.types[-1]] = {
-            "anchor": anchors.get((target.number, line.key)),
+            "anchor": anchors.get((target.number, f"{line.operator}/{','.join(line.types)}")),
             "verdict": name,
             "text": SHOWN[name].sign + (distance(found) if name == "within" else ""),
             "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",

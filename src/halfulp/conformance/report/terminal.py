@@ -81,7 +81,7 @@ def _sign(name: str, text: str | None = None) -> Text:
 
 def _summary(named: Sequence[Target], narrow: bool) -> Table:
     """Return the table of the counts that are not all 0. In a narrow terminal a target is a column, not a row."""
-    counts = [target.counts for target in named]
+    counts = [target.document["summary"] for target in named]
     columns: list[list[str | Text]] = [
         ["target", *(_cell(target.label) for target in named)],
         ["cases", *(f"{count['cases']:,}" for count in counts)],
@@ -180,7 +180,7 @@ def _verdict(target: Target, page: object, least: str, *, several: bool) -> Text
     if not count:
         known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
         return Text(f"{whose}nothing wrong found{known}", style="green")
-    if target.counts["cases"] > 1 and (why := _alike(target)) is not None:
+    if target.document["summary"]["cases"] > 1 and (why := _alike(target)) is not None:
         return Text(
             f"{whose}every case fails alike ({why}): is the target or its command right?", style="bold"
         )

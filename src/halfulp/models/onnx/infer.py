@@ -338,48 +338,47 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     asked = [node for node in graph.node if ask == "all" or is_foreign(node, opset)]
     if not asked:
         return False
-    infos = {info.name: info for info in (*graph.value_info, *graph.output)}
-    shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
-    if shaped.issuperset(name for node in asked for name in node.output):
+    infos = (*graph.value_info, *graph.output)
+    known = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
+    typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
+    if all(name in known for node in asked for name in node.output):
         return False
-    probe, shapes = deepcopy(model), _shapes(_types(model, ""))
-    powers = [n for n in every_node(probe.graph) if n.op_type == "Pow" and not plain_domain(n.domain)]
-    ends = [[shapes.get(name) for name in (*node.output[:1], *node.input[:1])] for node in powers]
-    is_exact = all(
-        None not in pair and pair[:1] == pair[1:] for pair in ends
-    )  # asked about the model's own shapes
-    for node in powers:
-        _make_identity(node)  # it may refuse this one
+    outputs = {info.name: info for info in graph.output}
     found = False
-    for info in _types_of_onnxruntime(probe):
-        if not is_exact:
-            info.type.tensor_type.ClearField("shape")
-        is_typed = info.name in infos and infos[info.name].type.WhichOneof("value") is not None
-        if info.name in shaped or (is_typed and not info.type.tensor_type.HasField("shape")):
+    for info in _types_of_onnxruntime(model):
+        if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
             continue
         found = True
-        before = infos.get(info.name) or graph.value_info.add(name=info.name)
-        if is_typed:
-            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
-        else:
+        before = outputs.get(info.name) or typed.get(info.name) or graph.value_info.add(name=info.name)
+        if before.type.WhichOneof("value") is None:
             before.type.CopyFrom(info.type)
+        else:
+            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
     return found
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the types and shapes that ONNX Runtime infers of a model's values, and change the model's outputs."""
+    """Return the types of a model's values by ONNX Runtime, and the shapes if it takes all nodes as they are."""
     try:
         ort: Any = import_module("onnxruntime")
     except ImportError:
         return []
-    del model.graph.output[:]
-    names = [name for node in model.graph.node for name in node.output if name]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    probe = deepcopy(model)
+    shapes = _shapes(_types(model, ""))
+    exact = True  # whether it is asked about the very shapes of the model
+    for node in every_node(probe.graph):
+        if node.op_type == "Pow" and not plain_domain(node.domain):
+            shape = shapes.get(node.output[0] if node.output else "")
+            exact = exact and shape is not None and shape == shapes.get(node.input[0])
+            _make_identity(node)  # it may refuse this one
+    del probe.graph.output[:]
+    names = [name for node in probe.graph.node for name in node.output if name]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
     found = []
@@ -388,7 +387,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         # It says [] of a scalar and of a value whose rank it does not know.
         shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
         if kind is not None:
-            found.append(declaration(output.name, kind, shape))
+            found.append(declaration(output.name, kind, shape if exact else None))
     return found
 
 
