@@ -1,4 +1,4 @@
-"""Powers in libraries for C, by vectors.c: vectors in Intel's SVML, SLEEF, libmvec; numbers in CORE-MATH and libm."""
+"""Powers in C libraries, by vectors.c: vectors in SVML, SLEEF, libmvec, libhalfulp_m; numbers in CORE-MATH, libm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from halfulp.installed import get_library
+from halfulp.errors import UnsupportedError
+from halfulp.installed import get_libm, get_library
 from halfulp.operators import instruction_set
 from side_by_side.peers import PREPARE, Case, Prepared
 
@@ -31,6 +32,7 @@ _NAMES = {
     "SVML br": ("__svml_pow{d}_br_{svml}", "__svml_powf{f}_br_{svml}"),
     "SLEEF": ("Sleef_powd{d}_u10", "Sleef_powf{f}_u10"),
     "libmvec": ("_ZGV{abi}N{d}vv_pow", "_ZGV{abi}N{f}vv_powf"),
+    "libhalfulp_m": ("_ZGV{abi}N{d}vv_pow", "_ZGV{abi}N{f}vv_powf"),
     "CORE-MATH": ("cr_pow", "cr_powf"),
     "libm": ("pow", "powf"),
     "halfulp": ("halfulp_powd", "halfulp_powf"),
@@ -49,7 +51,7 @@ def absent() -> dict[str, str]:
     for name in VECTORS:
         try:
             _address(name, "float64")
-        except (OSError, AttributeError, LookupError) as error:
+        except (OSError, AttributeError, LookupError, UnsupportedError) as error:
             reasons[name] = str(error).splitlines()[0]
     return reasons
 
@@ -96,8 +98,8 @@ def _address(name: str, type_name: str) -> ctypes.c_void_p:
 def _library(name: str) -> Any:
     if name == "CORE-MATH":
         return ctypes.CDLL(str(_core_math()))
-    if name == "halfulp":
-        return ctypes.CDLL(get_library())
+    if name in ("halfulp", "libhalfulp_m"):
+        return ctypes.CDLL(get_library() if name == "halfulp" else get_libm())
     if name in ("libm", "libmvec"):
         return ctypes.CDLL("libm.so.6" if name == "libm" else "libmvec.so.1")
     if name == "SLEEF":

@@ -891,6 +891,8 @@ def test_a_scale_of_ones_needs_its_dims(kind: str) -> None:
     model = parsed(f"""<ir_version: 10, opset_import: ["": 23]> g ({kind}[N, M] x) => ({kind}[N, M] y)
         <{kind} two = {{2}}, {kind} eps = {{0.01}}, int64[1] a = {{-1}}> {{
         q = Pow(x, two)  v = ReduceMean(q, a)  w = Add(v, eps)  r = Sqrt(w)  y = Div(x, r) }}""")
+    model.opset_import.add(domain="own", version=1)
+    model.graph.node.add(op_type="Print", domain="own", input=["x"])
     assert hu.convert(model, fuse="norms").model.graph == model.graph
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
     fused = hu.convert(model, fuse="norms").model.graph

@@ -55,7 +55,7 @@ def test_names(tmp_path: Path) -> None:
     model = ir.load(path)
     with pytest.raises(hu.ModelError, match="input 'input' is given twice"):
         hu.run(model, {"x": X, "data": X})
-    with pytest.raises(hu.ModelError, match="no input 'z'\n  expected: 'input'"):
+    with pytest.raises(hu.ModelError, match="no input 'z'; there are input"):
         hu.run(model, {"z": X})
     for bad in (X.astype(np.float64), X[:, :2], X[0]):
         with pytest.raises(hu.ModelError, match="input 'input' contradicts"):

@@ -43,24 +43,29 @@ def rows_of_the_pages() -> dict[str, str]:
     return commands
 
 
-def trials() -> dict[str, tuple[str, str]]:
-    """Return for the beginning of each row its model, and whether its message is given, or its lines of Python."""
-    described = {}
+def trials() -> list[tuple[str, str, str]]:
+    """Return the beginning of each row with its model, and whether its message is given, or its lines of Python."""
+    described = []
     for block in re.split(r"^== ", TRIALS, flags=re.MULTILINE)[1:]:
         model, *rows = re.split(r"^(?=[+-] )", block, flags=re.MULTILINE)
         for row in rows:
             start, _, lines = row.partition("\n")
-            described[start[2:]] = (model.strip(), lines if lines.strip() else start[0])
+            described.append((start[2:], model.strip(), lines if lines.strip() else start[0]))
     return described
 
 
-ROWS, BY_START = rows_of_the_pages(), trials()
-TRIED = [(row, max(filter(row.startswith, BY_START), key=len, default="")) for row in ROWS]
+ROWS, STARTS = rows_of_the_pages(), trials()
+TRIED = [
+    (row, model, lines)
+    for start, model, lines in STARTS
+    for row in ROWS
+    if start == max((s for s, *_ in STARTS if row.startswith(s)), key=len, default="")
+]
 
 
-def test_each_row_has_one_trial() -> None:
-    assert [row for row, start in TRIED if not start] == []
-    assert sorted(start for _, start in TRIED) == sorted(BY_START)
+def test_each_row_has_a_trial() -> None:
+    assert {row for row, *_ in TRIED} == {*ROWS}
+    assert len(TRIED) == len(STARTS)
 
 
 def run(command: str) -> str:
@@ -121,14 +126,16 @@ def assert_is_as_the_page_says(model: ModelProto, words: list[str]) -> None:
     assert model.opset_import[0].version == int(options.get("--opset", model.opset_import[0].version))
 
 
-@pytest.mark.parametrize(
-    ("row", "start"), [pair for pair in TRIED if pair[1] and BY_START[pair[1]][0] != "python"]
-)
+@pytest.mark.parametrize(("row", "text", "mark"), [trial for trial in TRIED if trial[1] != "python"])
 def test_a_row_about_a_model(
-    row: str, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    row: str,
+    text: str,
+    mark: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text, mark = BY_START[start]
     model, words = model_of(text), shlex.split(ROWS[row])
     if mark == "+":
         opset = int(words[-1]) if words[-2] == "--opset" else None
@@ -188,14 +195,11 @@ def assert_finite_after_the_commands(model: ModelProto, command: str) -> None:
     assert not np.array_equal(before, after)
 
 
-@pytest.mark.parametrize(
-    ("row", "start"), [pair for pair in TRIED if pair[1] and BY_START[pair[1]][0] == "python"]
-)
+@pytest.mark.parametrize(("row", "lines"), [(row, lines) for row, model, lines in TRIED if model == "python"])
 def test_a_row_with_lines_of_python(
-    row: str, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    row: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = BY_START[start][1]
     names: dict[str, Any] = {"np": np, "hu": hu, "onnx": onnx, "Path": Path, "run": run}
     names |= {
         "save": lambda text: onnx.save(model_of(text), "in.onnx"),
@@ -210,7 +214,7 @@ def test_a_row_with_lines_of_python(
     if "jax" in names:
         pytest.importorskip("jax.numpy")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    test = doctest.DocTestParser().get_doctest(lines, names, start, None, None)
+    test = doctest.DocTestParser().get_doctest(lines, names, row[:60], None, None)
     report: list[str] = []
     doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)
     assert not report, "".join(report)

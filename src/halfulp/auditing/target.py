@@ -170,15 +170,15 @@ def statement(
     verdicts += ["within"] * _changes_zeros(use, target)
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
-    reasons_by_detail: dict[str, list[str]] = {}
+    names_by_detail: dict[str, dict[str, None]] = {}  # a reason without a detail stays one by itself
     for group in bad:
         name, _, detail = _reason(use, group).partition(": ")
-        reasons_by_detail.setdefault(detail and f": {detail}", []).append(name)
+        names_by_detail.setdefault(f": {detail}" if detail else name, {})[name] = None
     return Statement(
         target.name,
         max(verdicts, key=_ORDER.index, default="exact"),
         max((group.max_ulp for group in groups if group.max_ulp), default=None),
-        tuple(f"{', '.join(dict.fromkeys(names))}{detail}" for detail, names in reasons_by_detail.items()),
+        tuple(", ".join(names) + detail * (detail not in names) for detail, names in names_by_detail.items()),
         depends,
         conversion=changed,
         groups=tuple(dict.fromkeys(map(_name, bad))),
