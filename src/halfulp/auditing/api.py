@@ -38,7 +38,8 @@ from halfulp.auditing.target import (
 from halfulp.auditing.uses import of_onnx, of_openvino
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
-from halfulp.conversion.repair import infinite_factors, of_later_opsets, repaired
+from halfulp.conversion.repair import FACTORS, of_later_opsets, repaired
+from halfulp.conversion.rules import found
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
@@ -161,8 +162,8 @@ def _audited(
             way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
             raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
         place = source if isinstance(source, bytes) else Path(str(source))
-        found, unread = of_openvino(place, file)
-        return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets, unread=unread)
+        uses, unread = of_openvino(place, file)
+        return ModelReport(file, format, tuple(map(judge.node, uses)), targets=judge.targets, unread=unread)
     with ExitStack() as stack:
         parsed = onnx.parse(source, file=file)
         tried = Ways()
@@ -175,22 +176,23 @@ def _audited(
                 onnx.build(*parsed, keep_unknown=True, check_ours=False)
             with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
                 inline(*parsed)
-        found = of_onnx(*parsed)
+        uses = of_onnx(*parsed)
         nodes = enumerate(parsed[0].graph.node)
         ours = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
         report = ModelReport(
-            file, format, tuple(map(judge.node, found)), targets=judge.targets, ways=tried, unread=ours
+            file, format, tuple(map(judge.node, uses)), targets=judge.targets, ways=tried, unread=ours
         )
         report.doubts = tuple(each.why for each in of_later_opsets(*parsed[:2]))
         if has_halves(parsed[0]):
             walk = Walk(*parsed)
-            report.infinite = tuple(name for name, _, _ in infinite_factors(walk))
+            factors = (each for place in walk.owners for each in found(walk, *place, FACTORS))
+            report.infinite = tuple(walk.label(path, match.root) for path, _, match in factors)[::-1]
             epsilons = [each for owner, _ in walk.owners for each in zero_epsilons(walk, owner)]
             report.doubts += tuple(map(str, epsilons)) if data is None else ()
-        tried.declared = invalid(*parsed, found, is_broken=report.is_broken)
+        tried.declared = invalid(*parsed, uses, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):
             try:
-                report.data = measured(*parsed, found, data, dims=dims, seed=seed, progress=progress)
+                report.data = measured(*parsed, uses, data, dims=dims, seed=seed, progress=progress)
             except HalfulpError:
                 if not report.is_broken:
                     raise
@@ -200,13 +202,13 @@ def _audited(
             report.unread += ("the data, because the model is broken",) if data is not None else ()
         _try_ways(report, *parsed)
         if not report.findings:
-            tried.elsewhere = judge.elsewhere(found)
+            tried.elsewhere = judge.elsewhere(uses)
     return report
 
 
 def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
     """Try the repairs and conversions that help a model, which is not changed, and note them in its report."""
-    found = report.ways
+    ways = report.ways
     said_of_all = [said for node in report.nodes for said in node.targets]
     is_open = any(node.only_if for node in report.nodes) or any(
         "broadcast" in said.groups for said in said_of_all
@@ -215,17 +217,17 @@ def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | 
         try:
             new, changes, left = repaired(proto, file, folder)
         except HalfulpError as error:  # the model needs more than a repair of these nodes
-            found.error = printable(error.message, most=None)
+            ways.error = printable(error.message, most=None)
         else:
-            found.repaired = {change.node: change.what for change in changes}
-            found.left = {each.node: each.why for each in left}
-            found.is_valid = report.is_broken and bool(changes) and all(each.valid for each in left)
-            proto = new if found.is_valid else proto
+            ways.repaired = {change.node: change.what for change in changes}
+            ways.left = {each.node: each.why for each in left}
+            ways.is_valid = report.is_broken and bool(changes) and all(each.valid for each in left)
+            proto = new if ways.is_valid else proto
     for target in sorted({said.target for said in said_of_all if said.is_helped}):
         try:
-            found.converted[target] = for_target(check_clauses(Walk(deepcopy(proto), file, folder)), target)
+            ways.converted[target] = for_target(check_clauses(Walk(deepcopy(proto), file, folder)), target)
         except HalfulpError as error:
-            found.refused[target] = error.message
+            ways.refused[target] = error.message
 
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
-from halfulp.conversion.spellings import is_never_negative
+from halfulp.conversion.editor import view_of
+from halfulp.conversion.powers import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused
@@ -94,7 +95,7 @@ class _Reader:
             each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
         } | folded
         operands: dict[str, Operand] = {}
-        makers = {name: node for node in owner.node for name in node.output}
+        view = view_of(owner, value_info)
         wrong = defaultdict[str, dict[str, str]](dict)
         for power, runtime, reason in fused(owner, value_info, opset or 1):
             wrong[power.output[0]] |= {runtime: reason} if reason else {}
@@ -109,7 +110,7 @@ class _Reader:
                 fed = {operand.name for operand in use.inputs if operand.constant is None}
                 use.is_alone = not where and ends >= {use.output.name, *fed}
                 use.folded, use.mistaken = folded, wrong[use.output.name]
-                use.is_base_positive = is_never_negative([*node.input, ""][0], makers.get, value_info.array)
+                use.is_base_positive = is_never_negative([*node.input, ""][0], view)
                 yield use
 
     def _use(self, node: NodeProto, name: str, opset: int, site: Site, operands: dict[str, Operand]) -> Use:
@@ -160,7 +161,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
         makers = {name: node for node in graph.nodes for name in node.outputs}
         in_onnx, known = _in_onnx(graph, makers, file)
-        makers_in_onnx = {name: node for node in in_onnx.node for name in node.output}
+        view = view_of(in_onnx, known)
         parts = fused(in_onnx, known, 1)
         wrong = {node.output[0]: {runtime: why} for node, runtime, why in parts if runtime == "openvino"}
         for node in graph.nodes:
@@ -174,7 +175,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                 use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
                 use.folded, use.mistaken = folded, wrong.get(output.name, {})
                 use.is_alone = not where and ends >= {*names}
-                use.is_base_positive = is_never_negative(names[0], makers_in_onnx.get, known.array)
+                use.is_base_positive = is_never_negative(names[0], view)
                 uses.append(use)
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)

@@ -10,19 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, Unpack, get_args
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, counted
+from halfulp.conversion import powers, prelus
+from halfulp.conversion.editor import Change, Editor, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
-from halfulp.conversion.output import correct_declarations, dropped_metadata, refusal, same_version, save_onnx
-from halfulp.conversion.spellings import spelled
+from halfulp.conversion.opset import expand_operators, opset_of, to_opset
+from halfulp.conversion.output import (
+    correct_declarations,
+    dropped_metadata,
+    finish,
+    lower,
+    refusal,
+    same_version,
+    save_onnx,
+)
+from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
+from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
 from halfulp.options import ConvertOptions, takes
@@ -154,8 +163,8 @@ def convert(
         "opset": lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file),
         "target": for_target,
         "expand": expand_operators,
-        "prelu": partial(spelled, operator="PRelu"),
-        "pow": partial(spelled, operator="Pow"),
+        "prelu": partial(_spelled, "prelu"),
+        "pow": partial(_spelled, "pow"),
         "fuse": lambda walk, _: fuse_norms(walk),
         "float32": in_float32,
     }
@@ -175,6 +184,29 @@ def convert(
     if not values["verify"]:
         return conversion
     return replace(conversion, verification=work.compared(Feed(0, dims, inputs, progress), asked))
+
+
+_SPELLINGS: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
+    "prelu": {"expand": prelus.EXPAND, "relu": prelus.BY_RELU, "fold": prelus.FOLD},
+    "pow": {"expand": powers.EXPAND, "logarithms": powers.LOGARITHMS, "fold": powers.FOLD},
+}
+"""The rules by option and value."""
+
+
+def _spelled(option: str, walk: Walk, how: str) -> list[Change]:
+    """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu; return the changes."""
+    tables = _SPELLINGS[option]
+    if str(how) not in tables:
+        name = {"prelu": "PRelu", "pow": "Pow"}[option]
+        raise HalfulpError(f"no way {how!s:.80} to write {name}; {did_you_mean(str(how), [*tables])}")
+    opset_of(walk.model, walk.file)
+    stays: Callable[[NodeProto, Editor], None] | None
+    if option == "pow":
+        stays = None if how == "fold" else partial(powers.why_it_stays, is_exact=how == "expand")
+    else:
+        stays = prelus.why_it_stays if how == "fold" else prelus.refuse
+    rewrite(walk, tables[how], stays)
+    return finish(walk)
 
 
 class _Work:

@@ -6,11 +6,10 @@ put in float32, from the square to the root, or to the division by it, that brin
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,10 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.conversion.editor import Change, Editor, remade
-from halfulp.conversion.opset import finish, inline
+from halfulp.conversion.editor import Change, Editor, remade, view_of
+from halfulp.conversion.opset import inline
+from halfulp.conversion.output import finish
+from halfulp.conversion.terms import NODES, Bound, Term, matches, parse, roots
 from halfulp.conversion.verify import (
     Feed,
     Run,
@@ -49,12 +50,6 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
 """Operators that have a sum of squares, and its root, inside."""
 
-_WHOLE = frozenset({"LRN", "LpNormalization"})  # have the division by the root inside, too
-_SQUARES = LENGTHS | _WHOLE | {"ReduceSumSquare"}
-_SUMS = LENGTHS | {"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceSumSquare"}
-_MOVES = frozenset({"Expand", "Pad", "Reshape", "Slice", "Squeeze", "Unsqueeze"})  # their first input
-_PLAIN = frozenset({"Abs", "Cast", "Clip", "Identity", "Neg", "Reciprocal", "Relu", "Sqrt", "Transpose"})
-_BETWEEN = _SUMS | _MOVES | _PLAIN | {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
@@ -129,7 +124,7 @@ def _outputs(
 ) -> Iterator[str]:
     """Yield the first output of each node that is wanted, and of each cast between two of them."""
     for _, graph, values in known:
-        wanted = [node for nodes in whole_norms(graph, values) for node in nodes] if what == "norms" else []
+        wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {*_spellings(node), f"#{index}"} & names
             found |= called
@@ -161,136 +156,74 @@ def _runtime_operators(owner: Owner, region: set[str]) -> Iterator[Change]:
             yield Change(label(node, index, ""), what, is_notice=True)
 
 
-@dataclass
-class _Part:
-    """A node of a norm, and what lies between the squares and its result.
+_PARTS = {
+    "mean": "ReduceMean(u, ...) | GlobalAveragePool(u)",
+    "base": "Sub(u, mean) | u",
+    "square": "Pow(base, e) | Mul((x := base), x)",
+    "other": "Pow(w, e) | Mul(w, w)",
+    "average": "ReduceMean(square, ...) | GlobalAveragePool(square) | AveragePool(square)",
+    "total": "ReduceSum(square | Mul(square, weight), ...) | ReduceSumSquare(base, ...) | Add(square, other)",
+    "around": "Squeeze(AveragePool(Unsqueeze(square, ...)), ...)",
+    "variance": "Sub(ReduceMean(Pow(x, 2) | Mul(x, x), ...), Pow((m := ReduceMean(x, ...)), 2)"
+    " | Mul((m := ReduceMean(x, ...)), m))",
+    "sum": "average | total | around | variance",
+    "scaled": "sum | Mul(sum, factor) | Div(sum, factor)",
+    "shifted": "scaled | Add(scaled, epsilon) | Sub(scaled, epsilon) | Max(scaled, epsilon) | Clip(scaled, ...)",
+    "plain": "ReduceL2(base, ...) | LpPool(base) | GlobalLpPool(base)",
+    "root": "plain | Sqrt(shifted) | Pow(shifted, h)",
+    "length": "root | Add(root, epsilon) | Max(root, epsilon) | Clip(root, ...)",
+    "divisor": "length | Expand(length, ...)",
+    "lengths": "Mul(plain | Sqrt(ReduceSum(square, ...)), ReduceL2(w, ...) | Sqrt(ReduceSum(other, ...)))",
+    "dot": "ReduceSum(Mul(p, q), ...)",
+}
+_NORMS = (
+    "Div(dot | Cast(dot) | y, lengths | Max(lengths, epsilon) | Add(lengths, epsilon) | Clip(lengths, ...))",
+    "Mul(y, Div((l := plain), Add(ReduceMean(l, ...), epsilon)))",
+    "Div(y, divisor)",
+    "Mul(y, Reciprocal(divisor) | Div(1, divisor) | Pow(shifted, negative))",
+    "root",
+    "LRN(x) | LpNormalization(x)",
+)
+"""The forms of norms. A new one is a row."""
 
-    Attributes:
-        norm: the nodes of the norm by number, which all of them share.
-        is_end: whether its result is as large as the numbers that are squared: a root, or a division by one.
-    """
 
-    norm: dict[int, _Part]
-    is_reduced: bool = False
-    is_rooted: bool = False
-    is_inverted: bool = False
-    is_end: bool = False
+@cache
+def _forms() -> Mapping[str, list[Term]]:
+    """Return the forms by the operators that they end with."""
+    forms = defaultdict[str, list[Term]](list)
+    for form in (parse(text, _PARTS) for text in _NORMS):
+        for op_type in dict.fromkeys(roots(form)):
+            forms[op_type].append(form)
+    return forms
 
 
 def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
     """Return the norms of a graph: the nodes of each from its squares to their root, and to the division by it.
 
-    Several squares may be part of one norm: ``E[x^2] - E[x]^2``, or the product of two lengths. A root may be used
-    several times, as the global response normalisation divides it by its mean. Powers of other exponents count as
-    squares, too, if there is a root of their sum: generalised means are such.
+    The mean that is subtracted before the square belongs to it: its sum may overflow. Powers of other exponents count
+    as squares, too, if there is a root of their sum: generalised means are such.
     """
-    nodes = list(graph.node)
-    makers = {name: index for index, node in enumerate(nodes) for name in node.output}
-    inside: dict[str, _Part] = {}  # by value
-    fixed: set[str] = set()  # the values that follow from constants and shapes
-    squares: list[_Part] = []
-    for index, node in enumerate(nodes):
-        if plain_domain(node.domain) or not node.output:
-            continue
-        operands = [*filter(None, node.input[: 1 if node.op_type in _MOVES else None])]
-        parts = [inside[name] for name in operands if name in inside]
-        is_outside = not all(
-            name in inside or name in fixed or known.tensor(name) is not None for name in operands
-        )
-        if node.op_type in ("Shape", "Size") or (operands and not parts and not is_outside):
-            fixed.update(node.output)
-        elif parts:
-            part = _next(node, parts, inside, known, is_outside=is_outside)
-            if part is None:
-                continue
-            part.norm[index] = part
-            if not is_outside or not part.is_rooted:
-                inside[node.output[0]] = part
-            if node.op_type == "Sub" and len(parts) == 2 and not parts[1].is_reduced:
-                mean = makers.get(nodes[makers[node.input[1]]].input[0])
-                if mean is not None and nodes[mean].op_type in _SUMS:  # the difference needs all bits of it
-                    part.norm[mean] = _Part(part.norm)
-            if node.op_type == "Div" and is_outside and part.is_end:
-                part.norm.update((each, _Part(part.norm)) for each in _sum(node.input[0], makers, nodes))
-        elif _is_square(node, known):
-            is_length, is_whole = node.op_type in LENGTHS, node.op_type in _WHOLE
-            part = _Part({}, node.op_type in _SUMS, is_rooted=is_length, is_end=is_length or is_whole)
-            part.norm[index] = part
-            squares.append(part)
-            if not is_whole:
-                inside[node.output[0]] = part
+    view, taken = view_of(graph, known), set[int]()
+    places = {id(node): index for index, node in enumerate(view.nodes)}
     found = []
-    for norm in {id(part.norm): part.norm for part in squares}.values():
-        kept: list[NodeProto] = []
-        needed: set[str] = set()
-        for index in sorted(norm, reverse=True):
-            if norm[index].is_end or not needed.isdisjoint(nodes[index].output):
-                kept.append(nodes[index])
-                needed.update(nodes[index].input)
-        found += [kept[::-1]] if kept else []
-    return found
+    for node in reversed(view.nodes):
+        if id(node) in taken or plain_domain(node.domain) or len(node.output) != 1:
+            continue
+        bounds = (each for form in _forms()[node.op_type] for each in matches(form, node.output[0], view, {}))
+        bound = next((each for each in bounds if _is_norm(each, known)), None)
+        if bound is not None:
+            taken.update(map(id, bound[NODES]))
+            found.append([view.nodes[place] for place in sorted({places[id(each)] for each in bound[NODES]})])
+    return found[::-1]
 
 
-def whole_norms(graph: Owner, known: ValueInfo) -> Iterator[list[NodeProto]]:
-    """Yield the norms of a graph, each with the mean that is subtracted before its square, whose sum may overflow."""
-    makers = {name: node for node in graph.node for name in node.output}
-    for nodes in norms(graph, known):
-        centred = makers.get(nodes[0].input[0], nodes[0])
-        mean = makers.get(centred.input[-1], centred)
-        is_centre = centred.op_type == "Sub" and mean.op_type in _SUMS and mean.input[0] == centred.input[0]
-        yield [mean, centred, *nodes] if is_centre else nodes
-
-
-def _sum(name: str, makers: Mapping[str, int], nodes: list[NodeProto]) -> list[int]:
-    """Return the nodes of a sum of products, such as the one that a cosine divides by lengths; else none."""
-    found: list[int] = []
-    for _ in range(4):  # with a cast before and after the sum
-        index = makers.get(name, -1)
-        op_type = nodes[index].op_type if index >= 0 else ""
-        if op_type == "Mul" and any(nodes[each].op_type in _SUMS for each in found):
-            return [*found, index]
-        if op_type not in _SUMS | {"Cast"}:
-            return []
-        found.append(index)
-        name = nodes[index].input[0]
-    return []
-
-
-def _next(
-    node: NodeProto, parts: list[_Part], inside: Mapping[str, _Part], known: ValueInfo, *, is_outside: bool
-) -> _Part | None:
-    """Return a node that reads values of norms as a part of these, which become one; None where it is not.
-
-    Args:
-        node: the node.
-        parts: the makers of its operands that are values of norms.
-        inside: these makers by value.
-        known: the types and constants of the graph.
-        is_outside: whether it also reads a value that is not part of the norms.
-    """
-    divides = node.op_type == "Div" and not inside.keys().isdisjoint(node.input[1:])
-    is_rooted, is_inverted = any(part.is_rooted for part in parts), any(part.is_inverted for part in parts)
-    is_end = divides or (is_inverted and node.op_type == "Mul")
-    is_weighted = node.op_type == "Mul" or (node.op_type == "Div" and not divides)
-    if node.op_type not in _BETWEEN or (is_outside and not (is_end if is_rooted else is_weighted)):
-        return None
-    is_power = node.op_type == "Pow" and len(node.input) == 2 and node.input[0] in inside
-    exponent = scalar(node.input[1], known) if is_power else 1
-    is_reduced = any(part.is_reduced for part in parts)
-    is_root = is_reduced and (node.op_type == "Sqrt" or exponent is None or exponent < 1)
-    norm = max((part.norm for part in parts), key=len)
-    for other in [part.norm for part in parts]:
-        if other is not norm:
-            norm.update(other)
-            for part in other.values():
-                part.norm = norm
-    return _Part(
-        norm,
-        is_reduced or node.op_type in _SUMS or (node.op_type == "Add" and len(parts) == 2),
-        is_rooted or is_root,
-        is_inverted or divides or node.op_type == "Reciprocal" or exponent is None or exponent < 0,
-        is_end=is_root or (is_outside and is_rooted),
-    )
+def _is_norm(bound: Bound, known: ValueInfo) -> bool:
+    """Tell whether exponents are those of squares and roots, epsilons constants, and squares not of constants."""
+    numbers = {name: scalar(bound[name], known) for name in ("e", "h", "negative") if name in bound}
+    is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
+    constants = {name for name in ("epsilon", "u", "x") if known.tensor(bound.get(name, "")) is not None}
+    is_inverse = (numbers.get("negative") or -1) < 0
+    return is_square and is_root and is_inverse and constants == {"epsilon"} & bound.keys()
 
 
 def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
@@ -300,7 +233,7 @@ def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
     known = values_of(model, file, folder)
     return sum(
         known.value(nodes[0].input[0]).type == "float16"
-        and not any(node.op_type == "Pow" and _is_square(node, known) for node in nodes)
+        and not any(node.op_type == "Pow" and (scalar(node.input[1], known) or 0) > 1 for node in nodes)
         for nodes in norms(model.graph, known)
     )
 
@@ -310,13 +243,6 @@ def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
     known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
     known.add_constants(model.graph, model.ir_version)
     return known
-
-
-def _is_square(node: NodeProto, known: ValueInfo) -> bool:
-    if node.op_type == "Pow" and len(node.input) == 2:
-        return (scalar(node.input[1], known) or 0) > 1
-    is_product = node.op_type == "Mul" and node.input[0] == node.input[1]
-    return is_product or node.op_type in _SQUARES
 
 
 def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:

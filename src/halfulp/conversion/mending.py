@@ -23,16 +23,14 @@ from halfulp.conversion.editor import (
     is_float,
     legacy_form,
     legacy_operand,
+    settle,
 )
 from halfulp.conversion.opset import NEWEST
-from halfulp.conversion.targets import lost
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
-from halfulp.models.run.cast import cast
-from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY
 from halfulp.specs.tensor import Shape, format_shape
@@ -119,30 +117,20 @@ class Mender:
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
-        array = edit.array(node.input[1])
-        if x in bases and array is not None and any(edit.retype(node, kind, second) for kind in wanted):
-            return row, None
-        base = edit.array(node.input[0])
+        base, array = (edit.array(name) for name in node.input)
         if one_type and y in bases and base is not None and array is None:
             held = exactly_as(base, y)
             if held is not None and edit.value(node.output[0]).type in (None, x, y):
                 edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
                 node.input[0] = edit.constant(held, "base")
                 return row, None
-        if x in bases and one_type and array is None and edit.retype(node, x, second):
+        if x in bases and (one_type or array is not None) and settle(node, wanted, edit, second):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None
         if x not in bases:
             return row, _widen(node, row, x, y, edit)
-        kind = x if one_type else "float64"
-        differs = lost(kind).replace("an exponent", f"a {second}" if second == "slope" else "an exponent")
-        if array is not None:
-            edit.note(f"the {second}, a constant in {y}, is stored in {kind}", differs)
-            node.input[1] = edit.constant(cast(array, dtype_named(kind)), second)
-        else:
-            edit.note(f"the {second} is cast from {y} to {kind}", differs)
-            node.input[1] = edit.cast(node.input[1], kind)
+        settle(node, wanted, edit, second, may_round=True)
         return row, None
 
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:

@@ -24,8 +24,10 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, is_float, remade
-from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.spellings import expand_prelu
+from halfulp.conversion.opset import inline
+from halfulp.conversion.output import finish
+from halfulp.conversion.prelus import EXPAND
+from halfulp.conversion.rules import apply_first
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import (
     Feed,
@@ -119,7 +121,7 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     """
     kind = edit.value(node.input[0]).type
     if node.op_type == "PRelu" and kind is not None and not is_float(kind):
-        expand_prelu(node, edit, f"OpenVINO's PReLU takes no {kind}")
+        apply_first(EXPAND, node, edit, f"OpenVINO's PReLU takes no {kind}")
         return
     inputs = []
     for name in node.input:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
+from halfulp.conversion.output import OLDEST_IR, finish
 from halfulp.conversion.steps import (
     STEPS,
     bodies,
@@ -31,12 +31,10 @@ from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean
 from halfulp.models.graph import listed
 from halfulp.models.onnx.checks import schema_in_force, version_of
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.inline import inlined
-from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, identity, plain_domain
+from halfulp.models.onnx.walk import Owner, default_opset, every_node, identity, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
-_OLDEST_IR = 3  # the first with opset imports
 
 
 def to_opset(walk: Walk, opset: int) -> list[Change]:
@@ -176,7 +174,7 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
 def opset_of(model: ModelProto, file: str) -> int:
     """Return the version that a model imports of ONNX's own operators; raise UnsupportedError if it imports none."""
     opset = default_opset(model.opset_import)
-    if opset is None and model.ir_version >= _OLDEST_IR:
+    if opset is None and model.ir_version >= OLDEST_IR:
         raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
     return 1 if opset is None else opset
 
@@ -241,94 +239,3 @@ def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
     own = [entry for entry in owner.opset_import if not plain_domain(entry.domain)]
     for entry in own or [owner.opset_import.add()]:
         entry.version = opset
-
-
-def finish(walk: Walk) -> list[Change]:
-    """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
-    model = walk.model
-    imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
-    least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _OLDEST_IR)
-    if walk.sweep():
-        least = max(least, OLDEST_IR_OF_DEFAULTS)
-    if model.ir_version >= least:
-        return walk.told()
-    raised = [Change(walk.file, f"IR version {model.ir_version} becomes {least}")]
-    if model.ir_version < OLDEST_IR_OF_DEFAULTS <= least:
-        raised += _without_defaults(model.graph, walk.file)
-    model.ir_version = least
-    return [*walk.told(), *raised]
-
-
-def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
-    """Give a model the IR version that its initializers need; return the changes."""
-    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or not _has_weights(model.graph):
-        return []
-    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}: it has initializers that are not inputs"
-    model.ir_version = OLDEST_IR_OF_DEFAULTS
-    return [Change(file, said), *_without_defaults(model.graph, file)]
-
-
-def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
-    """Drop the inputs that are initializers, so that these stay constants in a newer IR version; return the change."""
-    constants = {tensor.name for tensor in graph.initializer}
-    kept = [info for info in graph.input if info.name not in constants]
-    dropped = len(graph.input) - len(kept)
-    del graph.input[:]
-    graph.input.extend(kept)
-    said = f"initializers stay constants and are no longer inputs: {dropped}"
-    return [Change(file, said)] if dropped else []
-
-
-# --- the IR version that goes with an opset: older tools do not read newer IR versions ---------
-
-_TYPES_SINCE = {
-    TensorProto.DataType.Value(name): since
-    for since, names in {
-        4: "BFLOAT16",
-        9: "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ",
-        10: "INT4 UINT4",
-        11: "FLOAT4E2M1",
-        12: "FLOAT8E8M0",
-        13: "INT2 UINT2",
-    }.items()
-    for name in names.split()
-    if name in TensorProto.DataType.keys()  # noqa: SIM118 (older onnx packages have no INT2)
-}
-"""The IR version that introduced an element type."""
-
-_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
-
-
-def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
-    """Lower a model's IR version as far as an opset and the content allow; return the changes."""
-    usual = min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
-    least, had = max(usual, _needed(model)), model.ir_version
-    why = f"that of opset {opset}'s tools" if least == usual else "which its content needs"
-    if had <= usual:
-        return []
-    if least >= had:
-        return [Change(file, f"IR version {had} stays, {why}", is_notice=True)]
-    model.ir_version = least
-    return [Change(file, f"IR version {had} becomes {least}, {why}")]
-
-
-def _has_weights(graph: GraphProto) -> bool:
-    return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
-
-
-def _needed(model: ModelProto) -> int:
-    """Return the IR version that a model's content needs."""
-    needed, kinds = [_OLDEST_IR], set[int]()
-    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
-    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
-        for attribute in (each for node in owner.node for each in node.attribute):
-            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
-        if isinstance(owner, GraphProto):
-            values = (*owner.input, *owner.output, *owner.value_info)
-            kinds.update(tensor.data_type for tensor in owner.initializer)
-            kinds.update(info.type.tensor_type.elem_type for info in values)
-            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
-            needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
-            others = {info.type.WhichOneof("value") for info in values}
-            needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)
-    return max(*needed, *(_TYPES_SINCE.get(kind, 0) for kind in kinds))

@@ -1,4 +1,4 @@
-"""Finishing a converted model: running onnx's checker, listing the lost parts, and writing files."""
+"""Finishing a converted model: its IR version, running onnx's checker, listing the lost parts, and writing files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 from contextlib import ExitStack
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,16 +16,18 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import REFUSALS, Ask, infer_types, without_made_up
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
+OLDEST_IR = 3  # the first with opset imports
 _LARGE = 1 << 16  # elements
 _OWN = "halfulp.own"  # a domain that no model has
 _UNTYPED = "Unrecognized type value case"  # of an input or output
@@ -183,6 +186,98 @@ def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
         number = sum(bool(getattr(node, field)) for node in every_node(model.graph))
         lost += [f"the {field} of {count_of(number, 'node')}"] if number else []
     return [Change(file, f"{what} is not carried over") for what in lost]
+
+
+# --- the IR version --------------------------------------------------------------------------------
+
+
+def finish(walk: Walk) -> list[Change]:
+    """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
+    model = walk.model
+    imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
+    least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
+    if walk.sweep():
+        least = max(least, OLDEST_IR_OF_DEFAULTS)
+    if model.ir_version >= least:
+        return walk.told()
+    raised = [Change(walk.file, f"IR version {model.ir_version} becomes {least}")]
+    if model.ir_version < OLDEST_IR_OF_DEFAULTS <= least:
+        raised += _without_defaults(model.graph, walk.file)
+    model.ir_version = least
+    return [*walk.told(), *raised]
+
+
+def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
+    """Give a model the IR version that its initializers need; return the changes."""
+    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or not _has_weights(model.graph):
+        return []
+    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}: it has initializers that are not inputs"
+    model.ir_version = OLDEST_IR_OF_DEFAULTS
+    return [Change(file, said), *_without_defaults(model.graph, file)]
+
+
+def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
+    """Drop the inputs that are initializers, so that these stay constants in a newer IR version; return the change."""
+    constants = {tensor.name for tensor in graph.initializer}
+    kept = [info for info in graph.input if info.name not in constants]
+    dropped = len(graph.input) - len(kept)
+    del graph.input[:]
+    graph.input.extend(kept)
+    said = f"initializers stay constants and are no longer inputs: {dropped}"
+    return [Change(file, said)] if dropped else []
+
+
+_TYPES_SINCE = {
+    TensorProto.DataType.Value(name): since
+    for since, names in {
+        4: "BFLOAT16",
+        9: "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ",
+        10: "INT4 UINT4",
+        11: "FLOAT4E2M1",
+        12: "FLOAT8E8M0",
+        13: "INT2 UINT2",
+    }.items()
+    for name in names.split()
+    if name in TensorProto.DataType.keys()  # noqa: SIM118 (older onnx packages have no INT2)
+}
+"""The IR version that introduced an element type."""
+
+_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
+
+
+def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
+    """Lower a model's IR version as far as an opset and the content allow; return the changes."""
+    usual = min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
+    least, had = max(usual, _needed(model)), model.ir_version
+    why = f"that of opset {opset}'s tools" if least == usual else "which its content needs"
+    if had <= usual:
+        return []
+    if least >= had:
+        return [Change(file, f"IR version {had} stays, {why}", is_notice=True)]
+    model.ir_version = least
+    return [Change(file, f"IR version {had} becomes {least}, {why}")]
+
+
+def _has_weights(graph: GraphProto) -> bool:
+    return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
+
+
+def _needed(model: ModelProto) -> int:
+    """Return the IR version that a model's content needs."""
+    needed, kinds = [OLDEST_IR], set[int]()
+    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
+    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
+        for attribute in (each for node in owner.node for each in node.attribute):
+            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        if isinstance(owner, GraphProto):
+            values = (*owner.input, *owner.output, *owner.value_info)
+            kinds.update(tensor.data_type for tensor in owner.initializer)
+            kinds.update(info.type.tensor_type.elem_type for info in values)
+            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
+            needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
+            others = {info.type.WhichOneof("value") for info in values}
+            needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)
+    return max(*needed, *(_TYPES_SINCE.get(kind, 0) for kind in kinds))
 
 
 # --- writing, whole or not at all -----------------------------------------------------------------

@@ -22,8 +22,16 @@ from halfulp.conversion.editor import Change, Editor, exactly_as, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import finish, late_nodes, opset_of, raise_for_weights, to_opset
-from halfulp.conversion.output import correct_declarations, is_harmless, refusal, save_onnx
+from halfulp.conversion.opset import late_nodes, opset_of, to_opset
+from halfulp.conversion.output import (
+    correct_declarations,
+    finish,
+    is_harmless,
+    raise_for_weights,
+    refusal,
+    save_onnx,
+)
+from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
@@ -62,8 +70,7 @@ Slopes = str | int | Mapping[str, str | int]
 _RETYPED = ("Add", "Sub", "Mul", "Div", "Clip", "Max", "LayerNormalization", "RMSNormalization")
 """The operators of a norm, whose constants have to be of the type of the values beside them."""
 
-_LENGTHS = ("Pow", "Sqrt", "ReduceL2")
-_OF_NORMS = (*_RETYPED, *_LENGTHS, "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
+_OF_NORMS = (*_RETYPED, "Pow", "Sqrt", "ReduceL2", "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
 
 _NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
@@ -333,8 +340,7 @@ def _repaired(
     unreached = walk.told()
     _agree_on_types(walk, {declared(info, file).type for info in source.graph.output})
     _mend_layers(walk)
-    _mend_factors(walk)
-    _mend_normalizations(walk)
+    rewrite(walk, (*FACTORS, *_LIMITS))
     _mend(walk, mender)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -406,59 +412,52 @@ def _mend_layers(walk: Walk) -> None:
         )
 
 
-def _mend_factors(walk: Walk) -> None:
-    """Store factors that a converter has rounded to infinity, such as a mask's fill, as the greatest of float16."""
-    greatest = np.finfo(np.float16).max
-    lost = {node.output[0]: index for _, node, index in infinite_factors(walk)}
-
-    def store(node: NodeProto, edit: Editor) -> None:
-        new, index = remade(node), lost[node.output[0]]
-        array = edit.array(node.input[index])
-        assert array is not None
-        new.input[index] = edit.constant(np.clip(array, -greatest, greatest), "factor")
-        edit.note(f"its input {index} is finite: {INFINITE}", "what was infinite or NaN is finite")
-        edit.keep(new)
-
-    for owner, opset in walk.owners if lost else ():
-        walk.rewrite(owner, opset, lambda node: not lost.keys().isdisjoint(node.output), store)
-
-
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
 
 
-def infinite_factors(walk: Walk) -> Iterator[tuple[str, NodeProto, int]]:
-    """Yield the products by an infinite constant of float16: the node, by its name in messages, too, and the input."""
-    for owner, _ in walk.owners:
-        for path, graph, known in walk.known(owner):
-            for node in (node for node in graph.node if node.op_type == "Mul"):
-                for index, name in enumerate(node.input):
-                    array = known.array(name) if known.value(name).type == "float16" else None
-                    if array is not None and np.isinf(array).any():
-                        yield walk.label(path, node), node, index
+def _infinite(match: Match) -> Answer:
+    """The factor is infinite in float16, as a mask's fill that a converter has rounded."""
+    greatest, array = np.finfo(np.float16).max, match.array("factor")
+    if array is None or match.type("factor") != "float16" or not np.isinf(array).any():
+        return None
+    place = [*match.root.input].index(match["factor"])
+    return {"finite": np.clip(array, -greatest, greatest), "place": place}
 
 
-def _mend_normalizations(walk: Walk) -> None:
-    """Raise the lower limit 1e-12 of torch's ``normalize``, Div(x, Expand(Clip(length, 1e-12))): in float16 it is 0."""
-    least = np.finfo(np.float16).smallest_subnormal
+def _divides(match: Match) -> Answer:
+    """The limit is 0 in float16, where torch's ``normalize`` has 1e-12, and an Expand behind it is a divisor."""
+    limit, read, maker = match.view.number(match["limit"]), match.view.readers, match.maker("length")
+    is_length = maker is not None and maker.op_type in ("Pow", "Sqrt", "ReduceL2")
+    expanded = {each.output[0] for each in read[match.root.output[0]] if each.op_type == "Expand"}
+    divisors = {each.input[1] for name in expanded for each in read[name] if each.op_type == "Div"}
+    if match.type("length") != "float16" or limit != 0 or not is_length or expanded.isdisjoint(divisors):
+        return None
+    return {"least": np.array(np.finfo(np.float16).smallest_subnormal)}
 
-    def clip(node: NodeProto, edit: Editor) -> None:
-        value, limit = edit.value(node.input[0]), scalar([*node.input, ""][1], edit.value_info)
-        if value.type != "float16" or limit != 0:
-            return edit.keep(node)
-        said = f"its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
-        edit.note(said, "what was NaN is 0")
-        limits = [edit.constant(np.array(least), "least"), *node.input[2:]]
-        return edit.keep(remade(node, [node.input[0], *limits]))
 
-    clips = set[str]()
-    for owner, _ in walk.owners:
-        divisors = {name for node in owner.node if node.op_type == "Div" for name in node.input[1:2]}
-        expanded = (node for node in owner.node if node.op_type == "Expand" and divisors & {*node.output})
-        limited = {name for node in expanded for name in node.input[:1]}
-        lengths = {name for node in owner.node if node.op_type in _LENGTHS for name in node.output}
-        clips |= {n.output[0] for n in owner.node if n.op_type == "Clip" and n.input[0] in lengths} & limited
-    for owner, opset in walk.owners if clips else ():
-        walk.rewrite(owner, opset, lambda node: not clips.isdisjoint(node.output), clip)
+FACTORS = (
+    Rule(
+        "Mul(x, factor)",
+        "Mul(x, finite)",
+        (_infinite,),
+        "what was infinite or NaN is finite",
+        None,
+        since=1,
+        says=f"its input {{place}} is finite: {INFINITE}",
+    ),
+)
+_LIMITS = tuple(
+    Rule(
+        f"Clip(length, limit{more})",
+        f"Clip(length, least{more})",
+        (_divides,),
+        "what was NaN is 0",
+        None,
+        since=1,
+        says="its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it",
+    )
+    for more in ("", ", most")
+)
 
 
 def _widened(walk: Walk) -> dict[str, str]:

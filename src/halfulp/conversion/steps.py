@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
@@ -24,24 +24,27 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
+from halfulp.conversion import powers, prelus
 from halfulp.conversion.editor import (
     Editor,
     NoExactForm,
-    follow,
     inherit,
     is_one,
     legacy_form,
     legacy_operand,
-    recipe,
     remade,
+    settle,
 )
+from halfulp.conversion.norms import VARIANCES
+from halfulp.conversion.rules import apply_first, rewrite
+from halfulp.conversion.walk import Walk
 from halfulp.errors import printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force
 from halfulp.models.onnx.infer import ValueInfo, held_tensor, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
-from halfulp.models.onnx.walk import Owner, attributes_of, every_node, plain_domain, read_names, subgraphs
+from halfulp.models.onnx.walk import attributes_of, every_node, plain_domain, subgraphs
 from halfulp.specs.tensor import format_shape
 
 Step = Callable[[NodeProto, Editor], None]
@@ -51,7 +54,6 @@ _BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal",
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
-_MOST_PRODUCT = 64  # an integer to a constant power up to this becomes products
 
 
 STEPS: dict[tuple[str, int, int], Step] = {}
@@ -95,8 +97,9 @@ def _pow_15_14(node: NodeProto, edit: Editor) -> None:
     """An exponent in bfloat16 becomes one in float32, which holds its every value."""
     if edit.type_of(node.input[1]) != "bfloat16":
         return edit.keep(node)
-    edit.note("the exponent is cast from bfloat16 to float32, exactly: Pow takes no bfloat16 before opset 15")
-    return edit.keep(remade(node, [node.input[0], edit.cast(node.input[1], "float32")]))
+    new = remade(node)
+    settle(new, ["float32"], edit, why="Pow takes no bfloat16 before opset 15")
+    return edit.keep(new)
 
 
 @_step(13, 12, "Pow")
@@ -113,11 +116,16 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
     """Base and exponent get one type."""
     x, y = edit.type_of(node.input[0]), edit.type_of(node.input[1])
     if x not in _FLOATS:
-        return _integer_pow(node, edit)
+        if not apply_first(powers.PRODUCTS, node, edit):
+            raise NoExactForm(
+                f"Pow takes no {x} as base before opset 12; a constant exponent alone, an integer from 1 to"
+                f" {powers.MOST_OF_INTEGERS}, can be said otherwise, as a product"
+            )
+        return None
     if x == y:
         return edit.keep(node)
     new = remade(node)
-    if edit.retype(new, x):
+    if settle(new, [x], edit):
         return edit.keep(new)
     lacks = f"every {y}; a power in a wider type would be rounded twice"
     if edit.tensor(node.input[1]) is not None:
@@ -125,22 +133,6 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
     if (x, y) == ("float32", "float64"):
         lacks += "; --target openvino casts it, rounded"
     raise _before(edit, f"the exponent has the base's type, and {x} does not hold {lacks}")
-
-
-def _integer_pow(node: NodeProto, edit: Editor) -> None:
-    """An integer base: a product wraps around as the power does."""
-    kind, rank = edit.type_of(node.input[0]), len(edit.value(node.input[0]).shape or ())
-    exponent = edit.array(node.input[1])
-    power = 0
-    if exponent is not None and exponent.size == 1 and exponent.ndim <= rank and exponent.dtype.kind in "iu":
-        power = int(exponent.reshape(-1)[0])
-    if not 1 <= power <= _MOST_PRODUCT:
-        raise NoExactForm(
-            f"Pow takes no {kind} as base before opset 12; a constant exponent alone, an integer from 1 to"
-            f" {_MOST_PRODUCT}, can be said otherwise, as a product"
-        )
-    edit.note(f"{kind} to the power of {power} becomes a product, which wraps around as the power does")
-    follow(recipe(power), node, edit)
 
 
 # --- PRelu ----------------------------------------------------------------------------------------
@@ -219,24 +211,8 @@ def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> None:
 
 @_step(9, 8, "PRelu")
 def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
-    """An integer PRelu: x + (x < 0) * (slope * x - x), which wraps around to the same."""
-    kind = edit.type_of(node.input[0])
-    if kind in _FLOATS:
-        return edit.keep(node)
-    x = edit.value(node.input[0])
-    if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X is the result")
-        edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
-        return None
-    edit.note(f"PRelu takes no {kind} before opset 9: x + (x < 0) * (slope * x - x), which is the same")
-    real = edit.cast(node.input[0], "float64")  # it has the sign of X
-    zero = edit.constant(np.zeros((), np.float64), "zero")
-    below = edit.cast(edit.add("Less", [real, zero], Value("", "bool", x.shape)), kind)
-    product = edit.add("Mul", [node.input[0], node.input[1]], x)
-    rise = edit.add("Sub", [product, node.input[0]], x)
-    taken = edit.add("Mul", [rise, below], x)
-    edit.add("Add", [node.input[0], taken], output=node.output[0], like=node)
-    return None
+    if edit.type_of(node.input[0]) in _FLOATS or not apply_first(prelus.BEFORE_9, node, edit):
+        edit.keep(node)
 
 
 @_step(16, 15, "PRelu")
@@ -703,7 +679,6 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         shape = edit.value(name).shape or ()
         if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
             raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
-    list(deviations_first(function))
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     if (
         not function.node
@@ -721,60 +696,12 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     differs = _OVERFLOWS if overflows else _ROUNDS
     edit.note(what, None if node.op_type in _MOVERS else differs)
     edit.start(node, None)  # changes to the body's own nodes are not reported
-    body = inlined(alone, node.op_type).graph
+    inner_model = inlined(alone, node.op_type)
+    rewrite(Walk(inner_model, node.op_type, None), VARIANCES)
+    body = inner_model.graph
     _fold(body, opset)
     _splice(body, node, opset, edit, move)
     return True
-
-
-def deviations_first(owner: Owner, known: ValueInfo | None = None) -> Iterable[NodeProto]:
-    """Write each variance ``E[x^2] - E[x]^2`` as ``E[(x - E[x])^2]``; yield its last node before that.
-
-    Such a difference is as large as the rounding errors of the squares, and may be negative: the norm is then NaN.
-    Without ``known``, the constants of the owner, equal ones have one name, and exponents are 2.
-    """
-
-    def value(name: str) -> object:
-        array = None if known is None else known.array(name)
-        return name if array is None else array.ravel().tolist()
-
-    def rest(node: NodeProto) -> object:
-        return [*map(value, node.input[1:])], [*node.attribute]
-
-    nodes, none, is_changed = [*owner.node], NodeProto(), False
-    makers, reads = {name: each for each in nodes for name in each.output}, Counter(read_names(owner))
-    differences = [each for each in nodes if each.op_type == "Sub"]
-    by_operands = {tuple(each.input): each for each in reversed(differences)}
-    for node in differences:
-        mean, second = (makers.get(name, none) for name in node.input)
-        square = makers.get(mean.input[0], none) if mean.op_type == "ReduceMean" else none
-        operands = [*square.input[:1], *second.input[:1]]
-        of_x = makers.get(operands[-1], none) if len(operands) == 2 else none
-        if [*of_x.input[:1]] != operands[:1] or of_x.op_type != "ReduceMean" or rest(of_x) != rest(mean):
-            continue
-        is_product = all(each.op_type == "Mul" and len({*each.input}) == 1 for each in (square, second))
-        is_power = square.op_type == second.op_type == "Pow" and rest(square) == rest(second)
-        if is_power and known is not None:
-            is_power = value(square.input[1]) == [2]
-        deviation = by_operands.get(tuple(operands))
-        is_read = any(reads[each.output[0]] > 1 for each in (square, mean, second))
-        loses_dims = any(each.name == "keepdims" and not each.i for each in mean.attribute)
-        if is_read or deviation is None or loses_dims or not (is_product or is_power):
-            continue
-        yield node
-        places = {id(each): place for place, each in enumerate(nodes)}
-        at = places[id(node)]
-        moved = [deviation] if places[id(deviation)] > at else []
-        square.input[:] = [deviation.output[0] if name == operands[0] else name for name in square.input]
-        mean.output[0] = node.output[0]
-        makers[node.output[0]], is_changed = mean, True
-        left_out = {id(each) for each in (*moved, square, mean, second, node)}
-        before, after = ([n for n in part if id(n) not in left_out] for part in (nodes[:at], nodes[at:]))
-        nodes = [*before, *moved, square, mean, *after]
-    if is_changed:
-        copies = [NodeProto.FromString(each.SerializeToString()) for each in nodes]
-        del owner.node[:]
-        owner.node.extend(copies)
 
 
 def _fold(graph: GraphProto, opset: int) -> None:

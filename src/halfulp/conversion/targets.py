@@ -16,6 +16,7 @@ from typing import Any
 
 from onnx import NodeProto
 
+from halfulp.conversion import powers, prelus
 from halfulp.conversion.editor import (
     SIGNIFICANT,
     Change,
@@ -26,9 +27,11 @@ from halfulp.conversion.editor import (
     is_float,
     is_one,
     remade,
+    settle,
 )
-from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
-from halfulp.conversion.spellings import expand_pow, expand_prelu
+from halfulp.conversion.opset import NEWEST, opset_of, to_opset
+from halfulp.conversion.output import finish
+from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES
@@ -241,7 +244,7 @@ def _into_range(walk: Walk, target: Target) -> list[Change]:
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     why = target.spelled.get("Pow")
     if why is not None:
-        if expand_pow(node, edit, why):
+        if apply_first(powers.EXPAND, node, edit, why):
             return None
         if not target.bases:
             raise NoExactForm(
@@ -251,7 +254,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.note("stays unchanged", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
-    if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
+    lacks = f"{target.name} takes no {x} here"
+    if x in target.multiplies and apply_first(powers.EXPAND, node, edit, lacks):
         return None
     base, between = x, None
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
@@ -263,7 +267,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
     new = remade(node)
     if y not in wanted:
-        _exponent(new, y, base, wanted, edit, target)
+        if not is_float(base):  # with an integer exponent it wraps around, with a float exponent it saturates
+            wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
+        wanted = tuple(sorted(wanted, key=lambda kind: (kind != base, kind != "float32")))
+        settle(new, wanted, edit, why=f"{target.name} takes no {y} here", may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
@@ -323,28 +330,6 @@ def wider(x: str, target: Target) -> tuple[str, str]:
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
 
 
-def _exponent(
-    node: NodeProto, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target
-) -> None:
-    """Give the exponent a type that the target takes, exactly if there is one."""
-    if not is_float(base):
-        # With an integer exponent it wraps around, with a float exponent it saturates.
-        wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
-    why = f"{target.name} takes no {y} here"
-    preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
-    if any(edit.retype(node, kind, why=why) for kind in preferred):
-        return
-    floats = [kind for kind in wanted if is_float(kind)]
-    kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    edit.note(f"the exponent is cast from {y} to {kind}: {why}", lost(kind))
-    node.input[1] = edit.cast(node.input[1], kind)
-
-
-def lost(kind: str) -> str:
-    """Return the effect on exponents that the type they are cast to does not hold."""
-    return f"an exponent that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
-
-
 # --- PRelu ----------------------------------------------------------------------------------------
 
 
@@ -352,7 +337,8 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if target.pads_slope and edit.value(node.input[0]).shape == ():
         return _vector_prelu(node, edit, target)
     if "PRelu" in target.spelled:
-        expand_prelu(node, edit, target.spelled["PRelu"])
+        if not apply_first(prelus.EXPAND, node, edit, target.spelled["PRelu"]):
+            prelus.refuse(node, edit)
         return None
     kind = edit.type_of(node.input[0])
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
@@ -364,7 +350,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
             edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
-        expand_prelu(new, edit, f"{target.name} takes no {kind} here")
+        apply_first(prelus.EXPAND, new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
     edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
