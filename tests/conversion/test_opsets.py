@@ -17,7 +17,8 @@ from tests.models.onnx_models import external, parsed, single, with_initializer
 
 import halfulp as hu
 from halfulp.conversion import Conversion
-from halfulp.conversion.steps import STEPS, says_the_same
+from halfulp.conversion.opset import says_the_same
+from halfulp.conversion.steps import STEPS
 from halfulp.models.onnx.checks import schema_in_force
 
 NEWEST = onnx.defs.onnx_opset_version()
