@@ -185,10 +185,9 @@ def _audited(
         report.doubts = tuple(each.why for each in of_later_opsets(*parsed[:2]))
         if has_halves(parsed[0]):
             walk = Walk(*parsed)
-            factors = (each for place in walk.owners for each in found(walk, *place, FACTORS))
+            factors = found(walk, FACTORS)
             report.infinite = tuple(walk.label(path, match.root) for path, _, match in factors)[::-1]
-            epsilons = [each for owner, _ in walk.owners for each in zero_epsilons(walk, owner)]
-            report.doubts += tuple(map(str, epsilons)) if data is None else ()
+            report.doubts += tuple(map(str, zero_epsilons(walk))) if data is None else ()
         tried.declared = invalid(*parsed, uses, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):
             try:

@@ -7,7 +7,7 @@ put in float32, from the square to the root, or to the division by it, that brin
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache, partial
 from pathlib import Path
@@ -73,11 +73,10 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
+    walk.changes += zero_epsilons(walk) if what == "norms" else ()
     for owner, opset in walk.owners:
-        region = set(_outputs(walk.known(owner), what, names, found))
+        region = set(_outputs(walk, owner, what, names, found))
         walk.changes += _runtime_operators(owner, region)
-        if what == "norms":
-            walk.changes += zero_epsilons(walk, owner)
         _put(walk, owner, opset, region)
     if names - found or not (names or what in _KINDS):
         missing = min(names - found, default=what)
@@ -108,10 +107,10 @@ def _spellings(node: NodeProto) -> set[str]:
     return {node.name, printable(node.name, most=None)}
 
 
-def zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
+def zero_epsilons(walk: Walk) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
-    for path, graph, known in walk.known(owner):
+    for path, graph, known, _ in walk.graphs():
         for node in (node for nodes in norms(graph, known) for node in nodes):
             constants = [scalar(name, known) for name in node.input if name]
             is_half = known.value(node.output[0]).type in HALVES
@@ -119,11 +118,9 @@ def zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
                 yield Change(walk.label(path, node), told, is_notice=True)
 
 
-def _outputs(
-    known: Iterable[tuple[str, Owner, ValueInfo]], what: str, names: set[str], found: set[str]
-) -> Iterator[str]:
+def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[str]) -> Iterator[str]:
     """Yield the first output of each node that is wanted, and of each cast between two of them."""
-    for _, graph, values in known:
+    for _, graph, values, _ in walk.graphs(owner):
         wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {*_spellings(node), f"#{index}"} & names
@@ -253,7 +250,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
 
     read = {  # by graph, in it and in its bodies
         id(known): Counter(name for node in every_node(graph) if is_wanted(node) for name in node.input)
-        for _, graph, known in walk.known(owner)
+        for _, graph, known, _ in walk.graphs(owner)
     }
     wide: dict[tuple[int, str], str] = {}  # by graph and value
 

@@ -97,14 +97,13 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     changes = inline(proto, file, folder)
     changes += for_target(Walk(proto, file, folder), "openvino")
     walk = Walk(proto, file, folder)
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, _as_layers)
+    walk.rewrite_all(is_ours, _as_layers)
     changes += finish(walk)
     _declare(proto, file)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
     walk = Walk(proto, file, folder)
-    for path, graph, known in (each for owner, _ in walk.owners for each in walk.known(owner)):
+    for path, graph, known, _ in walk.graphs():
         for node in filter(is_ours, graph.node):
             why = _difference(node, known, by_name.get(node.output[0]))
             if why:

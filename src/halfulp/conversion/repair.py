@@ -341,12 +341,12 @@ def _repaired(
     _agree_on_types(walk, {declared(info, file).type for info in source.graph.output})
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
-    _mend(walk, mender)
+    walk.rewrite_all(is_ours, mender.mend, collect=True)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        _mend(walk, mender)
+        walk.rewrite_all(is_ours, mender.mend, collect=True)
     mended = walk.told()
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         nodes = {node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu"}
@@ -369,11 +369,6 @@ def _repaired(
     if all(each.valid for each in left):
         left += _still_wrong(new, file, folder)
     return new, changes, left
-
-
-def _mend(walk: Walk, mender: Mender) -> None:
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, mender.mend, collect=True)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -403,13 +398,7 @@ def _mend_layers(walk: Walk) -> None:
         return edit.keep(remade(node, drop={"spatial"}))
 
     mended = {"Gemm": flatten, "BatchNormalization": per_channel}
-    for owner, opset in walk.owners:
-        walk.rewrite(
-            owner,
-            opset,
-            lambda node: node.op_type in mended,
-            lambda node, edit: mended[node.op_type](node, edit),
-        )
+    walk.rewrite_all(lambda node: node.op_type in mended, lambda node, edit: mended[node.op_type](node, edit))
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
@@ -463,16 +452,13 @@ _LIMITS = tuple(
 def _widened(walk: Walk) -> dict[str, str]:
     """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
     halves: dict[str, str] = {}
-    for owner, _ in walk.owners:
-        for _, graph, known in walk.known(owner):
-            for node in (node for node in graph.node if node.op_type in _OF_NORMS and node.output):
-                sources = (
-                    known.value(name).type if node.op_type == "Cast" else halves.get(name)
-                    for name in node.input
-                )
-                half = next((kind for kind in sources if kind in HALVES), None)
-                if half is not None and known.value(node.output[0]).type == "float32":
-                    halves[node.output[0]] = half
+    for _, graph, known, _ in walk.graphs():
+        for node in (node for node in graph.node if node.op_type in _OF_NORMS and node.output):
+            is_cast = node.op_type == "Cast"
+            sources = (known.value(name).type if is_cast else halves.get(name) for name in node.input)
+            half = next((kind for kind in sources if kind in HALVES), None)
+            if half is not None and known.value(node.output[0]).type == "float32":
+                halves[node.output[0]] = half
     return halves
 
 
@@ -506,8 +492,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, lambda node: node.op_type in _RETYPED, agree)
+    walk.rewrite_all(lambda node: node.op_type in _RETYPED, agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]:

@@ -16,7 +16,7 @@ from halfulp.conversion.editor import Editor, view_of
 from halfulp.conversion.terms import NODES, Bound, Term, build, matches, parse, roots
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value, type_name
-from halfulp.models.onnx.walk import Owner, plain_domain
+from halfulp.models.onnx.walk import plain_domain
 from halfulp.specs.tensor import Shape
 
 DIFFERS, ULPS = "how the result differs", "ulps"
@@ -165,39 +165,31 @@ def rewrite(
     Nodes are visited from the last to the first, so that a form is found before the smaller ones within it. The first
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
-    count, ends = 0, {op_type for rule in rules for op_type in roots(rule.pattern)}
-    for owner, opset in walk.owners:
-        places = {id(match.root): (rule, match) for _, rule, match in found(walk, owner, opset, rules)}
+    ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
+    places = {id(match.root): (rule, match) for _, rule, match in found(walk, rules)}
 
-        def replace(node: NodeProto, edit: Editor, places: _Places = places) -> None:
-            if id(node) in places:
-                rule, match = places[id(node)]
-                return rule.apply(match, edit)
-            if stays is not None:
-                stays(node, edit)
-            return edit.keep(node)
+    def replace(node: NodeProto, edit: Editor) -> None:
+        if id(node) in places:
+            rule, match = places[id(node)]
+            return rule.apply(match, edit)
+        if stays is not None:
+            stays(node, edit)
+        return edit.keep(node)
 
-        def is_wanted(node: NodeProto, places: _Places = places) -> bool:
-            return id(node) in places or (stays is not None and node.op_type in ends)
+    def is_wanted(node: NodeProto) -> bool:
+        return id(node) in places or (stays is not None and node.op_type in ends)
 
-        walk.rewrite(owner, opset, is_wanted, replace)
-        count += len(places)
-    return count
+    walk.rewrite_all(is_wanted, replace)
+    return len(places)
 
 
-_Places = Mapping[int, tuple[Rule, Match]]
-
-
-def found(walk: Walk, owner: Owner, opset: int, rules: Sequence[Rule]) -> Iterator[tuple[str, Rule, Match]]:
-    """Yield the places to which a rule applies, in a graph and those within it, with the graph's path.
-
-    No node is in two of them.
-    """
+def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[tuple[str, Rule, Match]]:
+    """Yield the places to which a rule applies, with the paths of their graphs. No node is in two of them."""
     by_root: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
-    for path, graph, known in walk.known(owner):
+    for path, graph, known, opset in walk.graphs():
         view, taken = view_of(graph, known, opset), set[int]()
         for node in reversed(view.nodes):
             is_end = node.op_type in by_root and id(node) not in taken

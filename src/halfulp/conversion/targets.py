@@ -214,8 +214,7 @@ def for_target(walk: Walk, name: str) -> list[Change]:
     changes = _into_range(walk, target)
     if changes:
         walk = walk.again()
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, rewrite, name)
+    walk.rewrite_all(is_ours, rewrite, name)
     return changes + finish(walk)
 
 

@@ -90,6 +90,13 @@ class Walk:
         changes, self.changes = self.changes, []
         return changes
 
+    def rewrite_all(
+        self, wanted: Wanted, rewrite: Rewrite, where: str = "", *, collect: bool = False
+    ) -> None:
+        """Rewrite nodes of all :attr:`owners`, each in its opset, as :meth:`rewrite` does it."""
+        for owner, opset in self.owners:
+            self.rewrite(owner, opset, wanted, rewrite, where, collect=collect)
+
     def rewrite(
         self,
         owner: Owner,
@@ -164,16 +171,19 @@ class Walk:
             known.add_constants(owner, self.model.ir_version)
         return self._value_info[path]
 
-    def known(self, owner: Owner) -> Iterator[tuple[str, Owner, ValueInfo]]:
-        """Yield one of :attr:`owners` and the graphs within it: path, graph, and the known types of its values."""
-        path = root(owner) if isinstance(owner, FunctionProto) else ""
-        todo: list[tuple[str, Owner, ValueInfo | None]] = [(path, owner, None)]
-        while todo:
-            path, graph, outer = todo.pop()
-            known = self._known(graph, outer, path)
-            yield path, graph, known
-            nodes = (node for node in graph.node if node.attribute)
-            todo += [(inner_path(path, n, name), inner, known) for n in nodes for name, inner in subgraphs(n)]
+    def graphs(self, only: Owner | None = None) -> Iterator[tuple[str, Owner, ValueInfo, int]]:
+        """Yield :attr:`owners`, or one of them, and the graphs within: path, graph, its values' types, opset."""
+        for owner, opset in self.owners:
+            path = root(owner) if isinstance(owner, FunctionProto) else ""
+            todo: list[tuple[str, Owner, ValueInfo | None]] = [(path, owner, None)]
+            while todo and (only is None or only is owner):
+                path, graph, outer = todo.pop()
+                known = self._known(graph, outer, path)
+                yield path, graph, known, opset
+                nodes = (node for node in graph.node if node.attribute)
+                todo += [
+                    (inner_path(path, n, name), inner, known) for n in nodes for name, inner in subgraphs(n)
+                ]
 
     def _walk(self, owner: Owner, outer: ValueInfo | None, path: str, task: _Task) -> None:
         opset, wanted, rewrite, where, collect = task
@@ -281,17 +291,16 @@ def check_clauses(walk: Walk) -> Walk:
     Raises:
         ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
     """
-    for owner, opset in walk.owners:
-        for path, graph, known in walk.known(owner):
-            for node in filter(is_ours, graph.node):
-                if (error := breach(node, opset, known)) is not None:
-                    with within(walk.file, walk.label(path, node)):
-                        raise error.with_hint(REPAIR)
-                if node.op_type == "PRelu":
-                    x, slope = (known.value(name).shape for name in node.input)
-                    if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
-                        doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
-                        walk.changes.append(Change(walk.label(path, node), doubt, is_notice=True))
+    for path, graph, known, opset in walk.graphs():
+        for node in filter(is_ours, graph.node):
+            if (error := breach(node, opset, known)) is not None:
+                with within(walk.file, walk.label(path, node)):
+                    raise error.with_hint(REPAIR)
+            if node.op_type == "PRelu":
+                x, slope = (known.value(name).shape for name in node.input)
+                if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
+                    doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
+                    walk.changes.append(Change(walk.label(path, node), doubt, is_notice=True))
     return walk
 
 
