@@ -16,8 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 import halfulp as hu
 from halfulp.conversion import norms, powers, prelus
-from halfulp.conversion.rules import Rule
-from halfulp.conversion.terms import number_of
+from halfulp.conversion.rules import Rule, number_of
 
 FLOATS = ("float16", "float32", "float64")
 SPECIAL = (-np.inf, -3, -2, -1, -0.5, -1e-4, -0.0, 0.0, 1e-4, 0.25, 1, 1.5, 2, 3, 100, np.inf, np.nan)

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, UnsupportedError, count_of
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value, unused
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
@@ -58,11 +58,6 @@ class Change:
         return where + self.what + (f" ({self.differs})" if self.differs else "")
 
 
-def counted(changes: Sequence[Change], noun: str = "change") -> str:
-    """Return how many of these are changes, in words."""
-    return count_of(sum(not change.is_notice for change in changes), noun)
-
-
 class NoExactForm(UnsupportedError):
     """A node can't be written in another version or format with the same results.
 
@@ -75,18 +70,10 @@ class NoExactForm(UnsupportedError):
 
 
 class Editor:
-    """Collects the new nodes of one graph or function.
+    """Collects the new nodes of one graph or function, and the changes.
 
-    Args:
-        owner: the graph or function.
-        value_info: the known types and shapes of its values; new values are added.
-        names: all names of the model; new names are added.
-        opset: the version that new nodes are of.
-
-    Attributes:
-        value, tensor, array: the functions of ``value_info`` of these names.
-        nodes: the nodes collected so far.
-        changes: the changes so far.
+    New values are added to ``value_info``, the known types and shapes, whose functions ``value``, ``tensor`` and
+    ``array`` it has; new names to ``names``, those of the model. New nodes are of version ``opset``.
     """
 
     def __init__(self, owner: Owner, value_info: ValueInfo, names: set[str], opset: int) -> None:
@@ -100,7 +87,7 @@ class Editor:
         self._makers: dict[str, NodeProto] = {}
         self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
-        self._dropped: set[int] = set()
+        self.dropped: set[int] = set()
         self._label: Callable[[], str] | None = None
         self._replaced = NodeProto()
 
@@ -136,12 +123,7 @@ class Editor:
 
     def drop(self, *nodes: NodeProto) -> None:
         """Leave out nodes that were collected before."""
-        self._dropped.update(map(id, nodes))
-
-    @property
-    def left(self) -> list[NodeProto]:
-        """The nodes that were collected and not dropped."""
-        return [node for node in self.nodes if id(node) not in self._dropped]
+        self.dropped.update(map(id, nodes))
 
     @property
     def label(self) -> str:
@@ -172,14 +154,9 @@ class Editor:
         like: NodeProto | None = None,
         **attributes: Any,
     ) -> str:
-        """Add a node and return its output.
+        """Add a node and return its output, which gets a new name if ``output`` is None.
 
-        Args:
-            op_type: an operator of ONNX.
-            inputs: names.
-            result: the output's type and shape, where known.
-            output: its name; a new one where not given.
-            like: the node whose name, doc string and metadata it takes on.
+        ``result`` has the output's type and shape. The node takes on the name, doc string and metadata of ``like``.
         """
         name = output or self.new_name(op_type.lower(), result)
         node = onnx.helper.make_node(op_type, list(inputs), [name], **attributes)

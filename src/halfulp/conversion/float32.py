@@ -21,7 +21,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 from halfulp.conversion.editor import Change, Editor, remade, view_of
 from halfulp.conversion.opset import inline
 from halfulp.conversion.output import finish
-from halfulp.conversion.terms import NODES, Bound, Term, matches, parse, roots
+from halfulp.conversion.rules import NODES, Bound, Term, matches, parse, roots
 from halfulp.conversion.verify import (
     Feed,
     Run,
@@ -58,18 +58,15 @@ _KINDS = ("norms", "pow", "all")
 def in_float32(walk: Walk, what: str) -> list[Change]:
     """Make nodes compute in float32; return the changes.
 
-    Args:
-        walk: through the model.
-        what: ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
-            or nodes by name, or by number as ``#3``, with commas between them. Functions are inlined but for the first
-            two, as a data audit does.
+    ``what`` is ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
+    or nodes by name, or by number as ``#3``, with commas between them. Functions are inlined but for the first two, as
+    a data audit does.
 
     Raises:
         HalfulpError: the model has no such node.
     """
     told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
-    if told:
-        walk = walk.again()
+    walk = Walk(walk.model, walk.file, walk.folder) if told else walk
     names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
@@ -263,11 +260,8 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         made = known_wide(name, edit.value_info)
         if made is None and edit.value(name).type in HALVES:
             array = edit.array(name)
-            if array is None:
-                made = edit.cast(name, "float32")
-            else:
-                made = edit.constant(array.astype(np.float32), "float32")
-            wide[id(edit.value_info), name] = made
+            held = None if array is None else edit.constant(array.astype(np.float32), "float32")
+            made = wide[id(edit.value_info), name] = held or edit.cast(name, "float32")
         return made or name
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
@@ -298,10 +292,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
                     edit.add("Identity", [made], output=name)
                 else:
                     edit.cast(made, type, output=name)
-        if is_taken:
-            edit.note("is taken away: its neighbours compute in float32")
-        else:
-            edit.note("computes in float32")
+        edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")
         return None
 
     walk.rewrite(owner, opset, is_wanted, rewrite)
@@ -350,21 +341,16 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     if (default_opset(proto.opset_import) or 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
         return set()  # numbers of nodes with bodies are part of names, and have to stay
     inputs = {info.name for info in graph.input}
-    weights = {
-        tensor.name: tensor
-        for tensor in graph.initializer
-        if tensor.data_location == TensorProto.EXTERNAL
-        and tensor.data_type in _HALF_ENUMS
-        and tensor.name not in inputs
-    }
-    kept = set()
-    nodes: list[NodeProto] = []
+    external = (each for each in graph.initializer if each.data_location == TensorProto.EXTERNAL)
+    halves = (each for each in external if each.data_type in _HALF_ENUMS)
+    weights = {tensor.name: tensor for tensor in halves if tensor.name not in inputs}
+    kept, nodes = set[str](), list[NodeProto]()
     for node in graph.node:
-        for name in node.input:
-            if tensor := weights.pop(name, None):
-                tensor.name = f"{name}//half"
-                kept.add(tensor.name)
-                nodes.append(helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT))
+        for tensor in filter(None, (weights.pop(name, None) for name in node.input)):
+            half = f"{tensor.name}//half"
+            nodes.append(helper.make_node("Cast", [half], [tensor.name], to=TensorProto.FLOAT))
+            tensor.name = half
+            kept.add(half)
         nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
@@ -394,11 +380,8 @@ def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:
 def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fused: bool) -> Verification:
     """Run a network before and after a change, and in float32; report both differences from float32.
 
-    Args:
-        before, after: ONNX models.
-        feed: the inputs. Special values are not among them.
-        is_fused: whether norms have become operators that runtimes compute in float32 inside: ONNX Runtime does,
-            the onnx package's evaluator does not.
+    ``is_fused``: norms have become operators that runtimes compute in float32 inside: ONNX Runtime does, the onnx
+    package's evaluator does not.
     """
     assert before.proto is not None
     assert isinstance(before.model, Model)

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -247,7 +247,8 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
         raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
-    _set_attributes(node, [a for a in node.attribute if a.name in known])
+    for attribute in [a for a in node.attribute if a.name in gone]:
+        node.attribute.remove(attribute)
 
 
 def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> None:
@@ -266,11 +267,6 @@ def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> 
     shape = _text(edit.value(y).shape)
     edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
     node.input[1] = y
-
-
-def _set_attributes(node: NodeProto, attributes: list[AttributeProto]) -> None:
-    del node.attribute[:]
-    node.attribute.extend(attributes)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -390,7 +386,8 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     else:
         node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
-    _set_attributes(node, [onnx.helper.make_attribute(name, value) for name, value in attributes.items()])
+    del node.attribute[:]
+    node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
 
 
 # --- shared helpers -------------------------------------------------------------------------------

@@ -82,12 +82,7 @@ class Network:
 
 
 def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Network, list[Change]]:
-    """Return an ONNX model in OpenVINO's form, and the changes made to it.
-
-    Args:
-        proto: one that the front end accepts; changed in place.
-        file: its name in messages.
-        folder: where its external data lies.
+    """Return an ONNX model, which is changed in place, in OpenVINO's form, and the changes made to it.
 
     Raises:
         UnsupportedError: OpenVINO is not installed or refuses the model; a Pow or PRelu node has no form that
@@ -261,14 +256,8 @@ _TOLERANCE = 1e-2
 def compare_network(before: Subject, network: Network, feed: Feed) -> Verification:
     """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
 
-    Args:
-        before: the ONNX model.
-        network: its IR, which runs in f32 on the CPU: with halfulp's operators, and with OpenVINO's own.
-        feed: the inputs. Special values are not among them.
-
-    Returns:
-        The result: a line for each output, and a difference if it is more than a hundredth of the output's
-        greatest magnitude away.
+    The IR runs in f32 on the CPU, with halfulp's operators and with OpenVINO's own, without special values. The result
+    has a line for each output, and a difference if it is more than a hundredth of its greatest magnitude away.
     """
     model = before.model
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
@@ -327,10 +316,8 @@ def _runner(
 ) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
     """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
 
-    Args:
-        network: its model is not changed.
-        exact: whether halfulp's operators are put into a copy of it.
-        notes: gets a sentence for each node that stays OpenVINO's own all the same.
+    With ``exact``, halfulp's operators are put into a copy of it. ``notes`` gets a sentence for each node that stays
+    OpenVINO's own all the same.
 
     Raises:
         ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.

@@ -9,8 +9,7 @@ from onnx import NodeProto
 
 from halfulp.conversion.editor import Change
 from halfulp.conversion.output import finish
-from halfulp.conversion.rules import Answer, Check, Match, Rule, found, rewrite
-from halfulp.conversion.terms import parse
+from halfulp.conversion.rules import Answer, Check, Match, Rule, found, parse, rewrite
 from halfulp.conversion.walk import Walk
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.inputs import dtype_named

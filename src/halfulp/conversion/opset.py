@@ -357,10 +357,9 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
     newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
     for attribute in node.attribute if newer is not None and older is not None and to < opset else ():
         value, name = attribute.s.decode(errors="replace"), attribute.name
-        texts = [
-            each.attributes[name].description for each in (newer, older) if each and name in each.attributes
-        ]
-        if value and len(texts) == 2 and value in texts[0] and value not in texts[1]:
+        schemas = [each for each in (newer, older) if each and name in each.attributes]
+        documented = [value in each.attributes[name].description for each in schemas]
+        if value and documented == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -485,33 +484,51 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
 
     ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
     """
-    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
-    by_types = set(schema.context_dependent_function_opset_versions)
-    version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=None)
-    if version is None:
-        return False
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
+    function = _body(node, call, opset, edit)
+    if function is None:
+        return False
+    call.domain = function.domain = "halfulp.body"
+    function.opset_import[0].version = opset
+    alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
+    alone.functions.append(function)
+    what = f"becomes the function body of {node.op_type}, which came with opset {opset}"
+    kinds = {each.op_type for each in function.node}
+    differs = _OVERFLOWS if {"Exp", "Log"} <= kinds and "ReduceMax" not in kinds else _ROUNDS
+    edit.note(what, None if node.op_type in _MOVERS else differs)
+    edit.start(node, None)  # changes to the body's own nodes are not reported
+    inner_model = inlined(alone, node.op_type)
+    rewrite(Walk(inner_model, node.op_type, None), VARIANCES)
+    _fold(inner_model.graph, opset)
+    _splice(inner_model.graph, node, opset, edit, move)
+    return True
+
+
+def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> FunctionProto | None:
+    """Return the function body of a node's operator, whose nodes have to be those of the opset.
+
+    ``call``, the node alone, gets the attributes that are defaults.
+    """
+    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
+    version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
     call.attribute.extend([default for default in defaults if default.name])
     types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
     kinds = [kind.SerializeToString() for kind in types]
-    data = b""
+    function = FunctionProto()
+    by_types = version in schema.context_dependent_function_opset_versions
     try:
-        if version in by_types:
-            data = schema.get_context_dependent_function_with_opset_version(
-                version, call.SerializeToString(), kinds
-            )
+        if by_types:
+            body = schema.get_context_dependent_function_with_opset_version
+            function.ParseFromString(body(version, call.SerializeToString(), kinds))
         elif version in schema.function_opset_versions:
-            data = schema.get_function_with_opset_version(version)
+            function.ParseFromString(schema.get_function_with_opset_version(version))
     except ValueError:  # of types that it does not look at
-        return False
-    function = FunctionProto.FromString(data)
-    if version not in by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
-        for each in function.node:
-            for attribute in each.attribute:
-                if each.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
-                    attribute.i = TensorProto.DOUBLE
+        return None
+    if not by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+        for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
+            attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
     x = edit.value(node.input[0]).shape or ()
     flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
     for formal, name in zip(function.input[1:], node.input[1:], strict=False):
@@ -519,28 +536,9 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
             raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
-    if (
-        not function.node
-        or any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
-        or any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
-    ):
-        return False
-    call.domain = function.domain = "halfulp.body"
-    function.opset_import[0].version = opset
-    alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
-    alone.functions.append(function)
-    what = f"becomes the function body of {node.op_type}, which came with opset {opset}"
-    kinds_inside = {each.op_type for each in function.node}
-    overflows = {"Exp", "Log"} <= kinds_inside and "ReduceMax" not in kinds_inside
-    differs = _OVERFLOWS if overflows else _ROUNDS
-    edit.note(what, None if node.op_type in _MOVERS else differs)
-    edit.start(node, None)  # changes to the body's own nodes are not reported
-    inner_model = inlined(alone, node.op_type)
-    rewrite(Walk(inner_model, node.op_type, None), VARIANCES)
-    body = inner_model.graph
-    _fold(body, opset)
-    _splice(body, node, opset, edit, move)
-    return True
+    is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
+    is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
+    return None if is_other or not function.node else function
 
 
 def _fold(graph: GraphProto, opset: int) -> None:
@@ -551,8 +549,7 @@ def _fold(graph: GraphProto, opset: int) -> None:
     if any(map(subgraphs, graph.node)):
         return
     types = {info.name: declared(info, "") for info in (*graph.input, *graph.output)}
-    types |= _types_of(graph, opset)
-    known = ValueInfo(types, TensorReader("", None))
+    known = ValueInfo(types | _types_of(graph, opset), TensorReader("", None))
     known.add_constants(graph)
     read = {info.name for info in graph.output}
     made = {name for node in graph.node for name in node.output}
@@ -563,9 +560,8 @@ def _fold(graph: GraphProto, opset: int) -> None:
         if is_same and (gone not in read or kept in made):
             kept, gone = (gone, kept) if gone in read else (kept, gone)
             graph.node.remove(node)
-            for each in graph.node:
-                each.input[:] = [kept if name == gone else name for name in each.input]
-                each.output[:] = [kept if name == gone else name for name in each.output]
+            for names in (names for each in graph.node for names in (each.input, each.output)):
+                names[:] = [kept if name == gone else name for name in names]
     for node in reversed([*graph.node]):
         held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
         if held is not None:

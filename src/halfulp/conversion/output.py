@@ -17,13 +17,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, count_of, printable
+from halfulp.errors import HalfulpError, ModelError, count_of, printable
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
-from halfulp.models.onnx.walk import every_node, graphs, owners_of, plain_domain
+from halfulp.models.onnx.walk import default_opset, every_node, graphs, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
@@ -82,12 +82,31 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
 
 
-def same_version(op_type: str, opset: int) -> list[int]:
-    """Return the opsets in which an operator has the version of this one; none if the operator does not exist here."""
+def check_result(model: ModelProto, source: ModelProto, file: str, opset: int | None) -> list[Change]:
+    """Check a converted model, and return a notice if the checker refuses its source, too.
+
+    Wrong declarations of the source are corrected. ``opset`` is the one that was asked for.
+
+    Raises:
+        ModelError: the checker refuses the converted model alone.
+    """
+    if (refused := refusal(model)) is None:
+        return []
+    if refusal(source) is not None:
+        said = f"does not pass the onnx package's checker, nor did it before: {refused.reason}"
+        return [Change(refused.node or file, said, is_notice=True)]
+    changes = correct_declarations(model, file, {}, source=source)
+    if (refused := refusal(model)) is None:
+        return changes
     opsets = range(1, onnx.defs.onnx_opset_version() + 1)
-    schemas = {each: schema_in_force("", op_type, each) for each in opsets}
+    schemas = {each: schema_in_force("", refused.op_type, each) for each in opsets}
     since = {each: schema.since_version for each, schema in schemas.items() if schema is not None}
-    return [each for each, version in since.items() if version == since.get(opset)]
+    before = since.get(default_opset(source.opset_import) or 1)
+    same, shown = [each for each, version in since.items() if version == before], {}
+    if same and opset not in (None, *same):
+        shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {refused.op_type} stays unchanged"
+    said = f"converted, it would not pass the onnx package's checker: {refused.reason}"
+    raise ModelError(said, file=file, node=refused.node, **shown)
 
 
 def correct_declarations(
@@ -100,10 +119,8 @@ def correct_declarations(
 ) -> list[Change]:
     """Declare values as their nodes give them: their types, or their shapes, too.
 
-    Args:
-        before: the declarations at the first call, by graph and name, with which later ones compare. It fills this.
-        source: the model before it was converted. A value that it has in another type or shape stays, for the
-            conversion would change the result.
+    The first call fills ``before`` with the declarations, by graph and name, with which later calls compare. A value
+    that ``source``, the model before it was converted, has in another type or shape stays.
     """
     ask: Ask = "foreign" if source is None else "none"
     found, unconverted = (
@@ -142,22 +159,17 @@ def _message(model: ModelProto) -> str | None:
     return None
 
 
-def _own(model: ModelProto) -> list[NodeProto]:
-    """Return the nodes of ONNX's own domain whose operators only a runtime knows."""
-    return [
-        node
-        for owner, opset in owners_of(model)
-        for node in every_node(owner)
-        if not plain_domain(node.domain) and is_foreign(node, opset)
-    ]
-
-
 def _without_own(model: ModelProto) -> ModelProto:
-    """Return a model with these nodes in another domain: the checker would refuse them, or print a line about them."""
-    if not _own(model):
+    """Return a model with operators that only a runtime knows in a domain that the checker does not know, either."""
+
+    def own(each: ModelProto) -> list[NodeProto]:
+        nodes = ((node, opset) for owner, opset in owners_of(each) for node in every_node(owner))
+        return [node for node, opset in nodes if not plain_domain(node.domain) and is_foreign(node, opset)]
+
+    if not own(model):
         return model
     copy = deepcopy(model)
-    for node in _own(copy):
+    for node in own(copy):
         node.domain = _OWN
     for owner in (copy, *copy.functions):
         owner.opset_import.append(onnx.helper.make_opsetid(_OWN, 1))
@@ -193,38 +205,33 @@ def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
 
 def finish(walk: Walk) -> list[Change]:
     """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
-    model = walk.model
-    imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
+    imports = [entry for entry in walk.model.opset_import if not plain_domain(entry.domain)]
     least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
     if walk.sweep():
         least = max(least, OLDEST_IR_OF_DEFAULTS)
-    if model.ir_version >= least:
-        return walk.told()
-    raised = [Change(walk.file, f"IR version {model.ir_version} becomes {least}")]
-    if model.ir_version < OLDEST_IR_OF_DEFAULTS <= least:
-        raised += _without_defaults(model.graph, walk.file)
-    model.ir_version = least
-    return [*walk.told(), *raised]
+    return [*walk.told(), *_raise(walk.model, least, walk.file)]
 
 
 def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
     """Give a model the IR version that its initializers need; return the changes."""
-    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or not _has_weights(model.graph):
+    why = ": it has initializers that are not inputs"
+    return _raise(model, OLDEST_IR_OF_DEFAULTS, file, why) if _has_weights(model.graph) else []
+
+
+def _raise(model: ModelProto, least: int, file: str, why: str = "") -> list[Change]:
+    """Raise a model's IR version. If initializers need no inputs in the new one, they lose these and stay constants."""
+    before, graph = model.ir_version, model.graph
+    if before >= least:
         return []
-    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}: it has initializers that are not inputs"
-    model.ir_version = OLDEST_IR_OF_DEFAULTS
-    return [Change(file, said), *_without_defaults(model.graph, file)]
-
-
-def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
-    """Drop the inputs that are initializers, so that these stay constants in a newer IR version; return the change."""
-    constants = {tensor.name for tensor in graph.initializer}
+    model.ir_version = least
+    changes = [Change(file, f"IR version {before} becomes {least}{why}")]
+    constants = {tensor.name for tensor in graph.initializer if before < OLDEST_IR_OF_DEFAULTS <= least}
     kept = [info for info in graph.input if info.name not in constants]
-    dropped = len(graph.input) - len(kept)
-    del graph.input[:]
-    graph.input.extend(kept)
-    said = f"initializers stay constants and are no longer inputs: {dropped}"
-    return [Change(file, said)] if dropped else []
+    if dropped := len(graph.input) - len(kept):
+        changes.append(Change(file, f"initializers stay constants and are no longer inputs: {dropped}"))
+        del graph.input[:]
+        graph.input.extend(kept)
+    return changes
 
 
 _TYPES_SINCE = {
@@ -284,13 +291,9 @@ def _needed(model: ModelProto) -> int:
 
 
 def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | None = None) -> None:
-    """Write an ONNX model, and its external data beside it.
+    """Write an ONNX model, and its external data in ``folder`` to the same places relative to the new file.
 
-    Args:
-        model: refers to external data by places relative to ``folder``.
-        folder: where that data lies.
-        path: where to write; the data goes to the same places relative to its folder.
-        data: the bytes of the file that the model was read from, where the file is to be copied.
+    If ``data`` is given, the bytes of the file that the model was read from, the file is copied.
 
     Raises:
         HalfulpError: a file can't be written, or the data would replace another file.

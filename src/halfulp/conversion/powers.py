@@ -11,8 +11,7 @@ import onnx
 from onnx import NodeProto
 
 from halfulp.conversion.editor import WRAPS, Editor
-from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Match, Rule
-from halfulp.conversion.terms import Term, node_of, parse
+from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Check, Match, Rule, Term, node_of, parse
 from halfulp.models.run.inputs import dtype_named
 
 _MOST = 16  # larger exponents are not expanded into products
@@ -185,32 +184,30 @@ def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
     return node.op_type in _NOT_NEGATIVE
 
 
+def _of_pow(becomes: str, *checks: Check, **more: Any) -> Rule:
+    return Rule("Pow(x, e)", becomes, checks, **more)
+
+
 EXPAND = (
-    Rule("Pow(x, e)", "power", (expandable,), since=1, says="{words}"),
-    Rule("Pow(x, e)", "ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
+    _of_pow("power", expandable, since=1, says="{words}"),
+    _of_pow("ConstantOfShape(Shape(x), value=one)", of_zero, since=9, says="x^0 becomes ones"),
 )
 LOGARITHMS = (
-    Rule("Pow(x, e)", "power", (partial(expandable, most=_MOST_APPROXIMATELY),), since=1, says="{words}"),
+    _of_pow("power", partial(expandable, most=_MOST_APPROXIMATELY), since=1, says="{words}"),
     *EXPAND[1:],
-    Rule(
-        "Pow(x, e)",
+    _of_pow(
         "Exp(Mul(y, logarithm))",
-        (of_floats, logarithm),
-        "off by some |Y * Log(X)| units in the last place",
-        None,
+        of_floats,
+        logarithm,
+        differs="off by some |Y * Log(X)| units in the last place",
+        ulps=None,
         says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
     ),
 )
-PRODUCTS = (
-    Rule(
-        "Pow(x, e)",
-        "power",
-        (of_integers, partial(expandable, most=MOST_OF_INTEGERS)),
-        since=1,
-        says="{words}, which wrap around as the power does",
-    ),
-)
+_WRAPS = "{words}, which wrap around as the power does"
+PRODUCTS = (_of_pow("power", of_integers, partial(expandable, most=MOST_OF_INTEGERS), since=1, says=_WRAPS),)
 """For opsets whose Pow takes no integers."""
+
 FOLD = (
     Rule("Mul(x, x)", "Pow(x, 2)", (foldable,)),
     Rule("Sqrt(x)", "Pow(x, 0.5)", (foldable, not_negative)),
@@ -218,7 +215,7 @@ FOLD = (
 )
 
 
-def why_it_stays(node: NodeProto, edit: Editor, *, is_exact: bool) -> None:
+def why_it_stays(node: NodeProto, edit: Editor, *, is_exact: bool = True) -> None:
     """Give a notice about a Pow to which no rule applies."""
     kind = edit.value(node.input[0]).type
     why = "no products, roots and reciprocals give this power"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto
@@ -155,22 +156,27 @@ _WHERE = "Where(Less(x, 0), Mul(slope, x), x)"
 _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
 
+
+def _expand(becomes: str, *checks: Check, differs: str | None = None, **more: Any) -> Rule:
+    return Rule("PRelu(x, slope)", becomes, checks, differs, **more)
+
+
 EXPAND = (
-    Rule("PRelu(x, slope)", _WHERE, (of_type("int", "float", "bfloat"),), NAN, since=9),
-    Rule("PRelu(x, slope)", "x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
-    Rule(
-        "PRelu(x, slope)",
+    _expand(_WHERE, of_type("int", "float", "bfloat"), differs=NAN, since=9),
+    _expand("x", of_type("uint"), since=1, says="X is never below 0, and is the result"),
+    _expand(
         _SUM.format("Unsqueeze(slope, axes=lead)"),
-        (in_rank, may_be_infinite),
-        ZERO,
+        in_rank,
+        may_be_infinite,
+        differs=ZERO,
         until=8,
         says=_BY_SUM,
     ),
-    Rule(
-        "PRelu(x, slope)",
+    _expand(
         _SUM.format("slope, axis=axis, broadcast=broadcast"),
-        (per_channel, may_be_infinite),
-        ZERO,
+        per_channel,
+        may_be_infinite,
+        differs=ZERO,
         since=1,
         until=6,
         says=_BY_SUM,
@@ -180,10 +186,9 @@ EXPAND = (
 
 BEFORE_9 = (
     EXPAND[1],
-    Rule(
-        "PRelu(x, slope)",
+    _expand(
         "Add(x, Mul(Sub(Mul(x, slope), x), Cast(Less(Cast(x, to=wide), 0), to=kind)))",  # float64 keeps the sign
-        (lambda match: {"wide": "float64", "kind": match.type("x")},),
+        lambda match: {"wide": "float64", "kind": match.type("x")},
         since=1,
         says="PRelu takes no {kind} before opset 9: x + (x < 0) * (slope * x - x), which is the same",
     ),

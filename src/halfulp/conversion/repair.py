@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion import Conversion
 from halfulp.conversion.editor import Change, Editor, exactly_as, remade
@@ -31,7 +31,7 @@ from halfulp.conversion.output import (
     refusal,
     save_onnx,
 )
-from halfulp.conversion.rules import Answer, Match, Rule, rewrite
+from halfulp.conversion.rules import Answer, Check, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
@@ -49,7 +49,7 @@ from halfulp.models.files import Source, format_of, read_whole
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, infer_types, scalar
+from halfulp.models.onnx.infer import infer_types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -211,10 +211,10 @@ def repaired(
     source: ModelProto, file: str, folder: Path | None, slopes: Slopes | None = None
 ) -> tuple[ModelProto, list[Change], list[Left]]:
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
-    mender = _mender(slopes)
-    readable, told = _correct_inputs(source, file)
-    readable, adapted = _correct_batch_norms(readable)
-    told += adapted
+    mender, corrected = _mender(slopes), deepcopy(source)
+    told = _correct_inputs(corrected, file) + _correct_batch_norms(corrected)
+    readable = corrected if told else source  # the copy is not kept for nothing
+    del corrected
     error = fault_of_ours(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
@@ -244,67 +244,47 @@ def _mender(slopes: Slopes | None) -> Mender:
     return Mender(None, slopes) if isinstance(slopes, Mapping) else Mender(slopes)
 
 
-def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoProto, TensorProto | None]]:
-    """Yield the declarations with dims below 0, and with their tensors those that their weights contradict."""
+def _correct_inputs(model: ModelProto, file: str) -> list[Change]:
+    """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
+    changes, unknown = raise_for_weights(model, file), list[str]()
     for _, graph in graphs(model.graph):
         assert isinstance(graph, GraphProto)
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
             if isinstance(info.name, bytes):
                 continue  # a name that is not UTF-8 is refused later
-            shape, tensor = declared(info, file).shape, weights.get(info.name)
-            said = info.type.tensor_type
-            agrees = tensor is None or (
-                said.elem_type == tensor.data_type and agree(shape, tuple(tensor.dims))
-            )
-            if not agrees or any(dim.dim_value < 0 for dim in said.shape.dim):
-                yield info, None if agrees else tensor
-
-
-def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
-    """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights.
-
-    Return the source if it is of a newer one and nothing is to be declared.
-    """
-    if source.ir_version >= OLDEST_IR_OF_DEFAULTS and not any(_misdeclared(source, file)):
-        return source, []
-    new, unknown = deepcopy(source), list[str]()
-    changes = raise_for_weights(new, file)
-    for info, tensor in _misdeclared(new, file):
-        if tensor is None:
-            unknown.append(repr(printable(info.name)))
-            for dim in info.type.tensor_type.shape.dim:
-                if dim.dim_value < 0:
+            was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
+            if tensor is not None and not (
+                kind.elem_type == tensor.data_type and agree(was.shape, tuple(tensor.dims))
+            ):
+                info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
+                said = f"{printable(info.name)!r}, declared as {was}, is a weight"
+                changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
+            elif below := [dim for dim in kind.shape.dim if dim.dim_value < 0]:
+                unknown.append(repr(printable(info.name)))
+                for dim in below:
                     dim.Clear()
-            continue
-        said = f"{printable(info.name)!r}, declared as {declared(info, file)}"
-        info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
-        changes.append(Change(file, f"{said}, is a weight, and is declared as {declared(info, file)}"))
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
-    return new, changes
+    return changes
 
 
-def _lost_spatials(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto]]:
-    """Yield the attributes ``spatial`` of an opset that lacks it, where the numbers are those of channels."""
+def _correct_batch_norms(model: ModelProto) -> list[Change]:
+    """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, where the numbers are those of channels."""
+    changes = []
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
-    for owner, opset in owners_of(model):
-        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
-            for attribute in node.attribute if node.op_type == "BatchNormalization" else ():
-                is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
-                if attribute.name == "spatial" and is_per_channel:
-                    yield label(node, index, ""), node, attribute
-
-
-def _correct_batch_norms(source: ModelProto) -> tuple[ModelProto, list[Change]]:
-    """Drop the attribute ``spatial``, which MXNet's exporter writes in opset 9, too; else return the source."""
-    if not any(_lost_spatials(source)):
-        return source, []
-    new, changes = deepcopy(source), list[Change]()
-    for name, node, attribute in list(_lost_spatials(new)):
-        changes.append(Change(name, f"spatial={attribute.i} is dropped: {_CHANNELS}"))
-        node.attribute.remove(attribute)
-    return new, changes
+    nodes = [
+        (label(node, index, ""), node)
+        for owner, opset in owners_of(model)
+        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ())
+        if node.op_type == "BatchNormalization"
+    ]
+    for name, node in nodes:
+        for attribute in [each for each in node.attribute if each.name == "spatial"]:
+            if attribute.i or dims.get([*node.input, "", ""][1]) == 1:
+                changes.append(Change(name, f"spatial={attribute.i} is dropped: {_CHANNELS}"))
+                node.attribute.remove(attribute)
+    return changes
 
 
 def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
@@ -424,28 +404,22 @@ def _divides(match: Match) -> Answer:
     return {"least": np.array(np.finfo(np.float16).smallest_subnormal)}
 
 
+def _repair(form: str, becomes: str, check: Check, differs: str, says: str) -> Rule:
+    return Rule(form, becomes, (check,), differs, None, since=1, says=says)
+
+
+_FINITE = "what was infinite or NaN is finite"
 FACTORS = (
-    Rule(
-        "Mul(x, factor)",
-        "Mul(x, finite)",
-        (_infinite,),
-        "what was infinite or NaN is finite",
-        None,
-        since=1,
-        says=f"its input {{place}} is finite: {INFINITE}",
+    _repair(
+        "Mul(x, factor)", "Mul(x, finite)", _infinite, _FINITE, f"its input {{place}} is finite: {INFINITE}"
     ),
 )
-_LIMITS = tuple(
-    Rule(
-        f"Clip(length, limit{more})",
-        f"Clip(length, least{more})",
-        (_divides,),
-        "what was NaN is 0",
-        None,
-        since=1,
-        says="its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it",
-    )
-    for more in ("", ", most")
+_DIVIDED = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
+_LIMITS = (
+    _repair("Clip(length, limit)", "Clip(length, least)", _divides, "what was NaN is 0", _DIVIDED),
+    _repair(
+        "Clip(length, limit, most)", "Clip(length, least, most)", _divides, "what was NaN is 0", _DIVIDED
+    ),
 )
 
 

@@ -312,13 +312,12 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
     kind = edit.type_of(node.input[0])
     if kind not in _FLOATS:
         raise NoExactForm(f"Clip takes no {kind} before opset 11")
-    limits = np.finfo(kind)
-    bounds = {"min": float(limits.min), "max": float(limits.max)}
-    for place, name in enumerate(node.input[1:]):
-        array = edit.array(name) if name else np.array(bounds[("min", "max")[place]])
+    bounds = {"min": float(np.finfo(kind).min), "max": float(np.finfo(kind).max)}
+    for which, name in zip(bounds, node.input[1:], strict=False):
+        array = edit.array(name) if name else np.array(bounds[which])
         if array is None or array.size != 1:
             raise _before(edit, f"Clip says {name!r} in an attribute, and it is not a constant number")
-        bounds[("min", "max")[place]] = float(array.reshape(-1)[0])
+        bounds[which] = float(array.reshape(-1)[0])
     if not all(abs(bound) <= np.finfo("f").max and bound == np.float32(bound) for bound in bounds.values()):
         raise _before(edit, "Clip has its bounds as float32, which does not hold them")
     return remade(node, node.input[:1], (), **bounds)

@@ -40,11 +40,9 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
 _GROUP = 1 << 26  # bytes of tensors that are compared at once
-# fmt: off
-_SPECIAL_FLOATS = (
-    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
+_SPECIAL_FLOATS = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8]
 )
-# fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
 """The operators of ONNX that halfulp evaluates itself."""
@@ -256,22 +254,11 @@ def verified(found: Verification | None) -> str:
     return ", verified" if found.same else ", not verified" if found.failure else ", with other outputs"
 
 
-def compare(
-    before: Subject,
-    after: Subject,
-    feed: Feed,
-    changes: Sequence[Change] = (),
-) -> Verification:
-    """Run two models on the same inputs and compare the outputs' bits.
+def compare(before: Subject, after: Subject, feed: Feed, changes: Sequence[Change] = ()) -> Verification:
+    """Run two models on the same inputs, made up with special values or given, and compare the outputs' bits.
 
-    Args:
-        before, after: ONNX models with inputs and outputs of the same names.
-        feed: the inputs. Made-up ones have special values among them.
-        changes: those between the models. A difference that one announces is a note, if it is no larger.
-
-    Returns:
-        The result. If the first model runs on no made-up inputs, or ``dims`` names no dim of it, its ``failure``
-        says so.
+    A difference that one of the changes announces is a note, if it is no larger. If the first model runs on no made-up
+    inputs, or ``dims`` names no dim of it, the result's ``failure`` says so.
     """
     with ExitStack() as files:
         before, after = (_without_weights(each, files) for each in (before, after))
@@ -321,13 +308,10 @@ class _Comparison:
         except HalfulpError as error:
             self._differences.append(f"{told} are refused now: {error.message}")
             return
-        differences = []
+        unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
+        differences = [f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None]
         reasons = vacuous(expected)
         for name, value in expected.items():
-            found = got.get(name)
-            unlike = difference(value, found)
-            if unlike is not None:
-                differences.append(f"output {name!r}, {told}: {unlike}")
             reason = reasons.get(name, "")
             # A model without inputs has constant outputs: equal elements are the whole result.
             if not reason or (is_usable(reason) and not inputs):
@@ -460,7 +444,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
             continue
         if row.kind == "float":
             with np.errstate(all="ignore"):
-                special = np.array(_SPECIAL_FLOATS).astype(row.dtype)
+                special = _SPECIAL_FLOATS.astype(row.dtype)
         else:
             info = ml_dtypes.iinfo(row.dtype)  # type: ignore[no-untyped-call]
             least, most = int(info.min), int(info.max)

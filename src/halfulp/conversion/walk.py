@@ -76,10 +76,6 @@ class Walk:
         self._reader = TensorReader(file, folder)
         self._value_info: dict[str, ValueInfo] = {}  # by path
 
-    def again(self) -> Walk:
-        """Return a new walk through the changed model."""
-        return Walk(self.model, self.file, self.folder)
-
     @property
     def owners(self) -> Iterator[tuple[Owner, int]]:
         """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
@@ -107,15 +103,10 @@ class Walk:
         *,
         collect: bool = False,
     ) -> None:
-        """Rewrite the nodes of ONNX's own domain that are wanted, in subgraphs too.
+        """Rewrite the nodes of ONNX's own domain that are wanted, in one of :attr:`owners` and its subgraphs.
 
-        Args:
-            owner: one of :attr:`owners`.
-            opset: the version that new nodes are of.
-            wanted: tells which nodes to rewrite.
-            rewrite: adds the replacement of a node; raises NoExactForm if there is none.
-            where: the target that then lacks a form for it; the opset where not given.
-            collect: whether a node without a form is noted in :attr:`refused` and left alone from then on.
+        ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
+        no form for it. With ``collect``, such a node is noted in :attr:`refused` and left alone from then on.
 
         Raises:
             UnsupportedError: of NoExactForm, naming file and node.
@@ -222,7 +213,7 @@ class Walk:
         if changed:
             if self._read is None:
                 self._read = set(read_names(self.model.graph))
-            owner.node.extend(edit.left)
+            owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
             del owner.node[:before]
         self.changes += edit.changes
 
