@@ -307,7 +307,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
         LEGACY_AXIS.infer(x.shape, shape, attributes)
     except Mismatch as error:
         raise HalfulpError(error.message.format(x="X", y="Y"), got=f"{x} and {y}") from None
-    if not attributes.get("broadcast") or axis is None or y.shape == () or is_one(y):
+    if not attributes.get("broadcast") or axis is None or is_one(y):
         return y_name
     if x.shape is None or y.shape is None:
         raise NoExactForm(f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known")

@@ -39,7 +39,7 @@ from halfulp.models.graph import Model, Value
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
 from halfulp.models.run.api import run as evaluate
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, vacuous
@@ -53,6 +53,8 @@ LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
+_NOTHING = f"none of these nodes computes in {' or '.join(HALVES)}"
+_OF_NORMS = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
 
 
 def in_float32(walk: Walk, what: str) -> list[Change]:
@@ -80,20 +82,16 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         every_name = [*_KINDS, "#3", *(node.name for node in every_node(walk.model.graph) if node.name)]
         raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
     if len(walk.changes) == before:
-        of_norms = (
-            ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-        )
-        said = f"none of these nodes computes in {' or '.join(HALVES)}{of_norms * (what == 'norms')}"
-        walk.changes.append(Change(walk.file, said, is_notice=True))
+        walk.changes.append(Change(walk.file, _NOTHING + _OF_NORMS * (what == "norms"), is_notice=True))
     return [*told, *finish(walk)]
 
 
 def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
-    known = {name for owner, _ in walk.owners for node in every_node(owner) for name in _spellings(node)}
+    known = set().union(*map(_spellings, every_node(*(owner for owner, _ in walk.owners))))
     rest, names = f",{what},", set[str]()
-    for name in sorted((name for name in known if "," in name), key=len, reverse=True):
-        if f",{name}," in rest:
+    for name in sorted(known, key=len, reverse=True):
+        if "," in name and f",{name}," in rest:
             rest = rest.replace(f",{name},", ",")
             names.add(name)
     return names | {name if name in known else name.strip() for name in rest.split(",") if name.strip()}
@@ -217,7 +215,7 @@ def _is_norm(bound: Bound, known: ValueInfo) -> bool:
     is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
     constants = {name for name in ("epsilon", "u", "x") if known.tensor(bound.get(name, "")) is not None}
     is_inverse = (numbers.get("negative") or -1) < 0
-    return is_square and is_root and is_inverse and constants == {"epsilon"} & bound.keys()
+    return all((is_square, is_root, is_inverse, constants == {"epsilon"} & bound.keys()))
 
 
 def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
@@ -338,12 +336,12 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     A session then maps the weights, and holds those of one layer at a time in float32.
     """
     graph = proto.graph
-    if (default_opset(proto.opset_import) or 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
+    if opsets_of(proto.opset_import).get("", 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
         return set()  # numbers of nodes with bodies are part of names, and have to stay
-    inputs = {info.name for info in graph.input}
-    external = (each for each in graph.initializer if each.data_location == TensorProto.EXTERNAL)
-    halves = (each for each in external if each.data_type in _HALF_ENUMS)
-    weights = {tensor.name: tensor for tensor in halves if tensor.name not in inputs}
+    halves = (each for each in graph.initializer if each.data_type in _HALF_ENUMS)
+    weights = {each.name: each for each in halves if each.data_location == TensorProto.EXTERNAL}
+    for info in graph.input:
+        weights.pop(info.name, None)
     kept, nodes = set[str](), list[NodeProto]()
     for node in graph.node:
         for tensor in filter(None, (weights.pop(name, None) for name in node.input)):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, is_float, remade
 from halfulp.conversion.opset import inline
@@ -134,7 +134,6 @@ def _declare(proto: ModelProto, file: str) -> None:
                     info.CopyFrom(declaration(info.name, kind, ()))
     types = infer_types(proto, file)
     for path, graph in graphs(proto.graph):
-        assert isinstance(graph, GraphProto)
         for info in graph.input:
             value = types[path].get(info.name)
             if value is not None and value.kind == "tensor" and not info.type.WhichOneof("value"):
@@ -203,10 +202,9 @@ def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:
         return f"its operands and its result are of different types: {listed(sorted(types))}"
     if kind == "Power" and str(found.get_attributes().get("auto_broadcast", "numpy")).lower() != "numpy":
         return "it broadcasts otherwise"
-    for source, name in zip(found.input_values(), node.input, strict=True):
-        if why := _other_operand(source, name, known):
-            return why
-    return _other_slope(found) if kind == "PRelu" else ""
+    operands = zip(found.input_values(), node.input, strict=True)
+    reasons = (_other_operand(source, name, known) for source, name in operands)
+    return next(filter(None, reasons), _other_slope(found) if kind == "PRelu" else "")
 
 
 def _other_operand(source: Any, name: str, known: ValueInfo) -> str:

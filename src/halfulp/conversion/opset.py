@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -73,16 +74,16 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
         UnsupportedError: a node has no exact form on the way.
     """
     functions = {identity(function) for function in walk.model.functions}
-    for name in dict.fromkeys(each.strip() for each in named.split(",")):
+    for name in dict.fromkeys(map(str.strip, named.split(","))):
         versions = bodies().get(name)
         if versions is None:
             reason = "can't be written in other operators"
             raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
         for owner, opset in walk.owners:
-            nodes = [n for n in every_node(owner) if n.op_type == name and not plain_domain(n.domain)]
-            nodes = [n for n in nodes if identity(n) not in functions]
-            version = max((each for each in versions if each <= opset), default=versions[0])
+            keys = ((node, identity(node)) for node in every_node(owner))
+            nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
+            version = versions[max(bisect_right(versions, opset) - 1, 0)]
             _expand(walk, owner, opset, name, version, nodes)
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))

@@ -128,7 +128,6 @@ def correct_declarations(
     )
     changes = []
     for path, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):

@@ -42,7 +42,7 @@ def in_products(exponent: float, x: Any, operation: _Operation) -> Any:
         if bit == "1":
             power = operation("Mul", power, base)
     factors = [power] if whole else []
-    for quarter in (2, 1)[: 2 if quarters % 2 else quarters // 2]:
+    for quarter in (2, 1)[: (0, 2, 1, 2)[quarters]]:
         root = operation("Sqrt", root)
         if quarters & quarter:
             factors.append(root)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion import Conversion
 from halfulp.conversion.editor import Change, Editor, exactly_as, remade
@@ -227,9 +227,9 @@ def repaired(
             left = [*left, Left(breach.node or file, breach.message)]
     left = [*left, *of_later_opsets(new, file)]
     changes = [*told, *changes]
-    if error is not None and not changes and not left:
-        raise error
     if not changes and not left:
+        if error is not None:
+            raise error
         left = [replace(each, valid=True) for each in _refused(new, file)]
     return new, changes, left
 
@@ -248,7 +248,6 @@ def _correct_inputs(model: ModelProto, file: str) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     changes, unknown = raise_for_weights(model, file), list[str]()
     for _, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
             if isinstance(info.name, bytes):
@@ -273,17 +272,14 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, where the numbers are those of channels."""
     changes = []
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
-    nodes = [
-        (label(node, index, ""), node)
-        for owner, opset in owners_of(model)
-        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ())
-        if node.op_type == "BatchNormalization"
-    ]
-    for name, node in nodes:
-        for attribute in [each for each in node.attribute if each.name == "spatial"]:
-            if attribute.i or dims.get([*node.input, "", ""][1]) == 1:
-                changes.append(Change(name, f"spatial={attribute.i} is dropped: {_CHANNELS}"))
-                node.attribute.remove(attribute)
+    for owner, opset in owners_of(model):
+        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
+            for attribute in [*node.attribute] if node.op_type == "BatchNormalization" else ():
+                is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
+                if attribute.name == "spatial" and is_per_channel:
+                    said = f"spatial={attribute.i} is dropped: {_CHANNELS}"
+                    changes.append(Change(label(node, index, ""), said))
+                    node.attribute.remove(attribute)
     return changes
 
 
@@ -427,12 +423,11 @@ def _widened(walk: Walk) -> dict[str, str]:
     """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
     halves: dict[str, str] = {}
     for _, graph, known, _ in walk.graphs():
-        for node in (node for node in graph.node if node.op_type in _OF_NORMS and node.output):
-            is_cast = node.op_type == "Cast"
-            sources = (known.value(name).type if is_cast else halves.get(name) for name in node.input)
-            half = next((kind for kind in sources if kind in HALVES), None)
-            if half is not None and known.value(node.output[0]).type == "float32":
-                halves[node.output[0]] = half
+        for node in graph.node:
+            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
+                is_cast = node.op_type == "Cast"
+                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
+                halves.update((node.output[0], half) for half in HALVES if half in kinds)
     return halves
 
 

@@ -126,7 +126,6 @@ class Walk:
         made = {tensor.name for tensor in self.model.graph.initializer} - self._held
         useless = (self._read | made) - set(read_names(self.model.graph))
         for _, each in graphs(self.model.graph) if useless else ():
-            assert isinstance(each, GraphProto)
             _drop(each.node, useless)
             _drop(each.initializer, useless - {info.name for info in each.input})
         return not made <= useless
@@ -310,14 +309,13 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
 
     If the last dim is unknown, a slope of shape [C] is more often a per-channel slope than a correct one.
     """
-    if row.broadcasting.name != "unidirectional" or not slope or slope[-1] == 1 or set(slope[:-1]) - {1}:
+    *ones, size = slope or (1,)
+    _, channels, *_, last = (None, None, None) if x is None else x if len(x) > 2 else (1, 1, 1)
+    if row.broadcasting.name != "unidirectional" or set(ones) - {1} or size in (1, None):
         return None
-    if not isinstance(slope[-1], int) or (x is not None and (len(x) < 3 or isinstance(x[-1], int))):
-        return None
-    if x is not None and isinstance(x[1], int) and x[1] != slope[-1]:
-        return None  # it can't be a per-channel slope
-    symbol = "" if x is None or x[-1] is None else f", {x[-1]},"
-    return f"the last dim of X{symbol} has {slope[-1]} elements"
+    if isinstance(size, str) or isinstance(last, int) or (isinstance(channels, int) and channels != size):
+        return None  # X is known, or the slope can't be one per channel
+    return f"the last dim of X{'' if last is None else f', {last},'} has {size} elements"
 
 
 def breaches(

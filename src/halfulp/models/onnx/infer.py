@@ -251,7 +251,6 @@ def infer_types(
     light = _light(model)
     if not declared_too:
         for _, graph in graphs(light.graph):
-            assert isinstance(graph, GraphProto)
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
@@ -266,7 +265,6 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
     found: dict[str, Types] = {}
     for path, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
             for tensor in graph.initializer
@@ -323,7 +321,6 @@ def _longest(model: ModelProto) -> int:
     """Return the length of the longest vector of a model, by its types and weights."""
     longest = 0
     for _, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
             longest = max(longest, dims[0].dim_value if len(dims) == 1 else 0)

@@ -7,7 +7,7 @@ from collections.abc import Container, Generator, Iterable, Iterator, Mapping, S
 from copy import deepcopy
 from functools import partial
 from itertools import chain, count
-from typing import Any
+from typing import Any, overload
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
@@ -69,6 +69,10 @@ def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
     return found
 
 
+@overload
+def graphs(owner: GraphProto, path: str = "") -> Iterator[tuple[str, GraphProto]]: ...
+@overload
+def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]: ...
 def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
     """Yield a graph or function and the graphs within it, outer ones first, with their paths.
 
