@@ -338,7 +338,7 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     graph = proto.graph
     if opsets_of(proto.opset_import).get("", 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
         return set()  # numbers of nodes with bodies are part of names, and have to stay
-    halves = (each for each in graph.initializer if each.data_type in _HALF_ENUMS)
+    halves = filter(lambda tensor: tensor.data_type in _HALF_ENUMS, graph.initializer)
     weights = {each.name: each for each in halves if each.data_location == TensorProto.EXTERNAL}
     for info in graph.input:
         weights.pop(info.name, None)

@@ -33,10 +33,11 @@ from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY
-from halfulp.specs.tensor import Shape, format_shape
+from halfulp.specs.tensor import Dim, Shape, format_shape
 from halfulp.types import TYPES
 
-Dims = tuple[int, ...]
+Dims = tuple[Dim, ...]
+Meant = tuple[int | None, str]
 
 _MOST_DIMS = 64
 
@@ -164,37 +165,27 @@ class Mender:
         if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
             return None
         now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
-        choice = "--slopes channel or --slopes last decides"
-        if x.shape is None:
-            if isinstance(asked, int) and asked < -_MOST_DIMS:
-                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
-            if isinstance(asked, int) and asked < 0:
-                return None if asked == now else asked
-            if now < -1 or asked == "last":
-                return None
-            if asked == "channel" and len(self.per_channel) == 1:
-                return 1 - min(self.per_channel)  # the rank at the model's other slopes
-            name = shlex.quote(f"{node.name or edit.label}=-3")
-            doubt = f"X must have {size} elements in its last dim, and its shape is not known"
-            choice = (
-                f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
-                " --slopes last keeps it"
-            )
-        else:
-            rank, here, channels = len(x.shape), x.shape[now], x.shape[1] if len(x.shape) > 1 else 0
-            if rank + now < 2 or (isinstance(channels, int) and channels != size):
-                return None
-            if asked is not None:
-                wanted = _dim_asked(asked, rank)
-                is_other = wanted != rank + now and x.shape[wanted] == size
-                return wanted - rank if is_other or not isinstance(x.shape[wanted], int) else None
-            if channels == size and here != size:
-                return 1 - rank
-            if channels != size and here == size:
-                return None
-            doubt = f"it goes along dim {rank + now} of X, {_text(x.shape)}, and may be meant for dim 1, the channels"
-        self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
-        return None
+        meant = self._in_unknown if x.shape is None else _in_known
+        axis, doubt = meant(
+            x.shape or (), asked, now, int(size), shlex.quote(f"{node.name or edit.label}=-3")
+        )
+        if doubt:
+            self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
+        return axis
+
+    def _in_unknown(self, x: Dims, asked: str | int | None, now: int, size: int, name: str) -> Meant:
+        """Return the dim of an X of unknown shape for a slope that goes along dim ``now``, and a doubt about it."""
+        if isinstance(asked, int) and asked < -_MOST_DIMS:
+            raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+        if isinstance(asked, int) and asked < 0:
+            return None if asked == now else asked, ""
+        if now < -1 or asked == "last":
+            return None, ""
+        if asked == "channel" and len(self.per_channel) == 1:
+            return 1 - min(self.per_channel), ""  # the rank at the model's other slopes
+        doubt = f"X must have {size} elements in its last dim, and its shape is not known"
+        per_channel = f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]"
+        return None, f"{doubt}; {per_channel}; --slopes last keeps it"
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
@@ -308,6 +299,21 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
 
 
 # --- shapes ---------------------------------------------------------------------------------------
+
+
+def _in_known(x: Dims, asked: str | int | None, now: int, size: int, name: str) -> Meant:
+    """Return the dim of X for a slope that goes along dim ``now``, and a doubt about it."""
+    rank, here, channels = len(x), x[now], x[1] if len(x) > 1 else 0
+    if rank + now < 2 or (isinstance(channels, int) and channels != size):
+        return None, ""
+    if asked is not None:
+        wanted = _dim_asked(asked, rank)
+        is_other = wanted != rank + now and x[wanted] == size
+        return wanted - rank if is_other or not isinstance(x[wanted], int) else None, ""
+    if (channels == size) != (here == size):
+        return 1 - rank if channels == size else None, ""
+    doubt = f"it goes along dim {rank + now} of X, {_text(x)}, and may be meant for dim 1, the channels"
+    return None, f"{doubt}; --slopes channel or --slopes last decides"
 
 
 def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:

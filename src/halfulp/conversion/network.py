@@ -213,7 +213,7 @@ def _other_operand(source: Any, name: str, known: ValueInfo) -> str:
     spelled = source.get_element_type().get_type_name()
     kind = ROWS[spelled].name if spelled in ROWS else spelled
     wanted, constant = known.value(name).type, known.array(name)
-    if wanted is not None and kind != wanted:
+    if wanted not in (None, kind):
         return f"its operand {name!r} is {kind}, not {wanted}"
     producer = source.get_node()
     if constant is not None:

@@ -21,8 +21,7 @@ FUSED = {"LayerNormalization": 17, "RMSNormalization": 23}
 
 def normalizes(match: Match) -> Answer:
     """The means are over the same last dims, which they keep; epsilon is a number, and the type not float64."""
-    means = [match.maker(name) for name in ("m", "v") if name in match]
-    axes = [_axes(mean, match) for mean in means if mean is not None]
+    axes = [_axes(name, match) for name in ("m", "v") if name in match]
     epsilon = match.array("epsilon")
     # The operators compute in float32, which holds their epsilon, too.
     if match.type("x") == "float64" or epsilon is None or epsilon.size != 1:
@@ -54,8 +53,9 @@ def _normalized(match: Match) -> Shape:
     return None if shape is None else shape[match.bound["axis"] :]
 
 
-def _axes(mean: NodeProto, match: Match) -> list[int] | None:
+def _axes(name: str, match: Match) -> list[int] | None:
     """Return the axes of a ReduceMean, counted from the last; None if it loses its dims, or they are not known."""
+    mean = match.maker(name) or NodeProto()
     attributes, rank = attributes_of(mean), len(match.shape("x") or ())
     axes = attributes.get("axes") if len(mean.input) < 2 else match.view.array(mean.input[1])
     if axes is None or not attributes.get("keepdims", 1):
@@ -105,7 +105,7 @@ def deviates(match: Match) -> Answer:
 
     def dims(node: NodeProto) -> object:
         axes = [match.view.array(name) for name in node.input[1:]]
-        return [None if each is None else each.tolist() for each in axes], [*node.attribute]
+        return [np.asarray(each).tolist() for each in axes], [*node.attribute]
 
     of_squares, of_x, x, m = match.maker("v"), match.maker("m"), match["x"], match["m"]
     if of_squares is None or of_x is None or of_x.op_type != "ReduceMean" or of_x.input[0] != x:

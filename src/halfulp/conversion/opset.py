@@ -358,9 +358,8 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
     newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
     for attribute in node.attribute if newer is not None and older is not None and to < opset else ():
         value, name = attribute.s.decode(errors="replace"), attribute.name
-        schemas = [each for each in (newer, older) if each and name in each.attributes]
-        documented = [value in each.attributes[name].description for each in schemas]
-        if value and documented == [True, False]:
+        known = (each.attributes for each in (newer, older) if each and name in each.attributes)
+        if [value in attributes[name].description for attributes in known] == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -530,16 +529,21 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     if not by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
+    _check_flattened(function, node, edit)
+    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
+    is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
+    is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
+    return None if is_other or not function.node else function
+
+
+def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm if a function body flattens an input that has not the last dims of X."""
     x = edit.value(node.input[0]).shape or ()
     flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
     for formal, name in zip(function.input[1:], node.input[1:], strict=False):
         shape = edit.value(name).shape or ()
         if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
             raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
-    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
-    is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
-    is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
-    return None if is_other or not function.node else function
 
 
 def _fold(graph: GraphProto, opset: int) -> None:
@@ -614,10 +618,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     alone.ClearField("name"), alone.ClearField("doc_string"), alone.ClearField("domain")
     del alone.metadata_props[:]
     graph = GraphProto(name="alone")
-    short: dict[str, str] = {}
+    short = {"": ""}
     for index, name in enumerate(node.input):
-        if not name:
-            continue
         alone.input[index] = short.setdefault(name, f"i{index}")
         if short[name] != f"i{index}":
             continue
@@ -634,9 +636,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         if name:
             alone.output[index] = f"o{index}"
             graph.output.append(_info(f"o{index}", name, edit))
-    for attribute in alone.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            attribute.g.CopyFrom(GraphProto(name="body"))  # put back afterwards
+    for _, body in subgraphs(alone):
+        body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
     return onnx.helper.make_model(
         graph, ir_version=_IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]

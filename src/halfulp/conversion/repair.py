@@ -45,7 +45,7 @@ from halfulp.errors import (
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.files import Source, format_of, read_whole
+from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
@@ -196,9 +196,7 @@ def repair(
     told = (*(Change(file, line) for line in sorted_), *changes)
     found = Repair(new, told, folder=folder, left=tuple(left))
     if not found.changes and isinstance(model, str | os.PathLike | bytes):
-        found = replace(
-            found, untouched=model if isinstance(model, bytes) else read_whole(Path(model), LARGEST_FILE)
-        )
+        found = replace(found, untouched=read_source(model, LARGEST_FILE)[0])
     if output is not None:
         found.save(output)
     if verify and found.valid:
@@ -395,9 +393,9 @@ def _divides(match: Match) -> Answer:
     is_length = maker is not None and maker.op_type in ("Pow", "Sqrt", "ReduceL2")
     expanded = {each.output[0] for each in read[match.root.output[0]] if each.op_type == "Expand"}
     divisors = {each.input[1] for name in expanded for each in read[name] if each.op_type == "Div"}
-    if match.type("length") != "float16" or limit != 0 or not is_length or expanded.isdisjoint(divisors):
-        return None
-    return {"least": np.array(np.finfo(np.float16).smallest_subnormal)}
+    is_divisor = is_length and not expanded.isdisjoint(divisors)
+    applies = all((match.type("length") == "float16", limit == 0, is_divisor))
+    return {"least": np.array(np.finfo(np.float16).smallest_subnormal)} if applies else None
 
 
 def _repair(form: str, becomes: str, check: Check, differs: str, says: str) -> Rule:
