@@ -162,18 +162,19 @@ class Mender:
         if not _fits(node, row, edit):
             assert x.shape is not None
             return _dim_of_slope(node, asked, edit) - max(len(x.shape), 1)
-        if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
+        dims = slope.shape or ()
+        if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
-        now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
-        meant = self._in_unknown if x.shape is None else _in_known
-        axis, doubt = meant(
-            x.shape or (), asked, now, int(size), shlex.quote(f"{node.name or edit.label}=-3")
-        )
+        now = dims.index(size) - len(dims)
+        if x.shape is None:
+            axis, doubt = self._in_unknown(asked, now, size, node.name or edit.label)
+        else:
+            axis, doubt = _in_known(x.shape, asked, now, size)
         if doubt:
             self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
         return axis
 
-    def _in_unknown(self, x: Dims, asked: str | int | None, now: int, size: int, name: str) -> Meant:
+    def _in_unknown(self, asked: str | int | None, now: int, size: int, name: str) -> Meant:
         """Return the dim of an X of unknown shape for a slope that goes along dim ``now``, and a doubt about it."""
         if isinstance(asked, int) and asked < -_MOST_DIMS:
             raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
@@ -184,7 +185,9 @@ class Mender:
         if asked == "channel" and len(self.per_channel) == 1:
             return 1 - min(self.per_channel), ""  # the rank at the model's other slopes
         doubt = f"X must have {size} elements in its last dim, and its shape is not known"
-        per_channel = f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]"
+        per_channel = (
+            f"--slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]"
+        )
         return None, f"{doubt}; {per_channel}; --slopes last keeps it"
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
@@ -301,10 +304,13 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def _in_known(x: Dims, asked: str | int | None, now: int, size: int, name: str) -> Meant:
+def _in_known(x: Dims, asked: str | int | None, now: int, size: int) -> Meant:
     """Return the dim of X for a slope that goes along dim ``now``, and a doubt about it."""
-    rank, here, channels = len(x), x[now], x[1] if len(x) > 1 else 0
-    if rank + now < 2 or (isinstance(channels, int) and channels != size):
+    rank = len(x)
+    if rank + now < 2:
+        return None, ""
+    here, channels = x[now], x[1]
+    if isinstance(channels, int) and channels != size:
         return None, ""
     if asked is not None:
         wanted = _dim_asked(asked, rank)

@@ -43,7 +43,7 @@ from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.integrations.ir import openvino
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, listed
+from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
@@ -135,8 +135,8 @@ def _declare(proto: ModelProto, file: str) -> None:
     types = infer_types(proto, file)
     for path, graph in graphs(proto.graph):
         for info in graph.input:
-            value = types[path].get(info.name)
-            if value is not None and value.kind == "tensor" and not info.type.WhichOneof("value"):
+            value = types[path].get(info.name, Value(info.name, kind="undeclared"))
+            if value.kind == "tensor" and not info.type.WhichOneof("value"):
                 info.CopyFrom(declaration(info.name, value.type, value.shape))
 
 

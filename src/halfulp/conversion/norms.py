@@ -110,7 +110,7 @@ def deviates(match: Match) -> Answer:
     of_squares, of_x, x, m = match.maker("v"), match.maker("m"), match["x"], match["m"]
     if of_squares is None or of_x is None or of_x.op_type != "ReduceMean" or of_x.input[0] != x:
         return None
-    readers = (each for each in match.view.readers[m] if each.op_type == "Sub" and [*each.input] == [x, m])
+    readers = (each for each in match.view.readers[m] if (each.op_type, *each.input) == ("Sub", x, m))
     deviation = next(readers, None)
     attributes = attributes_of(of_squares)
     if deviation is None or dims(of_x) != dims(of_squares) or not attributes.get("keepdims", 1):

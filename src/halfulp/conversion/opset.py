@@ -211,7 +211,7 @@ def _step(
     def move(edit: Editor, node: NodeProto) -> None:
         own = STEPS.get((node.op_type, here, there))
         if own is None and stays(node, here, edit):
-            return
+            return None
         for attribute in node.attribute:
             if attribute.ref_attr_name:
                 raise NoExactForm(
@@ -220,10 +220,11 @@ def _step(
                 )
         made = len(edit.nodes)
         try:
-            new = through_onnx(node, here, edit) if own is None else own(node, edit)
-            if new is not None:
+            if own is None:
+                return through_onnx(node, here, edit)
+            if (new := own(node, edit)) is not None:
                 edit.keep(new)
-            for each in edit.nodes[made:] if own is not None and there < here else ():
+            for each in edit.nodes[made:] if there < here else ():
                 if each.op_type == node.op_type:
                     check_types(each, edit)
         except NoExactForm:
@@ -356,7 +357,7 @@ def _is_default(attribute: AttributeProto, default: object) -> bool:
 def check_values(node: NodeProto, opset: int, to: int) -> None:
     """Raise NoExactForm where an attribute has a value that the document of an older opset does not name."""
     newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
-    for attribute in node.attribute if newer is not None and older is not None and to < opset else ():
+    for attribute in node.attribute if to < opset else ():
         value, name = attribute.s.decode(errors="replace"), attribute.name
         known = (each.attributes for each in (newer, older) if each and name in each.attributes)
         if [value in attributes[name].description for attributes in known] == [True, False]:

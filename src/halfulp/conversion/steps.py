@@ -176,7 +176,7 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     return _exchanged(remade(node, [node.input[0], flat]), 1, varied[0], edit)
 
 
-def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> None:
+def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> NodeProto | None:
     """Add a node between two Transposes that exchange two dims of X."""
     x = edit.value(node.input[0])
     shape = x.shape or ()
@@ -187,6 +187,7 @@ def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> None:
     output, node.output[0] = node.output[0], edit.new_name("turned", turned)
     edit.keep(node)
     edit.add("Transpose", [node.output[0]], output=output, perm=order)
+    return None
 
 
 @step(9, 8, "PRelu")
@@ -208,9 +209,9 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> NodeProto | None:
         "PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once",
         "a NaN in X comes out as a NaN, but its payload may not",
     )
-    return edit.keep_cast(
-        remade(node, [edit.cast(name, "float64") for name in node.input]), "float64", "bfloat16"
-    )
+    wide = remade(node, [edit.cast(name, "float64") for name in node.input])
+    edit.keep_cast(wide, "float64", "bfloat16")
+    return None
 
 
 # --- the others ----------------------------------------------------------------------------------

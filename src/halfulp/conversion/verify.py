@@ -311,71 +311,67 @@ class _Comparison:
         unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
         differences = [f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None]
         reasons = vacuous(expected)
-        for name, value in expected.items():
-            reason = reasons.get(name, "")
-            # A model without inputs has constant outputs: equal elements are the whole result.
-            if not reason or (is_usable(reason) and not inputs):
-                self._telling.add(name)
-                self._elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
-        if not differences:
-            return
-        try:
-            parting = self._parting(inputs)
-        except HalfulpError as error:
-            parting = f"which tensor differs first is not known: {error.message}"
-        if parting is None:  # on the same operands no tensor differs more than it may
-            self._notes += differences
-        else:
-            self._differences += [*differences, parting]
+        # A model without inputs has constant outputs: equal elements are the whole result.
+        useless = {name for name, reason in reasons.items() if inputs or not is_usable(reason)}
+        self._telling |= expected.keys() - useless
+        self._elements += sum(getattr(expected[name], "size", 1) for name in expected.keys() - useless)
+        # If on the same operands no tensor differs more than it may, these are notes.
+        parting = self._parting(inputs) if differences else ""
+        (self._differences if parting else self._notes).extend(filter(None, (*differences, parting)))
 
-    def _parting(self, inputs: Mapping[str, Any]) -> str | None:
-        """Return the first tensor that differs though its operands do not, by more than its node's change announces.
-
-        Raises:
-            HalfulpError: a part of a model does not run by itself.
-        """
+    def _parting(self, inputs: Mapping[str, Any]) -> str:
+        """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
         assert self.after.proto is not None
         makers = {name: node for node in self.after.proto.graph.node for name in node.output if name}
         constants = self.before.model.graph.held
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
-        pairs = [(node, name) for node in self.before.nodes for name in node.outputs if name in makers]
-        pairs = [(node, name) for node, name in pairs if not _is_constant(node, constants)]
-        kept = {name for _, name in pairs}
+        nodes = (node for node in self.before.nodes if not _is_constant(node, constants))
+        pairs = {name: node for node in nodes for name in node.outputs if name in makers}
         done, size = 0, 8
         while done < len(pairs):
-            group = pairs[done : done + size]
-            operands = _operands([name for _, name in group], kept, makers)
-            arrays = _run_once(self.before.with_outputs(operands), inputs)
-            values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
-            group = [(node, name) for node, name in group if name in values and not drawing([node])]
-            after = self.after.with_operands(values).with_outputs([given(name) for _, name in group])
-            results = _run_once(after, {**inputs, **values}) if group else {}
-            for node, name in group:
-                right, found = values[name], results.get(given(name))
-                inner = (output for each in all_nodes([node]) for output in each.outputs)
-                change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
-                unlike = difference(right, found)
-                if unlike is not None and (change is None or not _is_within(change, node, right, found)):
-                    more = "" if change is None else ", which is more than its change announces"
-                    return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+            group = dict(islice(pairs.items(), done, done + size))
+            try:
+                arrays = _run_once(self.before.with_outputs(_operands([*group], pairs, makers)), inputs)
+                values = {
+                    name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}
+                }
+                if unlike := self._first_unlike(group, values, inputs):
+                    return unlike
+            except HalfulpError as error:
+                return f"which tensor differs first is not known: {error.message}"
             done += size
             size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
-            del arrays, values, results
-        return None
+            del arrays, values
+        return ""
+
+    def _first_unlike(
+        self, makers: Mapping[str, Node], values: Mapping[str, Array], inputs: Mapping[str, Any]
+    ) -> str:
+        """Return the first of some tensors that the new model computes otherwise of the old model's values."""
+        names = [name for name, node in makers.items() if name in values and not drawing([node])]
+        after = self.after.with_operands(values).with_outputs([given(name) for name in names])
+        results = _run_once(after, {**inputs, **values}) if names else {}
+        for name in names:
+            node, right, found = makers[name], values[name], results.get(given(name))
+            inner = (output for each in all_nodes([node]) for output in each.outputs)
+            change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
+            unlike = difference(right, found)
+            if unlike is not None and (change is None or not _is_within(change, node, right, found)):
+                more = "" if change is None else ", which is more than its change announces"
+                return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+        return ""
 
     def result(self, dims: str = "") -> Verification:
         """Return the result; ``dims``: the sizes that were made up."""
         failure = "" if self._telling or self._differences else nothing_told(self._reasons)
         if not (self._reasons or self._telling):
             failure = "no outputs were compared"
-        reasons = []
-        if self._notes and self._drawing:
-            reasons.append(f"other numbers in each run, since node {self._drawing} draws them")
-        if self._notes and self._announced:
-            reasons.append("on the same operands each tensor is as near as the changes announce")
-        elif self._notes and not self._drawing:
-            reasons.append("on the same operands no tensor differs but by the order of the runtime's sums")
+        reasons = {
+            f"other numbers in each run, since node {self._drawing} draws them": self._drawing,
+            "on the same operands each tensor is as near as the changes announce": self._announced,
+            _BY_SUMS: not (self._drawing or self._announced),
+        }
         useless = {name: reason for name, reason in self._reasons.items() if name not in self._telling}
         return Verification(
             self._rounds,
@@ -384,7 +380,7 @@ class _Comparison:
             self.engine,
             dims if self._rounds else "",
             failure if self._rounds else self._refusal,
-            (*self._notes, *reasons),
+            (*self._notes, *(text for text, applies in reasons.items() if self._notes and applies)),
             useless,
         )
 
@@ -457,6 +453,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
 # --- two arrays -----------------------------------------------------------------------------------
 
 
+_BY_SUMS = "on the same operands no tensor differs but by the order of the runtime's sums"
 _SUMMED = {"AveragePool": Change("", "stays", "ONNX Runtime sums in another order from opset 19 on")}
 """Operators whose kernels round otherwise in another opset, with that as a change."""
 

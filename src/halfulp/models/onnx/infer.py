@@ -398,7 +398,7 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
     keep its shape, or its channels.
     """
-    owners = [(path, graph) for path, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
+    owners = [*graphs(model.graph)]
     unknown = set[str]()
     for path, graph in owners:
         unknown |= _made(graph) - {name for name, value in types[path].items() if value.shape is not None}
