@@ -7,7 +7,6 @@ choices. A rule that could change a value says so in its line.
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -49,7 +48,6 @@ class Mender:
     Attributes:
         slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None if not given.
         of_node: the same for single nodes, by name, or as messages name them.
-        reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
         opset: the newest opset that a node needs.
         per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
@@ -59,7 +57,6 @@ class Mender:
 
     slopes: str | int | None = None
     of_node: Mapping[str, str | int] = field(default_factory=dict)
-    reads: Mapping[str, int] = field(default_factory=Counter)
     may_raise: bool = True
     opset: int = 0
     per_channel: set[int] = field(default_factory=set)
@@ -204,7 +201,7 @@ class Mender:
             shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
-            in_place = self.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
+            in_place = edit.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
             self._reshaped[key] = node.input[1] if in_place else edit.reshape(*key)
         node.input[1] = self._reshaped[key]
         dim = axis if rank is None else axis + rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -307,7 +307,6 @@ def _repaired(
     source: ModelProto, file: str, folder: Path | None, mender: Mender
 ) -> tuple[ModelProto, list[Change], list[Left]]:
     new = deepcopy(source)
-    mender.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected, before = _correct_casts(new, file), dict[tuple[str, str], Value]()
     correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
