@@ -186,7 +186,7 @@ def _audited(
         if has_halves(parsed[0]):
             walk = Walk(*parsed)
             factors = found(walk, FACTORS)
-            report.infinite = tuple(walk.label(path, match.root) for path, _, match in factors)[::-1]
+            report.infinite = tuple(walk.label(path, match.root) for path, match in factors)[::-1]
             report.doubts += tuple(map(str, zero_epsilons(walk))) if data is None else ()
         tried.declared = invalid(*parsed, uses, is_broken=report.is_broken)
         if data is not None and not any(node.breaks for node in report.nodes):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from halfulp.conversion.verify import (
 )
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
-from halfulp.models.graph import Model, Value
+from halfulp.models.graph import Model
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
@@ -77,9 +78,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         region = set(_outputs(walk, owner, what, names, found))
         walk.changes += _runtime_operators(owner, region)
         _put(walk, owner, opset, region)
-    if names - found or not (names or what in _KINDS):
-        missing = min(names - found, default=what)
-        every_name = [*_KINDS, "#3", *(node.name for node in every_node(walk.model.graph) if node.name)]
+    for missing in sorted((names or {what} - {*_KINDS}) - found):
+        every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.model.graph)))]
         raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
     if len(walk.changes) == before:
         walk.changes.append(Change(walk.file, _NOTHING + _OF_NORMS * (what == "norms"), is_notice=True))
@@ -199,17 +199,18 @@ def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
     places = {id(node): index for index, node in enumerate(view.nodes)}
     found = []
     for node in reversed(view.nodes):
-        if id(node) in taken or plain_domain(node.domain) or len(node.output) != 1:
+        if id(node) in taken:
             continue
-        bounds = (each for form in _forms()[node.op_type] for each in matches(form, node.output[0], view, {}))
-        bound = next((each for each in bounds if _is_norm(each, known)), None)
+        name = [*node.output, ""][0]
+        bounds = (each for form in _forms()[node.op_type] for each in matches(form, name, view, {}))
+        bound = next(filter(partial(_is_norm, known), bounds), None)
         if bound is not None:
             taken.update(map(id, bound[NODES]))
             found.append([view.nodes[place] for place in sorted({places[id(each)] for each in bound[NODES]})])
     return found[::-1]
 
 
-def _is_norm(bound: Bound, known: ValueInfo) -> bool:
+def _is_norm(known: ValueInfo, bound: Bound) -> bool:
     """Tell whether exponents are those of squares and roots, epsilons constants, and squares not of constants."""
     numbers = {name: scalar(bound[name], known) for name in ("e", "h", "negative") if name in bound}
     is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
@@ -279,8 +280,8 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
             for index, name in enumerate(node.output):
                 value = known.value(name)
                 if name and value.type in HALVES:
-                    made = copy.output[index] = wide[id(known), name] = edit.new_name("float32")
-                    known.types[made] = Value(made, "float32", value.shape)
+                    made = edit.new_name("float32", replace(value, type="float32"))
+                    copy.output[index] = wide[id(known), name] = made
                     back.append((made, name, str(value.type)))
             _widen_attributes(copy)
             edit.nodes.append(copy)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
@@ -260,6 +261,7 @@ class Match:
     ``view`` has the nodes before it, and answers for their values.
     """
 
+    rule: Rule
     view: Editor
     bound: Bound
 
@@ -346,17 +348,17 @@ class Rule:
 
     def match(self, root: NodeProto, view: Editor) -> Match | None:
         """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
-        if not self.since <= view.opset <= self.until:
+        if not self.since <= view.opset <= self.until or len(root.output) != 1:
             return None
         for bound in matches(self.pattern, root.output[0], view, {}, root):
-            match = Match(view, bound)
+            match = Match(self, view, bound)
             if len(bound[NODES]) > 1 and not _is_closed(match):
                 continue
             for check in self.checks:
                 answer = check(match)
                 if answer is None:
                     break
-                match = Match(view, {**match.bound, **answer})
+                match = Match(self, view, {**match.bound, **answer})
             else:
                 return match
         return None
@@ -396,12 +398,12 @@ def rewrite(
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
     ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
-    places = {id(match.root): (rule, match) for _, rule, match in found(walk, rules)}
+    places = {id(match.root): match for _, match in found(walk, rules)}
 
     def replace(node: NodeProto, edit: Editor) -> None:
         if id(node) in places:
-            rule, match = places[id(node)]
-            return rule.apply(match, edit)
+            match = places[id(node)]
+            return match.rule.apply(match, edit)
         if stays is not None:
             stays(node, edit)
         return edit.keep(node)
@@ -413,7 +415,7 @@ def rewrite(
     return len(places)
 
 
-def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[tuple[str, Rule, Match]]:
+def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[tuple[str, Match]]:
     """Yield the places to which a rule applies, with the paths of their graphs. No node is in two of them."""
     by_root: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
@@ -422,13 +424,11 @@ def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[tuple[str, Rule, Match]
     for path, graph, known, opset in walk.graphs():
         view, taken = view_of(graph, known, opset), set[int]()
         for node in reversed(view.nodes):
-            is_end = node.op_type in by_root and id(node) not in taken
-            if is_end and len(node.output) == 1 and not plain_domain(node.domain):
-                matched = ((rule, rule.match(node, view)) for rule in by_root[node.op_type])
-                for rule, match in ((rule, match) for rule, match in matched if match is not None):
+            if node.op_type in by_root and id(node) not in taken:
+                matched = (rule.match(node, view) for rule in by_root[node.op_type])
+                for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
-                    yield path, rule, match
-                    break
+                    yield path, match
 
 
 def _is_closed(match: Match) -> bool:

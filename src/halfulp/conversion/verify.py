@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -354,10 +354,10 @@ class _Comparison:
         results = _run_once(after, {**inputs, **values}) if names else {}
         for name in names:
             node, right, found = makers[name], values[name], results.get(given(name))
-            inner = (output for each in all_nodes([node]) for output in each.outputs)
+            inner = chain.from_iterable(each.outputs for each in all_nodes([node]))
             change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
             unlike = difference(right, found)
-            if unlike is not None and (change is None or not _is_within(change, node, right, found)):
+            if unlike is not None and not _is_within(change, node, right, found):
                 more = "" if change is None else ", which is more than its change announces"
                 return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
         return ""
@@ -464,9 +464,10 @@ _MOVES = ("gives NaN", "gave NaN", "gives nan", "NaN where", "NaN for")
 """The words of changes that make numbers NaN, or NaNs numbers."""
 
 
-def _is_within(change: Change, node: Node, right: Array, found: Any) -> bool:
+def _is_within(change: Change | None, node: Node, right: Array, found: Any) -> bool:
     """Return whether a node's result differs by no more than its change announces."""
-    if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
+    is_array = isinstance(found, np.ndarray)
+    if change is None or not is_array or (found.dtype, found.shape) != (right.dtype, right.shape):
         return False
     if right.dtype.name not in FLOATS:
         ends: list[int] = []
