@@ -199,6 +199,13 @@ class Editor:
             raise NoExactForm(f"the type of its input {name!r} is not known")
         return kind
 
+    def shape_of(self, name: str, why: str) -> tuple[Dim, ...]:
+        """Return the shape of a value; raises NoExactForm with a reason where it is not known."""
+        shape = self.value(name).shape
+        if shape is None:
+            raise NoExactForm(why)
+        return shape
+
     # --- plumbing, in the form that the opset has --------------------------------------------------
 
     def cast(self, name: str, to: str, *, output: str | None = None) -> str:
@@ -309,11 +316,11 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
         raise HalfulpError(error.message.format(x="X", y="Y"), got=f"{x} and {y}") from None
     if not attributes.get("broadcast") or axis is None or is_one(y):
         return y_name
-    if x.shape is None or y.shape is None:
-        raise NoExactForm(f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known")
-    trailing = len(x.shape) - axis % len(x.shape) - len(y.shape)
+    why = f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known"
+    rank, own = (len(edit.shape_of(name, why)) for name in node.input)
+    trailing = rank - axis % rank - own
     # The count is negative: by the rule of axis, Y can then only have one element.
-    return edit.unsqueeze(y_name, range(len(y.shape), len(y.shape) + max(trailing, 0)))
+    return edit.unsqueeze(y_name, range(own, own + max(trailing, 0)))
 
 
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:

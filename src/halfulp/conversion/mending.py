@@ -157,8 +157,8 @@ class Mender:
         of_node, size = self.of_node, _size(slope)
         asked = of_node.get(node.name, of_node.get(edit.label, self.slopes))
         if not _fits(node, row, edit):
-            assert x.shape is not None
-            return _dim_of_slope(node, asked, edit) - max(len(x.shape), 1)
+            rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
+            return _dim_of_slope(node, asked, edit) - max(rank, 1)
         dims = slope.shape or ()
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
@@ -328,8 +328,7 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
 def _dim_of_slope(node: NodeProto, asked: str | int | None, edit: Editor) -> int:
     """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
     x, slope = (edit.value(name) for name in node.input)
-    assert x.shape is not None
-    size, dims = _size(slope), x.shape
+    size, dims = _size(slope), edit.shape_of(node.input[0], "the shape of X is not known")
     shapes = f"X: {x}, slope: {slope}"
     if size == 1:
         return max(len(dims) - 1, 0)

@@ -244,23 +244,22 @@ def _mender(slopes: Slopes | None) -> Mender:
 
 def _correct_inputs(model: ModelProto, file: str) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
-    changes, unknown = raise_for_weights(model, file), list[str]()
+    changes, unknown = raise_for_weights(model, file), dict[str, None]()
     for _, graph in graphs(model.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
             if isinstance(info.name, bytes):
                 continue  # a name that is not UTF-8 is refused later
             was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
-            if tensor is not None and not (
-                kind.elem_type == tensor.data_type and agree(was.shape, tuple(tensor.dims))
-            ):
+            as_held = kind.elem_type, agree(was.shape, tuple(tensor.dims if tensor else ()))
+            if tensor is not None and as_held != (tensor.data_type, True):
                 info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
                 said = f"{printable(info.name)!r}, declared as {was}, is a weight"
                 changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
-            elif below := [dim for dim in kind.shape.dim if dim.dim_value < 0]:
-                unknown.append(repr(printable(info.name)))
-                for dim in below:
-                    dim.Clear()
+                continue
+            for dim in (dim for dim in kind.shape.dim if dim.dim_value < 0):
+                unknown.setdefault(repr(printable(info.name)))
+                dim.Clear()
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
     return changes

@@ -16,7 +16,6 @@ from halfulp.conversion import powers, prelus
 from halfulp.conversion.editor import (
     Editor,
     NoExactForm,
-    is_one,
     legacy_form,
     legacy_operand,
     remade,
@@ -126,47 +125,42 @@ def _drop_consumed(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(6, 7, "PRelu")
 def _prelu_6_7(node: NodeProto, edit: Editor) -> NodeProto | None:
     """The slope gets the shape that NumPy's rules broadcast along the channels."""
-    x, slope = (edit.value(name) for name in node.input)
-    name = node.input[1]
-    if slope.shape is None:
-        raise NoExactForm("a slope is per channel or not by its rank, which is not known")
-    if is_one(slope):
-        if len(slope.shape) > (0 if x.shape is None else len(x.shape)):
-            name = edit.squeeze(name, range(len(slope.shape)))
-    elif len(slope.shape) == 1:
-        if x.shape is None:
-            raise NoExactForm("a slope per channel needs the rank of X, which is not known")
-        name = edit.unsqueeze(name, range(1, len(x.shape) - 1))
+    x, name = edit.value(node.input[0]), node.input[1]
+    slope = edit.shape_of(name, "a slope is per channel or not by its rank, which is not known")
+    if {*slope} <= {1}:
+        if len(slope) > len(x.shape or ()):
+            name = edit.squeeze(name, range(len(slope)))
+    elif len(slope) == 1:
+        shape = edit.shape_of(node.input[0], "a slope per channel needs the rank of X, which is not known")
+        name = edit.unsqueeze(name, range(1, len(shape) - 1))
     if name != node.input[1]:
-        shape = format_shape(edit.value(name).shape)
-        edit.note(f"the slope, of shape {format_shape(slope.shape)}, gets the shape {shape}")
+        shaped = format_shape(edit.value(name).shape)
+        edit.note(f"the slope, of shape {format_shape(slope)}, gets the shape {shaped}")
     return remade(node, [node.input[0], name])
 
 
 @step(7, 6, "PRelu")
 def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     """The slope becomes one element, or one per channel. If necessary, X is transposed for it."""
-    x, slope = (edit.value(name) for name in node.input)
-    if slope.shape is None:
-        raise NoExactForm("the form of a slope in opset 6 depends on its shape, which is not known")
-    if is_one(slope):
+    why = "the form of a slope in opset 6 depends on {}, which is not known"
+    slope = edit.shape_of(node.input[1], why.format("its shape"))
+    if {*slope} <= {1}:
         return node
-    if x.shape is None:
-        raise NoExactForm("the form of a slope in opset 6 depends on the rank of X, which is not known")
-    lead = len(x.shape) - len(slope.shape)
-    varied = [lead + axis for axis, dim in enumerate(slope.shape) if dim != 1]
+    rank = len(edit.shape_of(node.input[0], why.format("the rank of X")))
+    lead = rank - len(slope)
+    varied = [lead + axis for axis, dim in enumerate(slope) if dim != 1]
     if len(varied) > 1:
         edit.note(
-            f"the slope of shape {format_shape(slope.shape)} stays",
+            f"the slope of shape {format_shape(slope)} stays",
             "the document of PRelu-6 leaves slopes of rank 2 and more open; here they are broadcast as in 7",
         )
         return node
-    flat = edit.squeeze(node.input[1], [axis for axis in range(len(slope.shape)) if lead + axis != varied[0]])
+    flat = edit.squeeze(node.input[1], sorted({*range(len(slope))} - {varied[0] - lead}))
     if varied == [1]:
         if flat != node.input[1]:
-            edit.note(f"the slope, of shape {format_shape(slope.shape)}, becomes one of rank 1: per channel")
+            edit.note(f"the slope, of shape {format_shape(slope)}, becomes one of rank 1: per channel")
         return remade(node, [node.input[0], flat])
-    if len(x.shape) == 1:
+    if rank == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
         middle = edit.add("PRelu", [row, flat], edit.value(row), like=node)

@@ -304,10 +304,13 @@ class _Comparison:
             return
         self._rounds += 1
         try:
-            got = self._second(inputs)
+            self._compare(expected, self._second(inputs), inputs, told)
         except HalfulpError as error:
             self._differences.append(f"{told} are refused now: {error.message}")
-            return
+
+    def _compare(
+        self, expected: Mapping[str, Any], got: Mapping[str, Any], inputs: Mapping[str, Any], told: str
+    ) -> None:
         unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
         differences = [f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None]
         reasons = vacuous(expected)
@@ -349,7 +352,7 @@ class _Comparison:
         self, makers: Mapping[str, Node], values: Mapping[str, Array], inputs: Mapping[str, Any]
     ) -> str:
         """Return the first of some tensors that the new model computes otherwise of the old model's values."""
-        names = [name for name, node in makers.items() if name in values and not drawing([node])]
+        names = [name for name in filter(values.__contains__, makers) if not drawing([makers[name]])]
         after = self.after.with_operands(values).with_outputs([given(name) for name in names])
         results = _run_once(after, {**inputs, **values}) if names else {}
         for name in names:
@@ -493,9 +496,9 @@ def _is_within(change: Change | None, node: Node, right: Array, found: Any) -> b
 
 def distance(right: Any, found: Any) -> tuple[float, str]:
     """Return how far floats are away, as a fraction of the greatest magnitude and as text."""
-    if not isinstance(right, np.ndarray) or found is None:
-        return np.inf, "missing" if found is None else f"{show(right)} became {show(found)}"
-    if (found.dtype, found.shape) != (right.dtype, right.shape):
+    if found is None:
+        return np.inf, "missing"
+    if not isinstance(right, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
         return np.inf, f"{show(right)} became {show(found)}"
     a, b = right.astype(np.float64), found.astype(np.float64)
     both = np.isfinite(a) & np.isfinite(b)
