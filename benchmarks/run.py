@@ -28,7 +28,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from halfulp.benchmark.comparison import table
 from halfulp.installed import versions
 from side_by_side import bars, chart, page
-from side_by_side.line import Line, read_csv, write_csv
+from side_by_side.line import Line, of_runs, read_csv, write_csv
 from side_by_side.measure import WorkerError, elapsed, imports, workers
 from side_by_side.peers import LIBRARIES
 from side_by_side.rows import Row, rows
@@ -88,8 +88,9 @@ def main() -> None:
     parser.add_argument("--core-math", metavar="FOLDER", help="the sources of CORE-MATH, to measure it too")
     parser.add_argument("--csv", type=Path, default=BUILD / "results.csv", help="where to write all numbers")
     parser.add_argument(
-        "--from", type=Path, dest="source", metavar="CSV", help="show these, and measure nothing"
-    )
+        "--from", type=Path, dest="sources", metavar="CSV", nargs="+",
+        help="show these numbers, of several runs the medians, and measure nothing",
+    )  # fmt: skip
     parser.add_argument(
         "--docs",
         action="store_true",
@@ -106,8 +107,8 @@ def main() -> None:
     if skipped := absent():
         told = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
         console.print(f"not measured: {told}", highlight=False, markup=False)
-    if options.source is not None:
-        lines, well = read_csv(options.source), True
+    if options.sources:
+        lines, well = of_runs([read_csv(source) for source in options.sources]), True
     else:
         wanted = [
             (index, usable(row))
@@ -127,7 +128,8 @@ def main() -> None:
             path = DOCS / f"{name}.md"
             path.write_text(page.regenerate(path.read_text(), parts))
         chart.draw(lines, CHART)
-    console.print(f"{elapsed(start)}; all numbers: {options.source or options.csv}", highlight=False)
+    numbers = " ".join(map(str, options.sources or [options.csv]))
+    console.print(f"{elapsed(start)}; all numbers: {numbers}", highlight=False)
     if not well:
         sys.exit(1)
 

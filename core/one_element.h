@@ -28,7 +28,8 @@ HALFULP_INLINE bool is_positive_normal(uint64_t x) {
 // In every rounding mode, and if subnormals are flushed.
 HALFULP_INLINE bool quick_power(float x, float y, float& power) {
     const uint32_t x_bits = word_of(x), magnitude = word_of(y) & 0x7fffffff;
-    if (!(is_positive_normal(x_bits) & is_positive_normal(magnitude))) [[unlikely]]
+    const bool x_is_normal = is_positive_normal(x_bits), y_is_normal = is_positive_normal(magnitude);
+    if (!(x_is_normal & y_is_normal)) [[unlikely]]
         return false;
     const auto& entry = constants::float32_log_entries[float32_log_index(x_bits)];
     const double t = static_cast<double>(y) * float32_log2(begin_float32_log(x_bits, entry));
@@ -50,7 +51,8 @@ static constexpr double least_quick_y = 0x1p-400, greatest_quick_y = 0x1.fffffff
 HALFULP_INLINE bool quick_power(double x, double y, double& power) {
     const uint64_t least_y = bits_of(least_quick_y), y_count = bits_of(greatest_quick_y) - least_y + 1;
     const uint64_t magnitude = bits_of(y) & ~double_sign;
-    if (!(is_positive_normal(bits_of(x)) & (magnitude - least_y < y_count))) [[unlikely]]
+    const bool x_is_normal = is_positive_normal(bits_of(x)), y_is_near = magnitude - least_y < y_count;
+    if (!(x_is_normal & y_is_near)) [[unlikely]]
         return false;
     const DoubleDouble t = fast_float64_t(x, y);
     if (!(fabs(t.high) <= greatest_quick_t)) [[unlikely]]

@@ -4,12 +4,13 @@
     make mutants ARGS='auditing conversion --count 30 --seed 2'
 
 First each test file runs once and leaves in build/mutants/map the lines that each of its tests reaches; a file runs
-again after it changed, and all run again with --renew. Then conditions are drawn among the lines that tests reach:
-a comparison is negated, a ``not`` removed, an operand of ``and`` or ``or`` removed, the condition before an early
-return made false, a ``raise`` removed. For each, the tests that reach its line run, the quickest first, until one
-fails.
+again after it changed, and all run again with --renew. Then conditions of functions are drawn among the lines that
+tests reach: a comparison is negated, a ``not`` removed, an operand of ``and`` or ``or`` removed, the condition before
+an early return made false, a ``raise`` removed. For each, the tests that reach its line run, the quickest first, until
+one fails.
 
-The package's files stay as they are: the processes, and those that tests start, import the changed module from
+The package's files stay as they are. One process collects the tests of a folder. It forks for each change, and the
+functions of the child get the changed code. Processes that tests start, and later imports, find the changed module in
 build/mutants, by a sitecustomize.py there.
 """
 
@@ -18,22 +19,25 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import doctest
+import gc
 import hashlib
-import importlib
 import json
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,6 +83,7 @@ class Mutant:
 
     file: Path
     line: int
+    function: tuple[str, int]  # the outermost, by its name and its first line
     begin: int
     end: int
     text: str
@@ -86,16 +91,41 @@ class Mutant:
     original: str
 
     def source(self) -> str:
-        """Return the file's text with the change."""
-        return self.original[: self.begin] + self.text + self.original[self.end :]
+        """Return the file's text with the change, and the other lines where they were."""
+        lost = self.original[self.begin : self.end].count("\n") - self.text.count("\n")
+        text = f"{self.text[:-1]}{lost * chr(10)})" if self.text.endswith(")") else self.text + lost * "\n"
+        return self.original[: self.begin] + text + self.original[self.end :]
+
+    @property
+    def module(self) -> str:
+        """The name by which the package imports the file."""
+        name = ".".join(self.file.relative_to(PACKAGE.parent).with_suffix("").parts)
+        return name.removesuffix(".__init__")
+
+
+def functions_of(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    """Yield the functions and methods of a module or a class, but none of a function's own."""
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement
+        elif isinstance(statement, ast.ClassDef | ast.If):
+            yield from functions_of(statement.body)
 
 
 def mutants_of(file: Path) -> Iterator[Mutant]:
     """Yield each change of a file."""
     source = file.read_text("utf-8")
+    for function in functions_of(ast.parse(source).body):
+        yield from mutants_in(function, file, source)
+
+
+def mutants_in(function: ast.FunctionDef, file: Path, source: str) -> Iterator[Mutant]:
+    """Yield each change of an outermost function."""
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
+
+    outermost = function.name, min([function.lineno, *(each.lineno for each in function.decorator_list)])
 
     def place(node: ast.AST) -> tuple[int, int]:
         # The parser counts bytes.
@@ -106,13 +136,13 @@ def mutants_of(file: Path) -> Iterator[Mutant]:
     def change(node: ast.AST, text: str, what: str) -> Mutant:
         begin, end = place(node)
         old = " ".join(source[begin:end].split())
-        return Mutant(file, node.lineno, begin, end, text, f"{what}: {old}", source)  # type: ignore[attr-defined]
+        return Mutant(file, node.lineno, outermost, begin, end, text, f"{what}: {old}", source)  # type: ignore[attr-defined]
 
     def text_of(node: ast.AST) -> str:
         begin, end = place(node)
         return source[begin:end]
 
-    for node in ast.walk(ast.parse(source)):
+    for node in (n for statement in function.body for n in ast.walk(statement)):
         match node:
             case (
                 ast.If(test=ast.Name(id="TYPE_CHECKING"))
@@ -129,7 +159,7 @@ def mutants_of(file: Path) -> Iterator[Mutant]:
                     kept = word.join(f"({text_of(value)})" for value in values if value is not operand)
                     yield change(node, f"({kept})", f"without operand {index + 1}")
             case ast.If(test=test, body=[ast.Return() | ast.Continue() | ast.Raise()], orelse=[]):
-                yield change(test, "False", "never true")
+                yield change(test, "(False)", "never true")
             case (
                 ast.If(test=ast.Name() | ast.Call() | ast.Attribute())
                 | ast.IfExp(test=ast.Name() | ast.Call() | ast.Attribute())
@@ -140,6 +170,15 @@ def mutants_of(file: Path) -> Iterator[Mutant]:
 
 
 # What follows runs inside pytest, as a plugin.
+
+
+def forget() -> None:
+    """Clear the caches of the package."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("halfulp"):
+            for value in list(vars(module).values()):
+                if hasattr(value, "cache_clear") and getattr(value, "__module__", "").startswith("halfulp"):
+                    value.cache_clear()
 
 
 class Recorder:
@@ -157,13 +196,7 @@ class Recorder:
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         """Begin a test: what an earlier one has cached is forgotten, so that this one reaches those lines too."""
-        for name, module in list(sys.modules.items()):
-            if name.startswith("halfulp"):
-                for value in list(vars(module).values()):
-                    if hasattr(value, "cache_clear") and getattr(value, "__module__", "").startswith(
-                        "halfulp"
-                    ):
-                        value.cache_clear()
+        forget()
         self.coverage.switch_context(item.nodeid)
         self.begin = time.perf_counter()
 
@@ -195,61 +228,131 @@ class Recorder:
         return tests
 
 
-class Only:
-    """Runs the tests of a list, in its order."""
+class Runner:
+    """Runs the tests of each mutant in a child of its own, and writes a line of JSON for it."""
 
-    def __init__(self, names: list[str]) -> None:
-        self.place = {name: number for number, name in enumerate(names)}
+    def __init__(self, mutants: list[dict[str, Any]], folder: Path) -> None:
+        self.mutants = mutants
+        self.folder = folder
 
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Leave out the others."""
-        items[:] = sorted((i for i in items if i.nodeid in self.place), key=lambda i: self.place[i.nodeid])
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """Run all mutants instead of the tests."""
+        if session.testsfailed:
+            raise session.Interrupted("a file can't be collected")
+        items = {item.nodeid: item for item in session.items}
+        gc.unfreeze()
+        functions = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
+        with (self.folder / "results").open("w") as results:
+            for mutant in self.mutants:
+                tests = [items[name] for name in mutant["tests"] if name in items]
+                begin = time.monotonic()
+                while (result := self.outcome(mutant, tests, functions, session)) != "survived":
+                    last = (self.folder / "test").read_text()
+                    if not last:
+                        raise RuntimeError(f"no test ran: {(self.folder / 'tests').read_text()}")
+                    through = int(last) + 1
+                    # A test may fail in a child, or in this order, without any change.
+                    if self.outcome(mutant, tests[:through], [], session) == "survived":
+                        break
+                    del tests[through - 1 : through]
+                results.write(json.dumps([result, time.monotonic() - begin]) + "\n")
+                results.flush()
+        return True
+
+    def outcome(
+        self, mutant: dict[str, Any], tests: list[Any], functions: list[FunctionType], session: Any
+    ) -> str:
+        """Run tests in a child whose functions are changed, if any: return "caught", "hangs" or "survived"."""
+        (self.folder / "test").write_text("")
+        child = os.fork()
+        if not child:
+            self.run(mutant, tests, functions, session)
+        end = time.monotonic() + 5 * TESTS_OF_A_MUTANT
+        while time.monotonic() < end:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+                return "hangs" if is_late else "caught" if status else "survived"
+            time.sleep(0.01)
+        os.killpg(child, 9)
+        os.waitpid(child, 0)
+        return "hangs"
+
+    def run(
+        self, mutant: dict[str, Any], tests: list[Any], functions: list[FunctionType], session: Any
+    ) -> None:
+        """Change the functions of this child, run the tests until one fails, and end."""
+        code = 1
+        try:
+            os.setsid()
+            output = os.open(self.folder / "tests", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            # A change may make a loop endless.
+            most = round(20 + 3 * mutant["seconds"])
+            resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
+            if functions:
+                os.environ |= mutant["environment"]
+                exec(SITE, {})
+            changed = compile(
+                Path(mutant["path"]).read_text("utf-8"), mutant["file"], "exec", dont_inherit=True
+            )
+            [outermost] = (
+                c for c in codes_in(changed) if [c.co_name, c.co_firstlineno] == mutant["function"]
+            )
+            codes = {(c.co_name, c.co_firstlineno): c for c in (outermost, *codes_in(outermost))}
+            for function in functions:
+                old = function.__code__
+                if old.co_filename == mutant["file"] and (old.co_name, old.co_firstlineno) in codes:
+                    function.__code__ = codes[old.co_name, old.co_firstlineno]
+            forget()
+            for number, (test, following) in enumerate(zip(tests, [*tests[1:], None], strict=True)):
+                (self.folder / "test").write_text(str(number))
+                session.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
+                if session.testsfailed:
+                    break
+            code = min(session.testsfailed, 1)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of functions and classes within other code."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from codes_in(constant)
 
 
 def inside(argument: str) -> int:
-    """Run what a JSON file says in this process: the files to record, or the tests to run."""
+    """Run what a JSON file says in this process: the files to record, or the mutants to try."""
     import pytest
 
     task = json.loads(Path(argument).read_text("utf-8"))
+    options = ["-q", "-p", "no:cacheprovider"]
     if "record" in task:
         recorder = Recorder(Path(argument).parent)
-        code = int(pytest.main(["-q", "-p", "no:cacheprovider", *task["record"]], plugins=[recorder]))
+        code = int(pytest.main([*options, *task["record"]], plugins=[recorder]))
         Path(task["result"]).write_text(json.dumps(recorder.save()), "utf-8")
         return code
-    # For the examples of the changed module itself, pytest would import its file, which is not changed.
-    names = [name for name in task["tests"] if not name.startswith(f"{task['file']}::")]
-    if len(names) < len(task["tests"]):
-        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-        if doctest.testmod(importlib.import_module(task["module"]), optionflags=flags).failed:
-            return 1
-    files = sorted({name.partition("::")[0] for name in names})
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--tb=line", *files]
-    return int(pytest.main(options, plugins=[Only(names)])) if names else 0
+    # No file of pytest's captured output is shared with a child.
+    files = sorted({name.partition("::")[0] for mutant in task["mutants"] for name in mutant["tests"]})
+    runner = Runner(task["mutants"], Path(argument).parent)
+    return int(pytest.main([*options, "-s", *files], plugins=[runner])) if files else 0
 
 
-def start(task: dict[str, Any], folder: Path, seconds: float, **environment: str) -> tuple[int, str]:
-    """Run a task in a process of its own, and return its exit code and its output; -1 is the end of its time."""
+def start(task: dict[str, Any], folder: Path) -> subprocess.Popen[bytes]:
+    """Run a task in a process of its own, whose output is a file of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "task.json").write_text(json.dumps(task), "utf-8")
     command = [sys.executable, __file__, "--inside", str(folder / "task.json")]
-    with (folder / "output").open("w+b") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
+    with (folder / "output").open("wb") as output:
+        return subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.wait()
-            code = -1
-        output.seek(0)
-        return code, output.read().decode(errors="replace")
 
 
 # The map.
@@ -289,7 +392,8 @@ def renew(*, is_stale: bool) -> dict[str, Any]:
         print("map:", folder.relative_to(ROOT), f"({len(among)} files)", flush=True)
         result = BUILD / "record/result.json"
         shutil.rmtree(result.parent, ignore_errors=True)
-        code, output = start({"record": names, "result": str(result)}, result.parent, 3600)
+        code = start({"record": names, "result": str(result)}, result.parent).wait()
+        output = (result.parent / "output").read_text(errors="replace")
         if code not in (0, 5):
             print(output[-2000:])
         if not result.exists():
@@ -340,25 +444,34 @@ def tests_of(mutant: Mutant, tests: dict[tuple[str, int], list[str]], seconds: d
     return names
 
 
-def outcome(mutant: Mutant, names: list[str]) -> tuple[str, float]:
-    """Run the tests with a mutant: return "caught", "hangs" or "survived", and the seconds."""
+def outcomes(mutants: list[Mutant], tests: list[list[str]], seconds: dict[str, float]) -> Iterator[list[Any]]:
+    """Run each mutant's tests: yield "caught", "hangs" or "survived", and the seconds."""
     folder = BUILD / f"run-{os.getpid()}"
-    (folder / "site").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "site").mkdir(parents=True)
     (folder / "site/sitecustomize.py").write_text(SITE, "utf-8")
-    changed = folder / "mutant.py"
-    changed.write_text(mutant.source(), "utf-8")
-    module = ".".join(mutant.file.relative_to(PACKAGE.parent).with_suffix("").parts)
-    value = f"{module}={changed}"
-    if module.endswith(".__init__"):
-        module = module.removesuffix(".__init__")
-        value = f"{module}={changed}={mutant.file.parent}"
-    begin = time.monotonic()
     path = os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    task = {"tests": names, "module": module, "file": str(mutant.file.relative_to(ROOT))}
-    code, output = start(task, folder, 5 * TESTS_OF_A_MUTANT, PYTHONPATH=path, HALFULP_MUTANT=value)
-    if code in (4, 5):
-        raise SystemExit(f"pytest ran no test for {mutant}:\n{output}")
-    return {0: "survived", -1: "hangs"}.get(code, "caught"), time.monotonic() - begin
+    tasks = []
+    for number, (mutant, names) in enumerate(zip(mutants, tests, strict=True)):
+        changed = folder / f"{number}.py"
+        changed.write_text(mutant.source(), "utf-8")
+        value = f"{mutant.module}={changed}"
+        if mutant.file.name == "__init__.py":
+            value += f"={mutant.file.parent}"
+        environment = {"PYTHONPATH": path, "HALFULP_MUTANT": value}
+        place = {"file": str(mutant.file), "function": mutant.function, "path": str(changed)}
+        most = sum(seconds[name] for name in names)
+        tasks.append({"tests": names, "seconds": most, "environment": environment, **place})
+    process = start({"mutants": tasks}, folder)
+    done = 0
+    while done < len(mutants):
+        has_ended = process.poll() is not None
+        lines = (folder / "results").read_text().splitlines() if (folder / "results").exists() else []
+        yield from map(json.loads, lines[done:])
+        if has_ended and len(lines) < len(mutants):
+            raise SystemExit(f"the tests ended:\n{(folder / 'output').read_text(errors='replace')}")
+        done = len(lines)
+        time.sleep(0.1)
 
 
 def main() -> int:
@@ -390,14 +503,15 @@ def main() -> int:
         drawn = random.Random(options.seed).sample(within, min(options.count, len(within)))
         if options.only:
             drawn = [m for m in within if re.search(options.only, f"{m.file}:{m.line}:")]
-        outcomes = []
-        for mutant in sorted(drawn, key=lambda m: (m.file, m.line)):
-            names = tests_of(mutant, tests, seconds)
-            result, time_taken = outcome(mutant, names)
-            outcomes.append(result)
+        drawn.sort(key=lambda m: (m.file, m.line))
+        names = [tests_of(mutant, tests, seconds) for mutant in drawn]
+        survived = 0
+        for mutant, among, (result, time_taken) in zip(
+            drawn, names, outcomes(drawn, names, seconds), strict=False
+        ):
+            survived += result == "survived"
             where = f"{mutant.file.relative_to(ROOT)}:{mutant.line}"
-            print(f"{result:8} {where} {mutant.what} ({len(names)} tests, {time_taken:.0f} s)", flush=True)
-        survived = outcomes.count("survived")
+            print(f"{result:8} {where} {mutant.what} ({len(among)} tests, {time_taken:.0f} s)", flush=True)
         rows.append(
             f"{folder:14}{len(mutants):10}{len(within):10}{len(drawn):8}{len(drawn) - survived:8}{survived:10}"
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 
@@ -65,6 +66,22 @@ def read_csv(path: Path) -> list[Line]:
     """Read the lines of a file."""
     with path.open(newline="") as file:
         return [_line(row) for row in csv.DictReader(file)]
+
+
+def of_runs(runs: Sequence[Sequence[Line]]) -> list[Line]:
+    """Return the lines that all runs have, in the first one's order. Each time and ratio is the median of the runs'."""
+    of_each = [{(*line.row, line.library): line for line in run} for run in runs]
+    return [
+        _middle([run[key] for run in of_each]) for key in of_each[0] if all(key in run for run in of_each)
+    ]
+
+
+def _middle(lines: Sequence[Line]) -> Line:
+    if any(line.ns is None for line in lines):
+        return lines[0]
+    times = {name: median(getattr(line, name) for line in lines) for name in ("ns", "low", "high", "ratio")}
+    turns, least = sum(line.turns for line in lines), min(line.least or 0 for line in lines)
+    return replace(lines[0], turns=turns, least=least, **times)
 
 
 def _line(row: dict[str, str]) -> Line:

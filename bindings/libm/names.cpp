@@ -4,6 +4,21 @@
 // Compiled once for each width of vectors: Clang passes a vector in a register only if the whole file is compiled for it.
 #include <immintrin.h>
 
+namespace halfulp_m {
+
+// A vector's power, one part after the other: its lanes, or its halves.
+template <class Part, class Vector>
+[[gnu::always_inline]] inline Vector by_parts(Part (*power)(Part, Part), Vector x, Vector y) {
+    union {
+        Vector whole;
+        Part part[sizeof(Vector) / sizeof(Part)];
+    } a = {x}, b = {y};
+    for (unsigned i = 0; i < sizeof(Vector) / sizeof(Part); ++i) a.part[i] = power(a.part[i], b.part[i]);
+    return a.whole;
+}
+
+}  // namespace halfulp_m
+
 extern "C" {
 
 #if !defined(__AVX__)
@@ -39,56 +54,39 @@ extern bool halfulp_m_is_fused;
 #endif
 
 // Lane by lane where the processor has no AVX2.
-#define HALFULP_LANES(name, Vector, Real, power, powers)                                                      \
-    [[gnu::visibility("default")]] Vector name(Vector x, Vector y) {                                          \
-        if (halfulp_m_is_fused) [[likely]]                                                                    \
-            return powers(x, y);                                                                              \
-        union {                                                                                               \
-            Vector whole;                                                                                     \
-            Real lane[sizeof(Vector) / sizeof(Real)];                                                         \
-        } a = {x}, b = {y};                                                                                   \
-        for (unsigned i = 0; i < sizeof(Vector) / sizeof(Real); ++i) a.lane[i] = power(a.lane[i], b.lane[i]); \
-        return a.whole;                                                                                       \
+#define HALFULP_LANES(name, Vector, power, powers)                                   \
+    [[gnu::visibility("default")]] Vector name(Vector x, Vector y) {                 \
+        return halfulp_m_is_fused ? powers(x, y) : halfulp_m::by_parts(power, x, y); \
     }
 // _ZGV: libmvec's, by GCC, clang and gfortran. Sleef: by PyTorch's kernels and the code that its Inductor writes. svml: by
 // NumPy's kernels for AVX-512.
 #if !defined(__AVX__)
 __m128d halfulp_m_pow2_fused(__m128d, __m128d);
 __m128 halfulp_m_powf4_fused(__m128, __m128);
-HALFULP_LANES(_ZGVbN2vv_pow, __m128d, double, pow, halfulp_m_pow2_fused)
-HALFULP_LANES(_ZGVbN4vv_powf, __m128, float, powf, halfulp_m_powf4_fused)
-HALFULP_LANES(Sleef_powd2_u10, __m128d, double, pow, halfulp_m_pow2_fused)
-HALFULP_LANES(Sleef_powf4_u10, __m128, float, powf, halfulp_m_powf4_fused)
+HALFULP_LANES(_ZGVbN2vv_pow, __m128d, pow, halfulp_m_pow2_fused)
+HALFULP_LANES(_ZGVbN4vv_powf, __m128, powf, halfulp_m_powf4_fused)
+HALFULP_LANES(Sleef_powd2_u10, __m128d, pow, halfulp_m_pow2_fused)
+HALFULP_LANES(Sleef_powf4_u10, __m128, powf, halfulp_m_powf4_fused)
 #else
 __m256d halfulp_m_pow4_fused(__m256d, __m256d);
 __m256 halfulp_m_powf8_fused(__m256, __m256);
 #if !defined(__AVX512F__)
-HALFULP_LANES(_ZGVcN4vv_pow, __m256d, double, pow, halfulp_m_pow4_fused)
-HALFULP_LANES(_ZGVcN8vv_powf, __m256, float, powf, halfulp_m_powf8_fused)
-HALFULP_LANES(_ZGVdN4vv_pow, __m256d, double, pow, halfulp_m_pow4_fused)
-HALFULP_LANES(_ZGVdN8vv_powf, __m256, float, powf, halfulp_m_powf8_fused)
-HALFULP_LANES(Sleef_powd4_u10, __m256d, double, pow, halfulp_m_pow4_fused)
-HALFULP_LANES(Sleef_powf8_u10, __m256, float, powf, halfulp_m_powf8_fused)
+HALFULP_LANES(_ZGVcN4vv_pow, __m256d, pow, halfulp_m_pow4_fused)
+HALFULP_LANES(_ZGVcN8vv_powf, __m256, powf, halfulp_m_powf8_fused)
+HALFULP_LANES(_ZGVdN4vv_pow, __m256d, pow, halfulp_m_pow4_fused)
+HALFULP_LANES(_ZGVdN8vv_powf, __m256, powf, halfulp_m_powf8_fused)
+HALFULP_LANES(Sleef_powd4_u10, __m256d, pow, halfulp_m_pow4_fused)
+HALFULP_LANES(Sleef_powf8_u10, __m256, powf, halfulp_m_powf8_fused)
 #else
-// By halves.
-#define HALFULP_HALVES(name, Vector, Half, powers)                            \
-    static Vector name(Vector x, Vector y) {                                  \
-        union {                                                               \
-            Vector whole;                                                     \
-            Half half[2];                                                     \
-        } a = {x}, b = {y};                                                   \
-        for (int i = 0; i < 2; ++i) a.half[i] = powers(a.half[i], b.half[i]); \
-        return a.whole;                                                       \
-    }
-HALFULP_HALVES(pow8, __m512d, __m256d, halfulp_m_pow4_fused)
-HALFULP_HALVES(powf16, __m512, __m256, halfulp_m_powf8_fused)
-HALFULP_LANES(_ZGVeN8vv_pow, __m512d, double, pow, pow8)
-HALFULP_LANES(_ZGVeN16vv_powf, __m512, float, powf, powf16)
-HALFULP_LANES(Sleef_powd8_u10, __m512d, double, pow, pow8)
-HALFULP_LANES(Sleef_powf16_u10, __m512, float, powf, powf16)
-HALFULP_LANES(__svml_pow8, __m512d, double, pow, pow8)
-HALFULP_LANES(__svml_pow8_ha, __m512d, double, pow, pow8)
-HALFULP_LANES(__svml_powf16, __m512, float, powf, powf16)
+static __m512d pow8(__m512d x, __m512d y) { return halfulp_m::by_parts(halfulp_m_pow4_fused, x, y); }
+static __m512 powf16(__m512 x, __m512 y) { return halfulp_m::by_parts(halfulp_m_powf8_fused, x, y); }
+HALFULP_LANES(_ZGVeN8vv_pow, __m512d, pow, pow8)
+HALFULP_LANES(_ZGVeN16vv_powf, __m512, powf, powf16)
+HALFULP_LANES(Sleef_powd8_u10, __m512d, pow, pow8)
+HALFULP_LANES(Sleef_powf16_u10, __m512, powf, powf16)
+HALFULP_LANES(__svml_pow8, __m512d, pow, pow8)
+HALFULP_LANES(__svml_pow8_ha, __m512d, pow, pow8)
+HALFULP_LANES(__svml_powf16, __m512, powf, powf16)
 #endif
 #endif
 

@@ -1,7 +1,6 @@
 // x^y for one float32, the fast phase in doubles by tables in memory. Real is double, or a vector of doubles
-// (core/one_vector.h). It is right in every rounding mode, and if
-// subnormals are flushed, so that nobody needs to read the floating-point environment, which takes as long as a third of
-// the power.
+// (core/one_vector.h). It is right in every rounding mode, and if subnormals are flushed, so that nobody needs to read the
+// floating-point environment, which takes as long as a third of the power.
 //
 //   formula     x = m 2^e, m in [1 - 1/512, 2 - 1/256); r about 1/m, by m's leading bits; f = m r - 1;
 //               256 log2 x = 256 e - 256 log2 r + f P(f);  t = y times that;  t = n + s, n an integer next to t;

@@ -28,6 +28,8 @@ def corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
     """Return the float64 powers that a base gets wrong if it is rounded to float64: their positions and values."""
     if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
         return None
+    if not x.size or (x.min() >= -(2**53) and x.max() <= 2**53):
+        return None
     # Both halves are exact in float64, and so is the difference of the rounded integer and the upper half.
     is_rounded = x.astype(_FLOAT64) - (x >> 32) * 2.0**32 != x & 0xFFFFFFFF
     if not is_rounded.any():

@@ -63,36 +63,38 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     Subclasses come before their bases; otherwise the order is that of the operands. A TypeError says that an operand
     forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
-    if out is None and is_frame(x) and isinstance(y, int | float | np.generic):
-        return _by_blocks(x, lambda block: ufunc(block, y))
-    if out is None and is_frame(y) and isinstance(x, int | float | np.generic):
-        return _by_blocks(y, lambda block: ufunc(x, block))
-    if out is None and is_frame(x) and is_frame(y):
-        return _by_types(ufunc, *x.align(y))
+    if out is None and (is_frame(x) or is_frame(y)) and (result := _of_frames(ufunc, x, y)) is not None:
+        return result
     for frame in filter(is_frame, (x, y)):
         check_frame(frame)
-    asked: list[Any] = []
-    for operand in (x, y, out):
+    overriding = _overriding((x, y, out))
+    keywords = {} if out is None else {"out": (out,)}
+    for operand in overriding:
+        result = type(operand).__array_ufunc__(operand, ufunc, "__call__", x, y, **keywords)
+        if result is not NotImplemented:
+            return result
+    # A library that does not know the function may still export its memory.
+    if any(not is_foreign(operand) for operand in overriding):
+        names = ", ".join(type(operand).__name__ for operand in overriding)
+        raise TypeError(f"{ufunc.__name__} is not implemented by the operands' types: {names}")
+    return NotImplemented
+
+
+def _overriding(operands: tuple[Any, Any, Any]) -> list[Any]:
+    """Return the operands with an ``__array_ufunc__`` of their own, in the order in which NumPy asks them."""
+    overriding: list[Any] = []
+    for operand in operands:
         kind = type(operand)
         override = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
         if override is np.ndarray.__array_ufunc__ or issubclass(kind, np.generic):
             continue
         if override is None:
             raise TypeError(f"operand of type {kind.__name__} does not support ufuncs")
-        if any(type(other) is kind for other in asked):
+        if any(type(other) is kind for other in overriding):
             continue
-        place = next((i for i, other in enumerate(asked) if issubclass(kind, type(other))), len(asked))
-        asked.insert(place, operand)
-    keywords = {} if out is None else {"out": (out,)}
-    for operand in asked:
-        result = type(operand).__array_ufunc__(operand, ufunc, "__call__", x, y, **keywords)
-        if result is not NotImplemented:
-            return result
-    # A library that does not know the function may still export its memory.
-    if any(not is_foreign(operand) for operand in asked):
-        names = ", ".join(type(operand).__name__ for operand in asked)
-        raise TypeError(f"{ufunc.__name__} is not implemented by the operands' types: {names}")
-    return NotImplemented
+        places = (place for place, other in enumerate(overriding) if issubclass(kind, type(other)))
+        overriding.insert(next(places, len(overriding)), operand)
+    return overriding
 
 
 def is_frame(operand: Any) -> bool:
@@ -104,6 +106,18 @@ def is_frame(operand: Any) -> bool:
     return pandas is not None and isinstance(operand, pandas.DataFrame)
 
 
+def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
+    """Return the result for two DataFrames, or for one and a number; None for other operands."""
+    if is_frame(x) and is_frame(y):
+        return _by_types(ufunc, x, y)
+    if is_frame(x):
+        return _by_blocks(x, lambda block: ufunc(block, y)) if isinstance(y, _NUMBERS) else None
+    return _by_blocks(y, lambda block: ufunc(x, block)) if isinstance(x, _NUMBERS) else None
+
+
+_NUMBERS = int | float | np.generic
+
+
 def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
     """Return the frame of a function's results: one call for the columns of a type, as pandas keeps them."""
     vars(function).update(nin=1, nout=1)  # as a ufunc of one operand
@@ -111,23 +125,61 @@ def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
-    """Return the frame of results for two frames of the same labels: one call for all columns of two NumPy types."""
-    pairs = list(zip(x.dtypes, y.dtypes, strict=True))
-    if not all(isinstance(dtype, np.dtype) for pair in set(pairs) for dtype in pair):
-        for place in range(x.shape[1]):  # because several columns may have one name
-            x.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
-        return x
-    if len(set(pairs)) == 1:  # a column's elements are adjacent in memory
-        result = ufunc(x.to_numpy().T, y.to_numpy().T).T
-        return x._constructor(result, index=x.index, columns=x.columns, copy=False).__finalize__(x)
-    columns: dict[int, Array] = {}
-    for pair in set(pairs):
-        places = [place for place, other in enumerate(pairs) if other == pair]
-        rows = (frame.iloc[:, places].to_numpy().T for frame in (x, y))
-        columns.update(zip(places, ufunc(*rows), strict=True))
-    result = x._constructor(dict(sorted(columns.items())), index=x.index).__finalize__(x)
-    result.columns = x.columns
+    """Return the frame of results for two frames: one call for the columns that pandas keeps together in both."""
+    if not (x.index.equals(y.index) and x.columns.equals(y.columns)):  # align() is slower for equal labels
+        x, y = x.align(y)
+    if (results := _of_blocks(ufunc, x, y)) is not None:
+        return _by_blocks(x, lambda _: results.pop(0))
+    result = x.copy()
+    for place in range(x.shape[1]):  # because several columns may have one name
+        result.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
     return result
+
+
+def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
+    """Return the results for x's blocks; None if a column of NumPy's types is beside one of pandas' own."""
+    if x.empty:
+        return None
+    (bases, x_rows), (exponents, y_rows) = _blocks_of(x), _blocks_of(y)
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for (number, row), (other, other_row) in sorted(zip(x_rows, y_rows, strict=True)):
+        pairs.setdefault((number, other), []).append((row, other_row))
+    results: dict[int, Any] = {}
+    for (number, other), rows in pairs.items():
+        base, exponent = bases[number], exponents[other]
+        if isinstance(base, np.ndarray) != isinstance(exponent, np.ndarray):
+            return None
+        own_rows, other_rows = map(list, zip(*rows, strict=True))
+        powers = ufunc(_rows(base, own_rows), _rows(exponent, other_rows))
+        if isinstance(base, np.ndarray) and len(rows) < len(base):
+            results.setdefault(number, np.empty(base.shape, powers.dtype))[own_rows] = powers
+        else:
+            results[number] = powers
+    return list(results.values())
+
+
+def _blocks_of(frame: Any) -> tuple[list[Any], list[tuple[int, int]]]:
+    """Return the arrays in which pandas keeps a frame's columns as rows, and each column's array and row by number."""
+    blocks: list[Any] = []
+    rows: list[tuple[int, int]] = []
+
+    def numbers(block: Any) -> Array:
+        count = len(block) if block.ndim == 2 else 1
+        codes = np.arange(len(rows), len(rows) + count)
+        rows.extend((len(blocks), row) for row in range(count))
+        blocks.append(np.asarray(block) if isinstance(block.dtype, np.dtype) else block)
+        return np.ndarray((count, len(frame)), codes.dtype, codes, strides=(codes.itemsize, 0))
+
+    numbered = _by_blocks(frame, numbers)
+    return blocks, rows if len(blocks) == 1 else [rows[code] for code in numbered.iloc[0].tolist()]
+
+
+def _rows(block: Any, rows: list[int]) -> Any:
+    """Return rows of a block, without a copy if they follow one another; a column of pandas' own is one row."""
+    if not isinstance(block, np.ndarray):
+        return block
+    chosen = slice(rows[0], rows[-1] + 1)
+    return block[chosen if rows == [*range(rows[0], rows[-1] + 1)] else rows]
 
 
 def check_frame(frame: Any) -> None:

@@ -531,7 +531,7 @@ def _float_power(x: Any, y: Any, *, out: Array | None = None) -> Array:
         if y.dtype.kind == "b":
             y = y.astype(np.int8)
         base = as_float64(x)
-        POW.infer(base, y)
+        _plan(POW, (tensor_type(base), tensor_type(y)), ())  # before corrections, which takes numbers only
         exact = corrections(x, y)  # before the result is written, because it may share the operands' memory
         result = POW(base, y, out=out)
         if exact is not None:

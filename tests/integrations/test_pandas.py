@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
 import halfulp as hu
+from halfulp._interop import Ufunc, overriding_result
 
 pd = pytest.importorskip("pandas")
 
@@ -78,6 +82,31 @@ def test_frames_of_several_types_are_computed_by_columns() -> None:
     assert hu.pow(x, x).dtypes.astype(str).tolist() == ["float32", "Int8", "int64"]
     with pytest.raises(hu.HalfulpError, match="several types"):
         hu.pow(x, np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("function", [hu.pow, hu.float_power])
+def test_two_frames_take_one_call_for_the_columns_of_two_types(function: Any) -> None:
+    """pandas keeps the columns of a type in one array, in any order, or in several arrays."""
+    generator = np.random.default_rng(8)
+    columns = [
+        generator.integers(1, 9, 5).astype(kind) for kind in ("f4", "i8", "f8", "f4", "f8", "i8", "f4")
+    ]
+    whole = pd.DataFrame(dict(zip("abcdefg", columns, strict=True)))
+    in_pieces = pd.DataFrame(index=whole.index)
+    for name in "gcadfbe":
+        in_pieces.insert(len(in_pieces.columns) // 2, name, whole[name])
+    frames = [whole, whole[list("fgeacbd")][list("abcdefg")], in_pieces[list("abcdefg")]]
+    frames += [whole.astype("f8"), whole.astype({"b": "f4", "e": "i8"}), whole.iloc[::-1].iloc[::-1]]
+    for x, y in itertools.product(frames, repeat=2):
+        result = function(x, y)
+        for name in x:
+            expected = function(x[name].to_numpy(), y[name].to_numpy())
+            assert result[name].dtype == expected.dtype
+            assert result[name].tolist() == expected.tolist()
+    calls: list[int] = []
+    ufunc = Ufunc(lambda x, y, out=None: calls.append(x.size) or hu.pow(x, y), "counted")
+    overriding_result(ufunc, whole, whole.copy(), None)
+    assert sorted(calls) == [10, 10, 15]
 
 
 def test_missing_powers_are_not_checked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,20 @@ def test_csv_gives_back_the_lines(lines: list[Any], line: Any, tmp_path: Path) -
     assert text[0].startswith("group,label,place,threads,isa,library,elements,turns,ns,")
     assert text[2] == "arrays,float32 ** float32,in cache,1,,numpy,1000,3,4,3,5,2,0.5,210,1,"
     assert line.read_csv(tmp_path / "new" / "lines.csv") == lines
+
+
+def test_of_several_runs_the_medians_are_shown(lines: list[Any], line: Any) -> None:
+    slow, slower = (
+        [
+            replace(each, ns=each.ns and factor * each.ns, ratio=each.ratio and each.ratio / factor)
+            for each in lines
+        ]
+        for factor in (3, 9)
+    )
+    merged = line.of_runs([slower, lines, slow[1:]])
+    assert [(each.library, each.ns, each.ratio) for each in merged] == [
+        (each.library, each.ns, each.ratio) for each in slow[1:]
+    ]
 
 
 def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: Any, measure: Any) -> None:
