@@ -251,7 +251,7 @@ def _correct_inputs(model: ModelProto, file: str) -> list[Change]:
             if isinstance(info.name, bytes):
                 continue  # a name that is not UTF-8 is refused later
             was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
-            as_held = kind.elem_type, agree(was.shape, tuple(tensor.dims if tensor else ()))
+            as_held = kind.elem_type, agree(was.shape, () if tensor is None else tuple(tensor.dims))
             if tensor is not None and as_held != (tensor.data_type, True):
                 info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
                 said = f"{printable(info.name)!r}, declared as {was}, is a weight"
