@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import onnx
 from onnx import GraphProto, NodeProto, ValueInfoProto
@@ -228,17 +229,17 @@ class Mender:
 
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
-    known = {attribute.name for attribute in row.attributes}
-    gone = {a.name for a in node.attribute} - known
-    legacy = {a.name: a.i for a in node.attribute if a.name in gone & {"axis", "broadcast"}}
+    known = {*map(attrgetter("name"), row.attributes)}
+    gone = {a.name: a for a in node.attribute if a.name not in known}
+    legacy = {name: a.i for name, a in gone.items() if name in ("axis", "broadcast")}
     if node.op_type == "Pow" and legacy:
         _legacy_attributes(node, legacy, edit)
     if "consumed_inputs" in gone:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
-    if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
+    if unknown := gone.keys() - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
         raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
-    for attribute in [a for a in node.attribute if a.name in gone]:
+    for attribute in gone.values():
         node.attribute.remove(attribute)
 
 

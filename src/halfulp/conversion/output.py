@@ -23,7 +23,7 @@ from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
-from halfulp.models.onnx.walk import default_opset, every_node, graphs, owners_of, plain_domain
+from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
@@ -98,13 +98,12 @@ def check_result(model: ModelProto, source: ModelProto, file: str, opset: int | 
     changes = correct_declarations(model, file, {}, source=source)
     if (refused := refusal(model)) is None:
         return changes
-    opsets = range(1, onnx.defs.onnx_opset_version() + 1)
-    schemas = {each: schema_in_force("", refused.op_type, each) for each in opsets}
-    since = {each: schema.since_version for each, schema in schemas.items() if schema is not None}
-    before = since.get(default_opset(source.opset_import) or 1)
-    same, shown = [each for each, version in since.items() if version == before], {}
+    operator, opsets = refused.op_type, range(1, onnx.defs.onnx_opset_version() + 1)
+    since = {each: getattr(schema_in_force("", operator, each), "since_version", None) for each in opsets}
+    before, shown = since.get(opsets_of(source.opset_import).get("", 1)), dict[str, str]()
+    same = [each for each, version in since.items() if version == before is not None]
     if same and opset not in (None, *same):
-        shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {refused.op_type} stays unchanged"
+        shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {operator} stays unchanged"
     said = f"converted, it would not pass the onnx package's checker: {refused.reason}"
     raise ModelError(said, file=file, node=refused.node, **shown)
 
