@@ -17,10 +17,9 @@ namespace HALFULP_ISA {
 
 // Whether the bits are those of a positive normal number.
 HALFULP_INLINE bool is_positive_normal(uint32_t x) { return x - 0x00800000 < 0x7f800000 - 0x00800000; }
-HALFULP_INLINE bool is_positive_normal(uint64_t x) {
-    constexpr uint64_t least = uint64_t{1} << 52, infinity = uint64_t{0x7ff} << 52;
-    return x - least < infinity - least;
-}
+// By a double's upper half, which is shorter code.
+HALFULP_INLINE uint32_t upper_half(double x) { return static_cast<uint32_t>(bits_of(x) >> 32); }
+HALFULP_INLINE bool is_positive_normal(double x) { return upper_half(x) - 0x00100000 < 0x7ff00000 - 0x00100000; }
 
 // Each function returns whether it has computed x^y, rounded to nearest. It raises no exception but inexact: numbers so
 // great or so small that an operation overflows or underflows are left undecided.
@@ -46,20 +45,22 @@ HALFULP_INLINE bool quick_power(float x, float y, float& power) {
 // The lower parts of products, and the square of s, are normal numbers from the least |y| on. With a greater |t|, the
 // part that the product of the power and s loses may be subnormal, which raises underflow.
 static constexpr double least_quick_y = 0x1p-400, greatest_quick_y = 0x1.fffffffffffffp899, greatest_quick_t = 600;
+static_assert(greatest_quick_t <= greatest_float64_t);
 
 // In the default floating-point environment.
 HALFULP_INLINE bool quick_power(double x, double y, double& power) {
-    const uint64_t least_y = bits_of(least_quick_y), y_count = bits_of(greatest_quick_y) - least_y + 1;
-    const uint64_t magnitude = bits_of(y) & ~double_sign;
-    const bool x_is_normal = is_positive_normal(bits_of(x)), y_is_near = magnitude - least_y < y_count;
+    const uint32_t least_y = upper_half(least_quick_y), y_count = upper_half(greatest_quick_y) - least_y + 1;
+    const bool x_is_normal = is_positive_normal(x), y_is_near = (upper_half(y) & 0x7fffffff) - least_y < y_count;
     if (!(x_is_normal & y_is_near)) [[unlikely]]
         return false;
     const DoubleDouble t = fast_float64_t(x, y);
     if (!(fabs(t.high) <= greatest_quick_t)) [[unlikely]]
         return false;
-    const FastFloat64 fast = fast_float64(t);
-    power = fast.ends.least;
-    return fast.is_decided();
+    if (!(fabs(t.low) <= greatest_float64_low)) [[unlikely]]
+        return false;
+    const Float64Ends<double> ends = fast_float64(t).ends;
+    power = ends.least;
+    return !(ends.least < ends.greatest);
 }
 
 HALFULP_INLINE double power_of_doubles(double x, double y) {

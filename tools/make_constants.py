@@ -41,6 +41,8 @@ FLOAT32_EXP_PARTS = 256
 SINGLE_PARTS = 8
 FLOAT_PAIR_PARTS = 32
 FLOAT_PAIR_POWERS = 32
+FLOAT_ROW_PARTS = 256
+FLOAT_ROW_POWERS = 256
 
 
 def interpolate(
@@ -277,9 +279,9 @@ def table(name: str, values: Sequence[float], kind: str = "double", aligned: boo
     return [*lines, "};"]
 
 
-def records(name: str, kind: str, rows: list[list[float]]) -> list[str]:
+def records(name: str, kind: str, rows: list[list[float]], suffix: str = "") -> list[str]:
     lines = [f"inline constexpr {kind} {name}[{len(rows)}] = {{"]
-    lines += [f"    {{{', '.join((value + 0.0).hex() for value in row)}}}," for row in rows]
+    lines += [f"    {{{', '.join((value + 0.0).hex() + suffix for value in row)}}}," for row in rows]
     return [*lines, "};"]
 
 
@@ -723,6 +725,68 @@ def float_pair_tables() -> str:
     )
 
 
+def float_row_part(i: int) -> tuple[mpfr, mpfr, mpfr]:
+    """Return r and the range of f = m r - 1 for m in part i of [1/2, 2): 128 parts below 1 and as many from 1 on.
+
+    f/2 is a multiple of 2^-32 and at most 2^-8. Where log x is not log(1+f), the half of log x is at least 2^-9, and so
+    what the sum loses is a float.
+    """
+    binade = mpfr("0.5") if i < FLOAT_ROW_PARTS // 2 else mpfr(1)
+    begin, end = (binade * (1 + mpfr(2 * k) / FLOAT_ROW_PARTS) for k in (i % 128, i % 128 + 1))
+    unit = 256 * binade
+    r = gmpy2.rint(2 / (begin + end) * unit) / unit
+    if 1 in (begin, end):
+        r = mpfr(1)
+    ends = [begin * r - 1, end * r - 1]
+    assert max(map(abs, ends)) <= mpfr(1) / 128
+    assert r == 1 or min(abs(gmpy2.log(m)) for m in (begin, end)) >= mpfr(1) / 256
+    return r, min(ends), max(ends)
+
+
+def float_row_tables() -> str:
+    """Return the rows of float32's phase in pairs of floats with AVX2. All logarithms are halved."""
+    parts = [float_row_part(i) for i in range(FLOAT_ROW_PARTS)]
+    least, greatest = min(part[1] for part in parts), max(part[2] for part in parts)
+    logs = [
+        [float(r / 2), *map(as_float, split_at(-gmpy2.log(r) / 2, 18)), 0.0] for r, _, _ in parts
+    ]  # as float_pair_tables
+    ln2_high, ln2_low = map(as_float, split_at(gmpy2.const_log2(), 18))
+    step = gmpy2.const_log2() / (2 * FLOAT_ROW_POWERS)
+    step_high = as_float(step)
+    reach = step / 2 * mpfr("1.01")
+    powers = [as_float(gmpy2.exp2(mpfr(i) / FLOAT_ROW_POWERS)) for i in range(FLOAT_ROW_POWERS)]
+    lows = [as_float(step * i - gmpy2.log(mpfr(power)) / 2) if i else 0.0 for i, power in enumerate(powers)]
+    cubic = fit(lambda v: 4 * log_less_two_terms(2 * v), least / 2, greatest / 2, 3, 3)
+    square = fit(lambda r: 2 * exp_less_two_terms(2 * r), -reach, reach, 2, 2)
+    return "\n".join(
+        [
+            "// r/2, r about 1/m, for m in 128 parts of [1/2, 1) and of [1, 2), and -log(r)/2 in two parts: a multiple",
+            f"// of 2^-18 and the remainder. f = m r - 1, -{rounded_up(-least, 5)} <= f <= {rounded_up(greatest, 5)}.",
+            "struct alignas(16) FloatLogRow {",
+            "    float half, high, low, unused;",
+            "};",
+            *records("float_row_logs", "FloatLogRow", logs, "f"),
+            "// ln(2) 2^-24, in two parts.",
+            f"inline constexpr float float_row_ln2[] = {{{(ln2_high / 2**24).hex()}f, {(ln2_low / 2**24).hex()}f}};",
+            "// P in log(1 + 2v)/2 = v - v^2 + v^3 P(v), |2v| as |f|.",
+            *float_table("float_row_log", [as_float(c) for c in cubic]),
+            f"// 2^(i/{FLOAT_ROW_POWERS}), rounded, and half the logarithm of the factor that is missing.",
+            "struct alignas(8) FloatPowerRow {",
+            "    float power, correction;",
+            "};",
+            *records("float_row_powers", "FloatPowerRow", [*map(list, zip(powers, lows, strict=True))], "f"),
+            f"// ln(2)/{2 * FLOAT_ROW_POWERS}, rounded, and the remainder.",
+            (
+                f"inline constexpr float float_row_step[] = {{{step_high.hex()}f, "
+                f"{as_float(step - step_high).hex()}f}};"
+            ),
+            f"inline constexpr float float_row_steps = {as_float(1 / step).hex()}f;  // per unit of half a logarithm",
+            "// Q in e^(2r) = 1 + 2 (r + r^2 Q(r)), |r| up to half a step.",
+            *float_table("float_row_exp", [as_float(c) for c in square]),
+        ]
+    )
+
+
 def limbs(name: str, comment: str, value: mpfr) -> str:
     """Return value as 64-bit limbs, least significant first. The last one is the integer part."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
@@ -775,6 +839,7 @@ def generate() -> str:
             single_tables(),
             half_log_tables(),
             float_pair_tables(),
+            float_row_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

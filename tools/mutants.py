@@ -6,8 +6,8 @@
 First each test file runs once and leaves in build/mutants/map the lines that each of its tests reaches; a file runs
 again after it changed, and all run again with --renew. Then conditions of functions are drawn among the lines that
 tests reach: a comparison is negated, a ``not`` removed, an operand of ``and`` or ``or`` removed, the condition before
-an early return made false, a ``raise`` removed. For each, the tests that reach its line run, the quickest first, until
-one fails.
+an early return made false, a ``raise`` removed. For each, the tests that reach its line run, one of each function
+first, until one fails.
 
 The package's files stay as they are. One process collects the tests of a folder. It forks for each change, and the
 functions of the child get the changed code. Processes that tests start, and later imports, find the changed module in
@@ -32,8 +32,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -251,8 +251,8 @@ class Runner:
                     if not last:
                         raise RuntimeError(f"no test ran: {(self.folder / 'tests').read_text()}")
                     through = int(last) + 1
-                    # A test may fail in a child, or in this order, without any change.
-                    if self.outcome(mutant, tests[:through], [], session) == "survived":
+                    # A test may fail in a child without any change.
+                    if self.outcome(mutant, tests[through - 1 : through], [], session) == "survived":
                         break
                     del tests[through - 1 : through]
                 results.write(json.dumps([result, time.monotonic() - begin]) + "\n")
@@ -407,14 +407,16 @@ def renew(*, is_stale: bool) -> dict[str, Any]:
     }
 
 
-def reached(maps: dict[str, Any]) -> dict[tuple[str, int], list[str]]:
-    """Return the tests that reach each line, as it is numbered now."""
+def reached(maps: dict[str, Any], folders: Container[str]) -> dict[tuple[str, int], list[str]]:
+    """Return the tests that reach each line of the folders, as it is numbered now."""
 
     @cache
     def numbers(source: str, file: str) -> dict[int, int]:
         if not (PACKAGE / file).exists():
             return {}
         old, new = ((folder / file).read_text("utf-8").splitlines() for folder in (Path(source), PACKAGE))
+        if old == new:
+            return {number: number for number in range(1, len(new) + 1)}
         blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
         return {a + i + 1: b + i + 1 for a, b, size in blocks for i in range(size)}
 
@@ -422,25 +424,37 @@ def reached(maps: dict[str, Any]) -> dict[tuple[str, int], list[str]]:
     for recorded in maps.values():
         for name, test in recorded["tests"].items():
             for file, lines in test["lines"].items():
+                if file.partition("/")[0] not in folders:
+                    continue
                 now = numbers(recorded["source"], file)
                 for line in lines:
                     if line in now:
                         tests[file, now[line]].append((test["seconds"], name))
-    return {place: [name for _, name in among] for place, among in ((p, sorted(a)) for p, a in tests.items())}
+    return {place: varied(sorted(among)) for place, among in tests.items()}
+
+
+def varied(tests: list[tuple[float, str]]) -> list[str]:
+    """Return the names of tests: first one of each function, then another one of each, and so on."""
+    counts = Counter[str]()
+    rounds = []
+    for number, (_, name) in enumerate(tests):
+        function = name.partition("[")[0]
+        rounds.append((counts[function], number, name))
+        counts[function] += 1
+    return [name for *_, name in sorted(rounds)]
 
 
 # The mutants.
 
 
 def tests_of(mutant: Mutant, tests: dict[tuple[str, int], list[str]], seconds: dict[str, float]) -> list[str]:
-    """Return the tests that reach a mutant, the quickest first, until their time is up."""
+    """Return tests that reach a mutant, of each function the quickest first, as many as the time allows."""
     names: list[str] = []
     total = 0.0
     for name in tests.get((str(mutant.file.relative_to(PACKAGE)), mutant.line), ()):
-        total += seconds[name]
-        if names and total > TESTS_OF_A_MUTANT:
-            break
-        names.append(name)
+        if not names or total + seconds[name] <= TESTS_OF_A_MUTANT:
+            names.append(name)
+            total += seconds[name]
     return names
 
 
@@ -494,7 +508,7 @@ def main() -> int:
     if options.renew:
         shutil.rmtree(BUILD, ignore_errors=True)
     maps = renew(is_stale=options.stale)
-    tests = reached(maps)
+    tests = reached(maps, options.folders)
     seconds = {name: t["seconds"] for m in maps.values() for name, t in m["tests"].items()}
     rows = []
     for folder in options.folders:

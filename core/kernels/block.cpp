@@ -7,6 +7,7 @@
 #include "../numerics/pow_closed_form.h"
 #include "../simd/compress.h"
 #include "../simd/streaming_store.h"
+#include "float/pair_rows.h"
 #include "float/pairs.h"
 #include "float/single.h"
 #include "undecided.h"
@@ -24,10 +25,8 @@ constexpr int block_apart = 2048 / sizeof(Stored);
 // The number of elements that the first phase takes at a time.
 template <Element type>
 constexpr int part_size = tile_size;
-#ifdef __AVX512F__
 template <>
 constexpr int part_size<Element::float32> = PairTile::size;
-#endif
 
 // Runs the phase on n elements that do not fill its vectors. Ones to the power of 0 fill the rest.
 template <Element type, typename Y>
@@ -52,20 +51,18 @@ void run(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out
     else run_part<type>(options, x, y, out, undecided, n);
 }
 
-#ifdef __AVX512F__
 template <Element type>
 [[gnu::noinline]] void run(const PowOptions& options, const uint32_t* x, const float* y, uint32_t* out,
                            uint64_t* undecided, int n, bool streaming) {
     const auto* bases = reinterpret_cast<const float*>(x);
     alignas(64) float scaled[PairTile::size];
     if (options.scale_bias) {
-        // vector loop: avx512
+        // vector loop: avx512 avx2
         for (int i = 0; i < n; ++i) scaled[i] = scale_to_float(bases[i], options.scale, options.bias);
         bases = scaled;
     }
     run_pairs(options, bases, y, out, undecided, n, streaming);
 }
-#endif
 
 template <Element type>
 [[gnu::noinline]] void run(const PowOptions& options, const uint64_t* x, const double* y, uint64_t* out,
@@ -172,10 +169,8 @@ bool pow_by_block(const PowOptions& options, Element type, Element y_type, const
     const bool has_formula = one_y && shortcut_of(exponent_as_double(y_type, y)) != Shortcut::none;
     if (type == Element::float64 && !has_formula && !options.scale_bias)
         return pow_of(std::integral_constant<Element, Element::float64>());
-#ifdef __AVX512F__
     if (type == Element::float32 && !has_formula && y_type != Element::float64)
         return pow_of(std::integral_constant<Element, Element::float32>());
-#endif
     if (options.scale_bias || y_type == Element::float64) return false;
     if (type == Element::float16) return pow_of(std::integral_constant<Element, Element::float16>());
     if (type == Element::bfloat16) return pow_of(std::integral_constant<Element, Element::bfloat16>());

@@ -21,8 +21,8 @@ Tile int_tile(Element type, Element y_type, bool scaled);
 // Copies of a constant exponent: as many elements as any phase takes at a time.
 inline constexpr int most_constants = 2 * tile_size;
 
-// Powers of a block by a first phase that runs on all of it before the others: float16, bfloat16 and float64, and with
-// AVX-512 float32. `one_y`: y is most_constants equal exponents. Returns whether it takes these types and options.
+// Powers of a block by a first phase that runs on all of it before the others: float16, bfloat16, float32 and float64, with
+// AVX2 or AVX-512. `one_y`: y is most_constants equal exponents. Returns whether it takes these types and options.
 bool pow_by_block(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
                   void* out, int n, bool streaming);
 

@@ -9,6 +9,10 @@
 #include "phases/exponents.h"
 #include "tiles.h"
 
+#ifndef __AVX512F__
+#include "../one_vector.h"
+#endif
+
 namespace halfulp::HALFULP_ISA {
 
 // Lanes are settled in whole vectors, with copies of the last lane behind it, so that no loop has a variable end; at
@@ -23,7 +27,7 @@ static int fill_vector(uint16_t* listed, int count) {
 }
 
 // Lists the lanes of n whose bits are set. First finds the words with such bits: few have any, so that a branch for each
-// word would be mispredicted.
+// word would be mispredicted; and so would a branch for each of their bits.
 static int list_lanes(const uint64_t* undecided, int n, uint16_t* listed) {
     const int words = (n + 63) / 64;
     uint16_t some[block_size / 64];
@@ -32,9 +36,19 @@ static int list_lanes(const uint64_t* undecided, int n, uint16_t* listed) {
         some[found] = static_cast<uint16_t>(k);
         found += undecided[k] != 0;
     }
-    for (int j = 0; j < found; ++j)
-        for (uint64_t bits = undecided[some[j]]; bits != 0; bits &= bits - 1)
-            listed[count++] = static_cast<uint16_t>(64 * some[j] + std::countr_zero(bits));
+#ifdef __AVX512F__
+    constexpr int at_once = 1;
+#else
+    constexpr int at_once = 3;
+#endif
+    for (int j = 0; j < found; ++j) {
+        for (uint64_t bits = undecided[some[j]]; bits != 0;) {
+            const int set = at_once == 1 ? 1 : std::popcount(bits);
+            for (int k = 0; k < at_once; ++k, bits &= bits - 1)
+                listed[count + k] = static_cast<uint16_t>(64 * some[j] + std::countr_zero(bits));
+            count += set < at_once ? set : at_once;
+        }
+    }
     return count;
 }
 
@@ -111,6 +125,82 @@ static constexpr int few_lanes = 2 * settled_vector;
 }
 #endif
 
+#ifdef HALFULP_DOUBLE_ROWS
+// Powers of four floats by the fast phase of one double. Returns the bits of those that it does not decide: powers beyond
+// the normal floats, or doubles half-way between two floats.
+static unsigned raise_doubles(__m128 x, __m128 y, __m128& rounded) {
+    Doubles powers = 0;
+    unsigned undecided = quick_powers(Doubles(_mm256_cvtps_pd(x)), Doubles(_mm256_cvtps_pd(y)), powers);
+    rounded = _mm256_cvtpd_ps(powers.values);
+    constexpr uint64_t half = uint64_t{1} << 28;
+    const __m256i lower = _mm256_and_si256(bits_of(powers), bits_of_each(2 * half - 1));
+    const Doubles is_tie = doubles_of(_mm256_cmpeq_epi64(lower, bits_of_each(half)));
+    const __m256d below = _mm256_cmp_pd(powers.values, _mm256_set1_pd(0x1p-126), _CMP_LT_OQ);
+    return undecided | top_bits(is_tie) | top_bits(below) | top_bits(beyond(powers, 0x1.fffffep127));
+}
+
+// The same for eight listed lanes.
+static unsigned raise_listed(const float* x, const float* y, bool one_y, const uint16_t* listed, float* powers) {
+    const __m256i places = _mm256_cvtepu16_epi32(load_vector<__m128i>(listed));
+    const __m256 bases = _mm256_i32gather_ps(x, places, sizeof(float));
+    const __m256 exponents = one_y ? _mm256_set1_ps(*y) : _mm256_i32gather_ps(y, places, sizeof(float));
+    __m128 first, second;
+    unsigned undecided = raise_doubles(_mm256_castps256_ps128(bases), _mm256_castps256_ps128(exponents), first);
+    undecided |= raise_doubles(_mm256_extractf128_ps(bases, 1), _mm256_extractf128_ps(exponents, 1), second) << 4;
+    _mm_store_ps(powers, first);
+    _mm_store_ps(powers + 4, second);
+    return undecided;
+}
+
+// Decides listed lanes of float32. Keeps the others in the list, and returns how many they are. Behind the list are copies
+// of its last lane.
+[[gnu::noinline]] static int decide_by_vectors(const float* x, const float* y, bool one_y, float* out, uint16_t* listed,
+                                               int count) {
+    constexpr int lanes = 8;
+    alignas(32) float powers[lanes];
+    int left = 0;
+    for (int i = 0; i < count; i += lanes) {
+        unsigned undecided = raise_listed(x, y, one_y, listed + i, powers);
+        for (int k = 0; k < lanes; ++k) out[listed[i + k]] = powers[k];
+        for (; undecided != 0; undecided &= undecided - 1) listed[left++] = listed[i + std::countr_zero(undecided)];
+    }
+    return left;
+}
+
+// The same for up to a vector of lanes: as many as bits are set. Most blocks have few, and without a branch that depends
+// on them the next block begins meanwhile.
+[[gnu::noinline]] static int decide_vector(const float* x, const float* y, bool one_y, float* out,
+                                           const uint64_t* undecided, int n, uint16_t* listed, int count) {
+    constexpr int lanes = 8;
+    alignas(16) uint16_t numbers[lanes];
+    alignas(32) float powers[lanes], unused;
+    constexpr uint32_t last = uint32_t{1} << (block_size / 64 - 1);
+    uint32_t words = last;  // and those with bits
+    for (int k = 0; k < (n + 63) / 64; ++k) words |= static_cast<uint32_t>(undecided[k] != 0) << k;
+    int word = std::countr_zero(words);
+    uint64_t bits = undecided[word];
+    for (int k = 0; k < lanes; ++k) {
+        const int number = 64 * word + std::countr_zero(bits);
+        numbers[k] = static_cast<uint16_t>(number & -int{k < count});
+        bits &= bits - 1;
+        words &= words - (bits == 0);
+        word = std::countr_zero(words | last);
+        bits |= undecided[word] & -uint64_t{bits == 0};
+    }
+    unsigned left = raise_listed(x, y, one_y, numbers, powers);
+    const auto to = reinterpret_cast<uintptr_t>(out), instead = reinterpret_cast<uintptr_t>(&unused);
+    for (int k = 0; k < lanes; ++k) {
+        const uintptr_t address = to + numbers[k] * sizeof(float),
+                        differing = (address ^ instead) & -uintptr_t{k < count};
+        std::memcpy(reinterpret_cast<void*>(instead ^ differing), &powers[k], sizeof(float));
+    }
+    left &= (1U << count) - 1;
+    int left_count = 0;
+    for (; left != 0; left &= left - 1) listed[left_count++] = numbers[std::countr_zero(left)];
+    return left_count;
+}
+#endif
+
 // Computes listed lanes by the tile's phases. `count` is a multiple of settled_vector.
 template <typename Stored>
 [[gnu::noinline]] static void settle_listed(const PowOptions& options, Tile tile, Element y_type, const Stored* x,
@@ -131,6 +221,23 @@ template <Element type>
 [[gnu::noinline]] static void settle(const PowOptions& options, Tile tile, Element y_type, const Storage<type>* x,
                                      const void* y, bool one_y, Storage<type>* out, const uint64_t* undecided, int n) {
     uint16_t listed[block_size / 4 + settled_vector];
+#ifdef HALFULP_DOUBLE_ROWS
+    if constexpr (type == Element::float32) {
+        if (y_type == type && !options.scale_bias) {
+            const auto *bases = reinterpret_cast<const float*>(x), *exponents = static_cast<const float*>(y);
+            auto* const powers = reinterpret_cast<float*>(out);
+            int count = static_cast<int>(count_lanes(undecided, n));
+            if (count <= 8) {
+                count = decide_vector(bases, exponents, one_y, powers, undecided, n, listed, count);
+            } else {
+                fill_vector(listed, list_lanes(undecided, n, listed));
+                count = decide_by_vectors(bases, exponents, one_y, powers, listed, count);
+            }
+            if (count == 0) return;
+            return settle_listed(options, tile, y_type, x, y, one_y, out, listed, fill_vector(listed, count));
+        }
+    }
+#endif
     int count = list_lanes(undecided, n, listed);
     if (count == 0) return;
     count = fill_vector(listed, count);

@@ -34,7 +34,7 @@ static constexpr uint64_t float64_parts = 128;
 static constexpr double least_of_float64_parts = 1 - 0x1p-9 + 0x1p-16;
 
 HALFULP_INLINE uint64_t float64_log_index(double x) {
-    return (bits_of(x) + (uint64_t{1} << 44) - (uint64_t{1} << 37)) >> 45 & (float64_parts - 1);
+    return ((bits_of(x) >> 32) + (uint64_t{1} << 12) - (uint64_t{1} << 5)) >> 13 & (float64_parts - 1);
 }
 
 // The start of a logarithm: v, and e ln(2)/2 - log(r)/2.

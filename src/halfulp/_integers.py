@@ -102,12 +102,11 @@ def check_powers(x: Array, y: Array) -> None:
             first = int(is_lost.argmax())
             place = list(map(int, np.unravel_index(start + first, walk.shape)))
             at = f" at index {place}" if place else ""
-            what = (
-                f"{row.name} overflows{at}: {base[first]} to the power {exponent[first]}"
-                if is_whole[first]
-                else f"the exponent {exponent[first]}{at} is negative or not an integer"
+            overflow = f"{row.name} overflows{at}: {base[first]} to the power {exponent[first]}"
+            not_whole = f"the exponent {exponent[first]}{at} is negative or not an integer"
+            raise HalfulpError(
+                f"{overflow if is_whole[first] else not_whole}; hu.float_power(x, y) gives a float64"
             )
-            raise HalfulpError(f"{what}; hu.float_power(x, y) gives a float64")
         start += base.size
 
 

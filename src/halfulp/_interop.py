@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.errors import HalfulpError
-from halfulp.types import TYPES
+from halfulp.types import TYPES, to_odd
 
 Array = NDArray[Any]
 Number = int | float
@@ -63,7 +63,8 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     Subclasses come before their bases; otherwise the order is that of the operands. A TypeError says that an operand
     forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
-    if out is None and (is_frame(x) or is_frame(y)) and (result := _of_frames(ufunc, x, y)) is not None:
+    result = _of_frames(ufunc, x, y) if out is None else None
+    if result is not None:
         return result
     for frame in filter(is_frame, (x, y)):
         check_frame(frame)
@@ -110,9 +111,11 @@ def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
     """Return the result for two DataFrames, or for one and a number; None for other operands."""
     if is_frame(x) and is_frame(y):
         return _by_types(ufunc, x, y)
-    if is_frame(x):
-        return _by_blocks(x, lambda block: ufunc(block, y)) if isinstance(y, _NUMBERS) else None
-    return _by_blocks(y, lambda block: ufunc(x, block)) if isinstance(x, _NUMBERS) else None
+    if is_frame(x) and isinstance(y, _NUMBERS):
+        return _by_blocks(x, lambda block: ufunc(block, y))
+    if is_frame(y) and isinstance(x, _NUMBERS):
+        return _by_blocks(y, lambda block: ufunc(x, block))
+    return None
 
 
 _NUMBERS = int | float | np.generic
@@ -359,29 +362,39 @@ def not_numbers(operand: Number | Array) -> str:
     """Return why an operand has no powers, and a replacement; empty for any element type of the table."""
     if not isinstance(operand, np.ndarray):
         return "a Python integer of more than 64 bits; pass float(value)"
-    kind, dtype = operand.dtype.kind, operand.dtype
-    if kind in "OUST":
-        if not operand.size:
-            return f"an empty array of type {dtype.name}; pass .astype(float)"
-        first = operand.reshape(-1)[:1].tolist()[0]
-        if set(map(type, operand.flat)) <= {int, float}:
-            meant = np.array(operand.tolist()).dtype
-            if meant.kind in "iuf":
-                return f"an array of Python numbers; pass .astype({meant.name!r})"
-            return "integers of more than 64 bits; pass .astype(float)"
-        what = "text" if kind in "UST" else "Python objects"
-        if operand.ndim == 0 and hasattr(first, "__float__"):
-            return f"of type {type(first).__name__}; pass float(value)"
-        if operand.ndim == 0:
-            return f"not a number: {first!r}"[:_LONGEST]
-        return f"an array of {what} (the first: {repr(first)[:_LONGEST]}); convert it, for instance by .astype(float)"
-    if kind in "mM":
-        return f"dates or times ({dtype.name}), which have no powers; .astype('int64') counts their units"
-    if kind == "b":
-        return "of type bool; pass .astype('int8'), or call hu.float_power"
-    if kind == "c":
-        return f"complex ({dtype.name}); np.power has complex powers"
-    return f"of type {dtype.name}; pass .astype('float64')" if kind == "f" and dtype.itemsize > 8 else ""
+    dtype = operand.dtype
+    if dtype.kind in "OUST":
+        return _not_numbers_of_objects(operand)
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return f"of type {dtype.name}; pass .astype('float64')"
+    return _WITHOUT_POWERS.get(dtype.kind, "").format(dtype.name)
+
+
+_DATES = "dates or times ({}), which have no powers; .astype('int64') counts their units"
+_WITHOUT_POWERS = {
+    "m": _DATES,
+    "M": _DATES,
+    "c": "complex ({}); np.power has complex powers",
+    "b": "of type bool; pass .astype('int8'), or call hu.float_power",
+}
+"""Why the types of a kind have no powers, by NumPy's letter of the kind."""
+
+
+def _not_numbers_of_objects(operand: Array) -> str:
+    if not operand.size:
+        return f"an empty array of type {operand.dtype.name}; pass .astype(float)"
+    first = operand.reshape(-1)[:1].tolist()[0]
+    if set(map(type, operand.flat)) <= {int, float}:
+        meant = np.array(operand.tolist()).dtype
+        if meant.kind in "iuf":
+            return f"an array of Python numbers; pass .astype({meant.name!r})"
+        return "integers of more than 64 bits; pass .astype(float)"
+    if operand.ndim == 0 and hasattr(first, "__float__"):
+        return f"of type {type(first).__name__}; pass float(value)"
+    if operand.ndim == 0:
+        return f"not a number: {first!r}"[:_LONGEST]
+    what = "text" if operand.dtype.kind in "UST" else "Python objects"
+    return f"an array of {what} (the first: {repr(first)[:_LONGEST]}); convert it, for instance by .astype(float)"
 
 
 def _kind(operand: Any) -> str:
@@ -470,23 +483,13 @@ def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array |
             return None
         # Every step but the last rounds to odd, so that the result is as if rounded once.
         if dtype != np.float64:
-            value = _to_odd(value, number)
+            value = to_odd(value, number)
         # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
         if row.dtype.isbuiltin != 1:
-            value = _to_odd(np.float32(value), value)
+            value = to_odd(np.float32(value), value)
         converted = np.array(value).astype(dtype)
         same = converted.astype(np.float64).item() == number or number != number
     return converted if same or not exactly else None
-
-
-def _to_odd(nearest: Any, exact: Any) -> Any:
-    """Return a number rounded to odd, given its nearest neighbour: the number itself if that is exact."""
-    if float(nearest) == exact or exact != exact:
-        return nearest
-    if abs(float(nearest)) > abs(exact):
-        nearest = np.nextafter(nearest, type(nearest)(0))
-    word = f"u{nearest.itemsize}"
-    return (nearest.view(word) | np.array(1, word)).view(type(nearest))
 
 
 def is_safe_to_overwrite(out: Array, operand: Array) -> bool:

@@ -11,6 +11,7 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from html import escape
 from numbers import Integral
@@ -76,11 +77,18 @@ def in_shell(file: object) -> str:
 
 def command(file: str, verb: str, **options: str | int) -> str:
     """Return the command of a verb on a file, with an output of another name; without a file, the call in Python."""
+    words = [option(file, **{name: value}) for name, value in options.items()]
     if file.startswith("<"):
-        given = [f", {name}={json.dumps(v) if isinstance(v, str) else v}" for name, v in options.items()]
-        return f"hu.{verb}(model{''.join(given)})"
-    given = [f" --{name}{'' if v is True else f' {shlex.quote(str(v))}'}" for name, v in options.items()]
-    return f"halfulp {verb} {in_shell(file)} {output_of(verb, file)}{''.join(given)}"
+        return f"hu.{verb}({', '.join(['model', *words])})"
+    return " ".join([f"halfulp {verb} {in_shell(file)} {output_of(verb, file)}", *words])
+
+
+def option(file: str, **options: str | int) -> str:
+    """Return an option in the command of a verb on a file; without a file, the keyword in Python."""
+    ((name, value),) = options.items()
+    if file.startswith("<"):
+        return f"{name}={json.dumps(value) if isinstance(value, str) else value}"
+    return f"--{name}" if value is True else f"--{name} {shlex.quote(str(value))}"
 
 
 def output_of(verb: str, file: str) -> str:
@@ -274,6 +282,54 @@ class UnsupportedError(HalfulpError):
         no operator onnx.Sqrt
           expected: onnx.Pow or onnx.PRelu
     """
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What helps: a command or a sentence, and its reason or the steps behind it."""
+
+    action: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.action, self.reason)))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to act on.
+
+    Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
+    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is,
+    or it reads several types where its operator takes one;
+    ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
+    result; ``depends``: the target's bits depend on more than the operands.
+    """
+
+    file: str  # the model, relative to the folder where one was audited
+    node: str | None  # as messages name it; None for a finding about the file
+    kind: str
+    text: str  # the finding, in a line
+    remedy: Remedy | None = None  # None if the file itself has to be corrected
+    target: str | None = None  # the runtime, where it concerns one
+    clause: str | None = None  # the clause that is broken, where one is
+    grade: str | None = None  # how ordinary the operands are that show a runtime's fault; None if not known
+
+    @property
+    def to_do(self) -> str | None:
+        """The remedy in a line."""
+        return None if self.remedy is None else str(self.remedy)
+
+    @property
+    def about(self) -> str:
+        """The finding with its target or clause, without the place."""
+        target = f"{self.target}: {self.kind}: " if self.target else ""
+        cited = f" ({self.clause})" if self.clause else ""
+        return f"{target}{self.text}{cited}"
+
+    def __str__(self) -> str:
+        where = self.file if self.node is None else f"{self.file}: node {self.node}"
+        return f"{where}: {self.about}"
 
 
 class HalfulpWarning(UserWarning):

@@ -37,8 +37,8 @@ def version_of(package: str) -> str | None:
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of those distributions that are installed; halfulp's source tree has none."""
     missing = {"halfulp": "(source tree)"}
-    found = {package: version_of(package) or missing.get(package) for package in packages}
-    return {package: version for package, version in found.items() if version}
+    installed = {package: version_of(package) or missing.get(package) for package in packages}
+    return {package: version for package, version in installed.items() if version}
 
 
 def has_module(name: str) -> bool:

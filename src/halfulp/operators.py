@@ -7,7 +7,7 @@ The call then views the operands as in the plan and passes them to the core.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
 from dataclasses import fields
 from functools import cache, cached_property, lru_cache, update_wrapper
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
@@ -58,9 +58,14 @@ def _named(function: Any) -> str:
 _core.Function.__repr__ = _named  # type: ignore[method-assign]
 
 
+def _bits(names: Container[str]) -> int:
+    """Return a number with the bits of the types of some names, by their places in the table."""
+    return sum(1 << place for place, name in enumerate(TYPES) if name in names)
+
+
 def _quick(kernel: int) -> Callable[[_F], _F]:
     """Return a decorator of a function that is called only for operands that the core does not accept at once."""
-    every_pair = ((1 << len(TYPES)) - 1,) * len(TYPES)
+    every_pair = (_bits(TYPES),) * len(TYPES)
 
     def decorate(general: _F) -> _F:
         return cast(_F, update_wrapper(_core.Function(kernel, general, every_pair), general))
@@ -118,16 +123,9 @@ class Operator(OpVersion):
         if self.attributes or self.limits is not None or self.broadcasting is not rule:
             return None
         bases, exponents = (self.type_variables[port.type] for port in self.inputs)
-        allowed = sum(1 << number for number, name in enumerate(TYPES) if name in exponents)
         is_mixed = self.inputs[0].type != self.inputs[1].type
-        return _core.Function(
-            _KERNELS[self.kernel],
-            None,
-            tuple(
-                (allowed if is_mixed else allowed & 1 << number) if name in bases else 0
-                for number, name in enumerate(TYPES)
-            ),
-        )
+        pairs = {base: _bits(exponents if is_mixed else {base}) for base in bases}
+        return _core.Function(_KERNELS[self.kernel], None, tuple(pairs.get(name, 0) for name in TYPES))
 
     def as_arrays(self, x: Any, y: Any, as_array: Callable[[Any], Any] = as_array) -> tuple[Any, Any]:
         """Return two operands as arrays.
@@ -140,11 +138,11 @@ class Operator(OpVersion):
         Raises:
             SpecError: the number does not fit the type.
         """
-        is_mixed = self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type
+        is_mixed = self.inputs[0].type != self.inputs[1].type
         if is_number(x) and not is_number(y):
             y = as_array(y)
             return self._number(0, x, base_dtype(x, y.dtype) if is_mixed else y.dtype), y
-        if is_mixed and is_number(x) and is_number(y) and (type(y) is float or y < 0):
+        if is_mixed and is_number(x) and (type(y) is float or y < 0):
             x = float(x)
         x = as_array(x)
         if not is_number(y):

@@ -25,8 +25,7 @@ from halfulp.models.files import Source, format_of
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
-from halfulp.models.run.fitting import make_up
-from halfulp.models.run.inputs import needed
+from halfulp.models.run.inputs import make_up, needed
 from halfulp.models.run.report import RunReport, losses
 
 Engine = Literal["auto", "onnxruntime", "halfulp"]
@@ -105,10 +104,10 @@ def run(
         (2,)
     """
     subject = opened(model, engine)
-    found = evaluate(subject, inputs, engine, dims=dims, seed=seed)
-    for line in found.lost:
+    result = evaluate(subject, inputs, engine, dims=dims, seed=seed)
+    for line in result.lost:
         warnings.warn(f"{subject.model.file}: {line}", RuntimeWarning, stacklevel=2)
-    return found.outputs
+    return result.outputs
 
 
 def opened(source: Source | Model, engine: str = "auto") -> Subject:
@@ -155,37 +154,23 @@ def evaluate(
     _check_options(subject.model, inputs, dims, seed)
     if not isinstance(inputs, str):
         return _evaluate(subject, {} if inputs is None else inputs, engine, with_report)
-    made = make_up(subject.model, dims)
-    with made.blamed(subject.model):
-        found = _evaluate(subject, made.inputs(subject.model, seed), engine, with_report)
-    return replace(found, made_up=str(made))
+    fitted = make_up(subject.model, dims)
+    with fitted.blamed(subject.model):
+        result = _evaluate(subject, fitted.inputs(subject.model, seed), engine, with_report)
+    return replace(result, made_up=str(fitted))
 
 
 def _evaluate(subject: Subject, values: Mapping[str, Any], engine: str, with_report: bool) -> Run:
     model = subject.model
-    report: RunReport | None = None
     why_not = "" if engine == "halfulp" else _why_not(subject, engine)
     if engine == "onnxruntime" and why_not:
         raise HalfulpError(f"{model.file}: not for the engine onnxruntime: {why_not}")
     if engine != "halfulp" and not why_not:
-        from halfulp.integrations.onnxruntime import engine as onnxruntime
+        from halfulp.integrations.onnxruntime.engine import Refused
 
-        assert subject.proto is not None
         try:
-            if with_report:
-                parts = subject.proto, model, values
-                found, report = onnxruntime.run_with_report(*parts, folder=subject.folder)
-            else:
-                found = onnxruntime.runner(subject.proto, model, folder=subject.folder)(values)
-            # An array of ONNX Runtime keeps all the memory of its session's tensors.
-            found = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in found.items()}
-            outputs = api.Outputs(found, model.graph.outputs, values)
-            lost, sees_all = losses_in(subject.proto, model.file, subject.folder, values)
-            line = "engine: onnxruntime, with Pow and PRelu by halfulp"
-            if not sees_all:
-                line += "; not every Pow and PRelu in bodies and functions was looked at for lost results"
-            return Run(outputs, line, report, lost=tuple(losses(lost)))
-        except onnxruntime.Refused as refused:
+            return _in_onnxruntime(subject, values, with_report)
+        except Refused as refused:
             if engine == "onnxruntime":
                 raise
             why_not = refused.message
@@ -198,6 +183,25 @@ def _evaluate(subject: Subject, values: Mapping[str, Any], engine: str, with_rep
     outputs, report = api.run_with_report(model, values)
     line = f"engine: halfulp ({why_not})" if why_not else "engine: halfulp"
     return Run(outputs, line, report, lost=tuple(losses(report.lost)))
+
+
+def _in_onnxruntime(subject: Subject, values: Mapping[str, Any], with_report: bool) -> Run:
+    from halfulp.integrations.onnxruntime import engine
+
+    model, proto, report = subject.model, subject.proto, None
+    assert proto is not None
+    if with_report:
+        arrays, report = engine.run_with_report(proto, model, values, folder=subject.folder)
+    else:
+        arrays = engine.runner(proto, model, folder=subject.folder)(values)
+    # An array of ONNX Runtime keeps all the memory of its session's tensors.
+    arrays = {name: v.copy() if isinstance(v, np.ndarray) else v for name, v in arrays.items()}
+    lost, sees_all = losses_in(proto, model.file, subject.folder, values)
+    line = "engine: onnxruntime, with Pow and PRelu by halfulp"
+    if not sees_all:
+        line += "; not every Pow and PRelu in bodies and functions was looked at for lost results"
+    outputs = api.Outputs(arrays, model.graph.outputs, values)
+    return Run(outputs, line, report, lost=tuple(losses(lost)))
 
 
 def _check_options(
@@ -213,10 +217,10 @@ def _check_options(
     if dims and not isinstance(inputs, str):
         raise HalfulpError("dims are for inputs that are made up: inputs='random'")
     if inputs is None and (missing := needed(model)):
-        given = ", ".join(f"{value.name!r}: array" for value in missing[:_MOST_NAMED])
+        values = ", ".join(f"{value.name!r}: array" for value in missing[:_MOST_NAMED])
         more = ", ..." if len(missing) > _MOST_NAMED else ""
         raise ModelError(
-            f"no value is given for its inputs: pass {{{given}{more}}}, or 'random' to have them made up",
+            f"no value is given for its inputs: pass {{{values}{more}}}, or 'random' to have them made up",
             file=model.file,
             expected=", ".join(f"{value.name}: {value}" for value in missing),
         )

@@ -15,9 +15,9 @@ import halfulp as hu
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.findings import ModelReport, about_target
-from halfulp.auditing.node import command
 from halfulp.auditing.target import Statement
 from halfulp.conversion.editor import Change
+from halfulp.errors import command
 from halfulp.measured import available
 
 SLOPES = single("PRelu", 16, {"x": ("float32", ["N", 4, 4]), "s": ("float32", [4])})
@@ -183,21 +183,21 @@ CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
 )
 def test_what_to_do(said: Statement, words: str) -> None:
     (node,) = hu.audit(SLOPES, ()).models[0].nodes
-    assert words in about_target(ModelReport("my net.onnx", "onnx"), node, said)
+    assert words in str(about_target(ModelReport("my net.onnx", "onnx"), node, said))
 
 
 def test_only_onnxruntime_has_a_conversion_of_all_nodes_instead() -> None:
     (node,) = hu.audit(SLOPES, ()).models[0].nodes
     said = Statement("tensorrt", "refused", conversion=HALVES)
-    assert about_target(ModelReport("net.onnx", "onnx"), node, said).endswith(
-        ": cast from bfloat16 to float32"
-    )
+    remedy = about_target(ModelReport("net.onnx", "onnx"), node, said)
+    assert remedy.reason == "cast from bfloat16 to float32"
 
 
 def test_what_openvino_narrows_is_left_to_halfulp() -> None:
     (node,) = hu.audit(single("Pow", 15, {"x": ("int64", [4]), "y": ("int64", [4])}), ()).models[0].nodes
     said = Statement("openvino", "wrong")
-    assert about_target(ModelReport("net.onnx", "onnx"), node, said) == "halfulp run computes it exactly"
+    remedy = about_target(ModelReport("net.onnx", "onnx"), node, said)
+    assert str(remedy) == "halfulp run computes it exactly"
 
 
 def behind_convolutions(*widths: int) -> onnx.ModelProto:

@@ -18,7 +18,7 @@ from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes
 from halfulp.benchmark.network import Contender, Network, light, network_of, watched
 from halfulp.integrations import ir
 from halfulp.models.onnx import load
-from halfulp.models.run.fitting import Fit
+from halfulp.models.run.inputs import Fit
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>
     g (float[N] x, float[N] y) => (float[N] power, float[N] last) {

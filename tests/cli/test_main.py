@@ -180,9 +180,9 @@ def test_a_reader_that_has_gone(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
-        (["run", "missing.onnx"], "closed"),
-        (["run", "missing.onnx"], "full"),
-        (["run", "missing.onnx"], "gone"),
+        (["spec", "missing"], "closed"),
+        (["spec", "missing"], "full"),
+        (["spec", "missing"], "gone"),
         (["run"], "closed"),
         (["nonsense"], "full"),
     ],

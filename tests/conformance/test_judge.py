@@ -16,8 +16,7 @@ from halfulp.conformance.judge import (
     verdicts,
 )
 from halfulp.errors import SpecError
-from halfulp.floats import codes, from_codes, ranks
-from halfulp.types import FLOATS, TYPES
+from halfulp.types import FLOATS, TYPES, codes, from_codes, ranks
 
 F32 = np.float32
 

@@ -13,7 +13,7 @@ from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.conversion.opset import inline
-from halfulp.errors import ModelError, UnsupportedError
+from halfulp.errors import ModelError
 
 CALLED = """<ir_version: 9, opset_import: ["": 18, "own": 1]>
     g (float[2, 3] x) => (float[2, 3] y) { y = own.f (x) }
@@ -56,15 +56,6 @@ def test_a_function_that_nothing_calls_is_left_out(what: str, way: str) -> None:
     WAYS[way](UNCALLED[what])
 
 
-def test_a_function_that_nothing_calls_is_said_to_be_left_out() -> None:
-    conversion = hu.convert(UNCALLED["opset -5"], opset=13, verify=True)
-    assert isinstance(conversion.model, ModelProto)
-    assert [function.name for function in conversion.model.functions] == ["f"]
-    assert str(conversion.changes[0]) == "<ModelProto>: functions that nothing calls are left out: u"
-    assert conversion.verification is not None
-    assert conversion.verification.same
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("version", [10**9, 2**62, 0, -5])
 def test_a_called_function_of_an_unknown_opset_is_refused(version: int, way: str) -> None:
@@ -97,30 +88,6 @@ def test_a_chain_that_nothing_calls(way: str) -> None:
     conversion: Any = WAYS[way](chained(300, called=False))
     said = "<ModelProto>: functions that nothing calls are left out: f0, f1, f2, f3 and 296 more"
     assert said in map(str, conversion.changes)
-
-
-@pytest.mark.parametrize("target", ["onnxruntime", "openvino", "directml", "tensorrt"])
-def test_a_function_of_an_older_opset_than_the_target_takes(target: str) -> None:
-    model = parsed(CALLED)
-    model.functions[0].opset_import[0].version = 6
-    conversion = hu.convert(model, target=target, verify=True)
-    assert isinstance(conversion.model, ModelProto)
-    assert conversion.verification is not None
-    assert conversion.verification.same
-    oldest = 9 if target == "tensorrt" else 7
-    assert str(conversion.changes[0]) == (
-        f"<ModelProto>: opset 6 of the function 'f' becomes 18: {target} takes {oldest} and later"
-    )
-    assert conversion.model.functions[0].opset_import[0].version == 18
-
-
-def test_a_function_of_a_newer_opset_than_the_target_takes() -> None:
-    model = parsed(CALLED)
-    model.functions[0].opset_import[0].version = 21
-    conversion = hu.convert(model, target="tensorrt")
-    assert str(conversion.changes[0]) == (
-        "<ModelProto>: opset 21 of the function 'f' becomes 18: the newest that tensorrt takes"
-    )
 
 
 WITHIN = """<ir_version: 10, opset_import: ["": 18, "own": 1]>
@@ -175,21 +142,6 @@ def test_functions_of_other_opsets_are_inlined_as_they_say_it() -> None:
         "m: its functions are inlined",
     ]
     assert np.array_equal(hu.run(model, feeds)["y"], expected)
-
-
-def test_an_attribute_that_each_call_gives() -> None:
-    model = parsed("""<ir_version: 9, opset_import: ["": 6, "own": 1]>
-        g (float[3, 3] x, float[3] s) => (float[3, 3] y) { t = own.f <axis = 0> (x, s)  y = own.f <axis = 1> (t, s) }
-        <domain: "own", opset_import: ["": 6]>
-        f <axis> (x, s) => (y) { y = Pow <axis: int = @axis, broadcast = 1> (x, s) }""")
-    with pytest.raises(UnsupportedError, match="its attribute axis is that of a function, and may differ"):
-        hu.convert(model, opset=13)
-    before = {"x": np.full((3, 3), 2, np.float32), "s": np.array([1, 2, 3], np.float32)}
-    expected = hu.run(model, before)["y"]
-    inline(model, "m", None)
-    after = hu.convert(model, opset=13).model
-    assert isinstance(after, ModelProto)
-    assert np.array_equal(hu.run(after, before)["y"], expected)
 
 
 def test_overloads_are_functions_of_their_own() -> None:

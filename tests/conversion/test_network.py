@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,8 +246,12 @@ def test_old_opsets_come_along(tmp_path: Path) -> None:
 TYPED = ("float16", "float32", "float64", "bfloat16", "int32", "int64")
 
 
-@pytest.mark.parametrize("y", [*TYPED, "int8", "uint8", "int16", "uint16", "uint32", "uint64"])
-@pytest.mark.parametrize("x", TYPED)
+SHORT_OR_UNSIGNED = ("int8", "uint8", "int16", "uint16", "uint32", "uint64")
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [*itertools.product(TYPED, TYPED), *zip(TYPED, SHORT_OR_UNSIGNED, strict=True)]
+)
 def test_every_pair_of_types(x: str, y: str, tmp_path: Path) -> None:
     model = single("Pow", 15, {"x": (x, [40]), "y": (y, [40])}, (x, [40]))
     conversion = hu.convert(model, tmp_path / "net.xml", verify=True)

@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
-from tests.models.onnx_models import external, parsed, single, with_initializer
+from tests.models.onnx_models import external, parsed, single
 
 import halfulp as hu
 from halfulp.conversion import Conversion
-from halfulp.conversion.opset import says_the_same
-from halfulp.conversion.steps import STEPS
-from halfulp.models.onnx.checks import schema_in_force
 
 NEWEST = onnx.defs.onnx_opset_version()
 EVERY = [1, 2, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 18, 21, NEWEST]
@@ -50,172 +47,13 @@ def refused(model: onnx.ModelProto, opset: int, *words: str) -> None:
         assert word in str(error.value)
 
 
-def pow1(x: list[Any], y: list[Any], **attributes: int) -> onnx.ModelProto:
-    """Return X ** Y in opset 6."""
-    return single("Pow", 6, {"x": ("float32", x), "y": ("float32", y)}, ("float32", x), **attributes)
-
-
 # --- Pow-1 ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("opset", [7, 12, 13, NEWEST])
-@pytest.mark.parametrize(
-    ("x", "y", "attributes", "operands"),
-    [
-        ([2, 3, 4, 5], [2, 3, 4, 5], {}, ["Pow"]),
-        ([2, 3, 4, 5], [], {"broadcast": 1}, ["Pow"]),
-        ([2, 3, 4, 5], [5], {"broadcast": 1}, ["Pow"]),
-        ([2, 3, 4, 5], [4, 5], {"broadcast": 1, "axis": 2}, ["Pow"]),
-        ([2, 3, 4, 5], [3, 4], {"broadcast": 1, "axis": 1}, ["Unsqueeze", "Pow"]),
-        ([2, 3, 4, 5], [3, 4], {"broadcast": 1, "axis": -3}, ["Unsqueeze", "Pow"]),
-        ([3, 3, 3], [3], {"broadcast": 1, "axis": 0}, ["Unsqueeze", "Pow"]),
-        ([3, 3, 3], [3], {"broadcast": 1, "axis": 2}, ["Pow"]),
-        (["N", "C", "H"], ["C"], {"broadcast": 1, "axis": 1}, ["Unsqueeze", "Pow"]),
-        ([None, None, None], [None], {"broadcast": 1, "axis": 0}, ["Unsqueeze", "Pow"]),
-        ([2, 3], [2, 3], {"axis": 1}, ["Pow"]),
-    ],
-)
-def test_axis_and_broadcast_become_shapes(
-    x: list[Any], y: list[Any], attributes: dict[str, int], operands: list[str], opset: int
-) -> None:
-    conversion = converted(pow1(x, y, **attributes), opset, {"x[0]": 3} if x[0] is None else None)
-    assert operators(conversion.model) == operands
-    assert not conversion.model.graph.node[-1].attribute
-
-
-def test_a_constant_exponent_is_stored_in_its_new_shape() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 6]>
-        g (float[N, 3, 4] x) => (float[N, 3, 4] z) <float[3] w = {1, 2, 3}> { z = Pow<axis=1, broadcast=1>(x, w) }""")
-    after = converted(model, 13).model
-    assert operators(after) == ["Pow"]
-    assert [list(tensor.dims) for tensor in after.graph.initializer] == [[3, 1]]
-
-
-@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul", "Div", "Less", "Greater"])
-def test_the_other_operators_with_axis(operator: str) -> None:
-    kind = "bool" if operator in ("Less", "Greater") else "float32"
-    model = single(
-        operator,
-        6,
-        {"x": ("float32", [3, 3, 3]), "y": ("float32", [3])},
-        (kind, [3, 3, 3]),
-        axis=1,
-        broadcast=1,
-    )
-    assert operators(converted(model, 9).model) == ["Unsqueeze", operator]
-
-
-def test_axis_needs_the_ranks() -> None:
-    model = single("Pow", 6, {"x": ("float32", None), "y": ("float32", ["C"])}, axis=1, broadcast=1)
-    refused(model, 7, "<ModelProto>: node 'node' (Pow): no exact form in opset 7", "ranks")
-
-
-def test_a_breach_of_the_old_version_is_said_with_its_clause() -> None:
-    refused(pow1([2, 3], [2], broadcast=1), 7, "<ModelProto>: node 'node' (Pow): ", "(onnx.Pow-1.C2)")
 
 
 # --- PRelu-1 and 6 --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("opset", [7, 9, 15, NEWEST])
-@pytest.mark.parametrize("old", [1, 6])
-@pytest.mark.parametrize(
-    ("x", "slope", "operands"),
-    [
-        ([2, 3, 4, 5], [3], ["Unsqueeze", "PRelu"]),
-        (["N", 3, "H", "W"], [3], ["Unsqueeze", "PRelu"]),
-        (["N", 3], [3], ["PRelu"]),
-        ([2, 3, 4, 5], [1], ["PRelu"]),
-        ([4], [1], ["PRelu"]),
-        ([4], [1, 1, 1], ["Squeeze", "PRelu"]),
-        ([2, 3, 4], [3, 1], ["PRelu"]),
-    ],
-)
-def test_a_slope_per_channel(
-    x: list[Any], slope: list[int], operands: list[str], old: int, opset: int
-) -> None:
-    attributes = {"consumed_inputs": [0, 0]} if old == 1 else {}
-    inputs = {"x": ("float32", x), "s": ("float32", slope)}
-    after = converted(single("PRelu", old, inputs, ("float32", x), **attributes), opset).model
-    assert operators(after) == operands
-    assert not after.graph.node[-1].attribute
-
-
 # --- down -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("opset", [6, 5, 1])
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [
-        ([2, 3], [2, 3]),
-        ([2, 3, 4], []),
-        ([2, 3, 4], [4]),
-        ([2, 3, 4], [3, 1]),
-        ([2, 3, 4], [2, 1, 1]),
-        ([2, 3, 4], [2, 1, 4]),
-        ([3, 1], [2, 3, 4]),
-        ([], [2, 2]),
-        ([1], [1, 1]),
-        ([2, 1, 4], [3, 1]),
-        (["N", 3, "M"], ["N", 3, "M"]),
-        (["N", 3, "M"], ["N", 1, 1]),
-    ],
-)
-def test_broadcasting_becomes_axis(x: list[Any], y: list[Any], opset: int) -> None:
-    rank = max(len(x), len(y))
-    model = single("Pow", 11, {"x": ("float32", x), "y": ("float32", y)}, ("float32", [None] * rank))
-    converted(model, opset)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "why"),
-    [
-        (["N", 3], ["M", 3], "whether a dim of X and one of Y are equal"),
-        ([None, 3], [None, 3], "whether a dim of X and one of Y are equal"),
-        ([1, 3], ["N", 3], "not known until it runs"),
-        ([1, 3], [1000, 3], "repeated 1000 times"),
-        (None, [2], "the ranks of X and Y"),
-    ],
-)
-def test_broadcasting_that_opset_6_has_no_form_for(x: list[Any], y: list[Any], why: str) -> None:
-    model = single("Pow", 11, {"x": ("float32", x), "y": ("float32", y)}, ("float32", None))
-    refused(model, 6, "no exact form in opset 6", "'node' (Pow)", why)
-
-
-@pytest.mark.parametrize("opset", [6, 1])
-@pytest.mark.parametrize(
-    ("x", "slope", "operands"),
-    [
-        ([2, 3, 4], [3, 1], ["Squeeze", "PRelu"]),
-        ([2, 3, 4], [1, 3, 1], ["Squeeze", "PRelu"]),
-        (["N", 3, "H", "W"], [3, 1, 1], ["Squeeze", "PRelu"]),
-        ([2, 3], [3], ["PRelu"]),
-        ([2, 3, 4], [4], ["Transpose", "PRelu", "Transpose"]),
-        ([3, 3, 3], [3], ["Transpose", "PRelu", "Transpose"]),
-        ([2, 3, 4], [2, 1, 1], ["Squeeze", "Transpose", "PRelu", "Transpose"]),
-        ([4], [4], ["Unsqueeze", "PRelu", "Squeeze"]),
-        ([2, 3, 4], [1], ["PRelu"]),
-        ([2, 3, 4], [], ["PRelu"]),
-        ([], [], ["PRelu"]),
-        ([2, 3, 4], [3, 4], ["PRelu"]),
-    ],
-)
-def test_a_slope_becomes_one_per_channel(
-    x: list[Any], slope: list[int], operands: list[str], opset: int
-) -> None:
-    model = single("PRelu", 7, {"x": ("float32", x), "s": ("float32", slope)}, ("float32", x))
-    conversion = converted(model, opset)
-    assert operators(conversion.model) == operands
-    open_in_the_document = [change for change in conversion.changes if change.differs]
-    assert bool(open_in_the_document) == (slope == [3, 4])
-
-
-@pytest.mark.parametrize("opset", [8, 7, 6])
-@pytest.mark.parametrize("kind", ["int32", "int64", "uint32", "uint64"])
-def test_an_integer_prelu_becomes_sums_and_products(kind: str, opset: int) -> None:
-    model = single("PRelu", 16, {"x": (kind, [2, 3, 4]), "s": (kind, [3, 1])}, (kind, [2, 3, 4]))
-    converted(model, opset)
 
 
 def test_prelu_in_bfloat16_through_float64() -> None:
@@ -229,72 +67,6 @@ def test_prelu_in_bfloat16_through_float64() -> None:
     slope = np.full(300, 2.0**-34, ml_dtypes.bfloat16)
     assert hu.run(after, {"x": x, "s": slope})["out"][0, 0] == -(2.0**-133)
     refused(model, 12, "Cast takes no tensor(bfloat16) in opset 12")
-
-
-def test_an_exponent_in_bfloat16_becomes_float32() -> None:
-    model = single("Pow", 15, {"x": ("float16", [50]), "y": ("bfloat16", [50])}, ("float16", [50]))
-    assert operators(converted(model, 13).model) == ["Cast", "Pow"]
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "exact"),
-    [
-        ("float32", "int8", True),
-        ("float32", "float16", True),
-        ("float64", "float32", True),
-        ("float32", "int32", False),
-        ("float32", "float64", False),
-        ("int32", "int32", False),
-        ("int64", "float32", False),
-    ],
-)
-def test_before_opset_12_the_exponent_has_the_bases_type(x: str, y: str, exact: bool) -> None:
-    model = single("Pow", 12, {"x": (x, [50]), "y": (y, [50])}, (x, [50]))
-    if exact:
-        assert operators(converted(model, 7).model) == ["Cast", "Pow"]
-    else:
-        refused(model, 11, "'node' (Pow): no exact form in opset 11")
-
-
-@pytest.mark.parametrize(
-    ("base", "exponent", "operands"),
-    [
-        ("float32", np.array([2, 3, -4], np.int64), ["Pow"]),
-        ("float32", np.array([0.5, np.nan, np.inf], np.float64), ["Pow"]),
-        ("int32", np.array(1, np.int64), ["Identity"]),
-        ("int32", np.array(2, np.int32), ["Mul"]),
-        ("int64", np.array([11], np.int8), ["Mul"] * 5),
-        ("float32", np.array([2**24 + 1], np.int32), None),
-        ("float32", np.array([0.1], np.float64), None),
-        ("float64", np.array([2**63 - 1], np.int64), None),
-        ("int32", np.array([2, 3, 2], np.int32), None),
-        ("int32", np.array(2, np.float32), None),
-        ("int32", np.array(-1, np.int32), None),
-    ],
-)
-def test_a_constant_exponent_before_opset_12(
-    base: str, exponent: np.ndarray[Any, Any], operands: list[str] | None
-) -> None:
-    model = with_initializer(exponent)
-    model.graph.input[0].CopyFrom(
-        helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(base)), [3])
-    )
-    model.graph.output[0].CopyFrom(
-        helper.make_tensor_value_info("out", model.graph.input[0].type.tensor_type.elem_type, [3])
-    )
-    model.opset_import[0].version = 12
-    if operands is None:
-        refused(model, 11, "no exact form in opset 11")
-    else:
-        assert operators(converted(model, 11).model) == operands
-
-
-def test_bfloat16_has_no_form_before_opset_13() -> None:
-    refused(
-        single("Pow", 13, {"x": ("bfloat16", [2]), "y": ("float32", [2])}, ("bfloat16", [2])),
-        12,
-        "Pow has no bfloat16 before opset 13",
-    )
 
 
 # --- whole models ---------------------------------------------------------------------------------
@@ -343,22 +115,6 @@ FUNCTIONS = """<ir_version: 9, opset_import: ["": 15, "mine": 1]>
     power (b, e) => (r) { r = Pow (b, e) }"""
 
 
-@pytest.mark.parametrize("opset", [11, 7, 6, 18])
-def test_functions_are_converted_by_the_types_of_their_calls(opset: int) -> None:
-    after = converted(parsed(FUNCTIONS), opset).model
-    assert [function.name for function in after.functions] == ["outer", "power"]
-    assert after.functions[0].doc_string == "twice"
-    assert [entry.version for entry in after.functions[1].opset_import] == [opset]
-    assert after.functions[1].node[-1].op_type == "Pow"
-
-
-def test_a_function_whose_calls_disagree() -> None:
-    model = parsed(
-        FUNCTIONS.replace("z = mine.outer (a, y)", "q = Cast<to = 1>(y) r = mine.outer (a, q) z = Relu(r)")
-    )
-    refused(model, 11, "node power.#0 (Pow): no exact form in opset 14", "type", "not known")
-
-
 def test_external_data_stays_external(tmp_path: Path) -> None:
     data = np.array([1, 2, 3], np.float32)
     model = parsed(
@@ -385,35 +141,6 @@ def test_external_data_stays_external(tmp_path: Path) -> None:
     with pytest.raises(hu.HalfulpError, match="holds other data"):
         hu.convert(folder / "net.onnx", other / "third.onnx", opset=13)
     assert sorted(path.name for path in other.iterdir()) == ["new.onnx", "w.bin"]
-
-
-def test_an_operator_that_the_onnx_package_does_not_convert() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 11]>
-        g (int64[N] x, int64 d, float[2] v) => (float[N, D] z) { y = OneHot (x, d, v) z = Pow (y, y) }""")
-    refused(
-        model, 10, "node #0 (OneHot): no exact form in opset 10: the onnx package does not convert OneHot"
-    )
-
-
-def test_constants_of_numbers_become_tensors() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 13]>
-        g (float[N] x) => (float[N] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
-    after = converted(model, 9).model
-    assert [attribute.name for attribute in after.graph.node[0].attribute] == ["value"]
-
-
-def test_a_model_of_the_first_ir_version() -> None:
-    model = single(
-        "PRelu", 1, {"x": ("float32", [2, 3, 4]), "s": ("float32", [3])}, ("float32", [2, 3, 4]), ir_version=1
-    )
-    del model.opset_import[:]
-    after = converted(model, 9).model
-    assert after.ir_version >= 3
-
-
-def test_what_does_not_exist() -> None:
-    for opset in (0, NEWEST + 1, -1):
-        refused(pow1([2], [2]), opset, "no such opset", f"1 to {NEWEST}")
 
 
 # --- made up --------------------------------------------------------------------------------------
@@ -477,7 +204,7 @@ def test_graphs_there_and_back(model: onnx.ModelProto, opset: int) -> None:
     back = hu.convert(there, opset=model.opset_import[0].version).model
     feeds = {info.name: None for info in model.graph.input}
     from halfulp.models.onnx import load
-    from halfulp.models.run.fitting import Fit
+    from halfulp.models.run.inputs import Fit
 
     feeds = Fit().inputs(load(model), seed=1)
     (expected,), (got,) = hu.run(model, feeds).values(), hu.run(back, feeds).values()
@@ -508,21 +235,3 @@ def test_twice_the_nodes_are_twice_the_work(opset: int, shape: str) -> None:
 
     calls(10)  # what is read once: schemas, and the conversions of the onnx package
     assert calls(200) < 2.2 * calls(100)
-
-
-def test_an_operator_that_stays_loses_no_attribute_on_the_way_up() -> None:
-    """A step to a newer opset does not visit the nodes of an operator whose document says the same in both, unless it
-    has a way of its own."""
-    names = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain}
-    stay = [
-        (name, old)
-        for name in names
-        for old in range(1, 23)
-        if (name, old, old + 1) not in STEPS and says_the_same(name, old, old + 1)
-    ]
-    assert ("Relu", 13) in stay
-    for name, old in stay:
-        before, after = (schema_in_force("", name, opset) for opset in (old, old + 1))
-        assert before is not None
-        assert after is not None
-        assert set(before.attributes) <= set(after.attributes), (name, old)

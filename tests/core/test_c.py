@@ -240,12 +240,20 @@ def test_one_element(name: str, kind: type[np.floating]) -> None:
     assert same.all()
 
 
-@pytest.mark.parametrize("under", ["", "valgrind"])
+POWERS = ("powers.c", ["gcc", "-std=c11"], "0.00316227786\n5.65685415\n15.5884571\n316.227753\n")
+PRELU = (
+    "prelu.cpp",
+    ["g++", "-std=c++17"],
+    "The call is done. y[999][299] = -149.5, 2^0.5 = 1.41421354\n",
+)
+
+
 @pytest.mark.parametrize(
-    ("source", "compiler", "printed"),
+    ("source", "compiler", "printed", "under"),
     [
-        ("powers.c", ["gcc", "-std=c11"], "0.00316227786\n5.65685415\n15.5884571\n316.227753\n"),
-        ("prelu.cpp", ["g++", "-std=c++17"], "The call is done. y[999][299] = -149.5, 2^0.5 = 1.41421354\n"),
+        (*PRELU, ""),
+        (*POWERS, "valgrind"),
+        pytest.param(*PRELU, "valgrind", marks=pytest.mark.exhaustive),
     ],
 )
 def test_programs(source: str, compiler: list[str], printed: str, under: str, tmp_path: Path) -> None:

@@ -178,7 +178,11 @@ for base in (x, out):  # the second is written in place
 @pytest.mark.not_emulated
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize(
-    "before", ["pass", "import torch, halfulp.integrations.torch"], ids=["own", "torch's"]
+    "before",
+    [
+        pytest.param("pass", id="own"),
+        pytest.param("import torch, halfulp.integrations.torch", id="torch's", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_signal_handler_forks_during_a_call(before: str, python: Callable[..., str]) -> None:
     """Parent and child return from the handler, and both end the call with all results."""

@@ -72,17 +72,17 @@ def _digest(*places: Path) -> str:
     return digest.hexdigest()
 
 
-def _library(counted: bool) -> Path:
+def _library() -> Path:
     """Return the driver, in a file of the name by which programs look for it."""
     text = ptx()
-    library = FOLDER / ("cuda-counted" if counted else "cuda") / "libcuda.so.1"
+    library = FOLDER / "cuda" / "libcuda.so.1"
     library.parent.mkdir(exist_ok=True)
     with locked(library):
         note = library.with_name("libcuda.made_of")
         made_of = _digest(ROOT / "core", CUDA, HERE)
         if not note.exists() or note.read_text() != made_of:
             source = library.with_name("kernels_of_ptx.cpp")
-            source.write_text(translate(text, counted=counted))
+            source.write_text(translate(text))
             compiler = tool("g++")
             flags = [*FLAGS, *(["-march=x86-64-v3"] if has_avx2() else [])]
             parts = [source, HERE / "kernels_on_host.cpp", HERE / "fake_driver.cpp"]
@@ -113,9 +113,9 @@ class Driver:
     ``log()`` returns what was called since the last time; ``fail(n)`` lets the n-th allocation from now on fail.
     """
 
-    def __init__(self, *, counted: bool = False) -> None:
+    def __init__(self) -> None:
         # From now on it is what a search for the driver finds in this process.
-        self.library = ctypes.CDLL(str(_library(counted)))
+        self.library = ctypes.CDLL(str(_library()))
         self.library.fake_log.restype = ctypes.c_char_p
         from halfulp import _cuda
 

@@ -13,6 +13,4 @@ struct Kernel {
 struct Index {
     uint32_t x;
 };
-// How many instructions of each class a translation that counts has executed: see ptx_to_cpp.py.
-extern unsigned long long executed[8];
 extern thread_local Index grid_dim, block_dim, block_index, thread_index;

@@ -9,7 +9,6 @@
 #include "device.h"
 
 extern const Kernel kernels_of_ptx[], kernels_on_host[];
-unsigned long long executed[8];
 thread_local Index grid_dim, block_dim, block_index, thread_index;
 
 namespace {
@@ -41,7 +40,6 @@ const char* fake_log() {
 }
 void fake_failure(long n) { allocation_that_fails = n < 0 ? -1 : allocations + n; }
 void fake_run_only_small_grids(int only) { only_small_grids = only != 0; }
-unsigned long long* fake_executed() { return executed; }
 long fake_blocks() { return blocks; }  // of memory that is in use
 long fake_open_contexts() { return static_cast<long>(contexts.size()); }
 

@@ -380,31 +380,8 @@ _VARIABLE = re.compile(
 )
 
 
-CLASSES = ("float64", "float32", "conversions", "integers", "memory", "jumps", "moves")
-
-
-def class_of(opcode: str) -> int:
-    """Return the number of an instruction's class, of CLASSES."""
-    base, kind = opcode.partition(".")[0], opcode.rpartition(".")[2]
-    if base in ("mov", "cvta"):
-        return CLASSES.index("moves")
-    if base == "cvt":
-        # Those of float64 are slow; those of float16 are operations as others.
-        return CLASSES.index(
-            "conversions" if "f64" in opcode else "float32" if "f16" in opcode else "integers"
-        )
-    if base in ("ld", "st", "atom", "red"):
-        return CLASSES.index("memory")
-    if kind in ("f64", "f32") and base != "selp":
-        return CLASSES.index("float64" if kind == "f64" else "float32")
-    return CLASSES.index("integers")
-
-
-def translate(ptx: str, *, counted: bool = False) -> str:
-    """Return a C++ source with a table ``kernels_of_ptx`` of the kernels that PTX defines (device.h).
-
-    Where it is to be counted, what it executes adds to ``executed`` by its class.
-    """
+def translate(ptx: str) -> str:
+    """Return a C++ source with a table ``kernels_of_ptx`` of the kernels that PTX defines (device.h)."""
     ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
     functions = list(_functions(ptx))
     signatures = [f"static void {name(head['name'])}({_parameters(head)});" for head, _ in functions]
@@ -413,7 +390,7 @@ def translate(ptx: str, *, counted: bool = False) -> str:
         HEADER,
         *_variables(ptx),
         *signatures,
-        *(_function(head, body, counted) for head, body in functions),
+        *(_function(head, body) for head, body in functions),
     ]
     return "\n".join([*parts, *map(_entry, entries), _table(entries)]) + "\n"
 
@@ -462,11 +439,11 @@ def _as_unsigned(bits: int, number: re.Match[str]) -> str:
     return f"{int(number[0]) % 2**bits}u"
 
 
-def _function(head: re.Match[str], body: str, counted: bool) -> str:
+def _function(head: re.Match[str], body: str) -> str:
     lines = [f"static void {name(head['name'])}({_parameters(head)}) {{"]
     lines.append("    [[maybe_unused]] bool carry = false, no_carry = false;")
     lines += (f"    {line}" for line in _declarations(body))
-    lines += (f"    {_translated(text, counted)}" for text in _statements(body))
+    lines += (f"    {_translated(text)}" for text in _statements(body))
     return "\n".join([*lines, "}"])
 
 
@@ -495,18 +472,16 @@ def _statements(body: str) -> Iterator[str]:
             yield text
 
 
-def _translated(text: str, counted: bool) -> str:
+def _translated(text: str) -> str:
     if text in "{}":
         return text
     if m := re.fullmatch(r"([\w$]+):", text):
         return f"{name(m[1])}:;"
     if m := re.fullmatch(r"\.param (?:\.align \d+ )?\.[a-z](\d+) (\w+)(?:\[(\d+)\])?", text):
         return f"alignas(16) unsigned char {m[2]}[{int(m[1]) // 8 * int(m[3] or 1)}];"
-    condition = (
-        f"++executed[{CLASSES.index('jumps')}]; " if counted and re.match(r"@|bra|ret|call", text) else ""
-    )
+    condition = ""
     if m := re.fullmatch(r"@(!?)(%\w+) (.*)", text):
-        condition, text = f"{condition}if ({m[1]}{name(m[2])}) ", m[3]
+        condition, text = f"if ({m[1]}{name(m[2])}) ", m[3]
     if m := re.fullmatch(r"bra(?:\.uni)? ([\w$]+)", text):
         return f"{condition}goto {name(m[1])};"
     if text == "exit":  # LLVM writes it where nothing arrives
@@ -517,8 +492,6 @@ def _translated(text: str, counted: bool) -> str:
         operands = [m[1]] if m[1] else []
         return f"{condition}{name(m[2])}({', '.join(operands + split(m[3] or ''))});"
     opcode, _, operands_text = text.partition(" ")
-    if counted:
-        condition = f"++executed[{class_of(opcode)}]; {condition}"
     return f"{condition}{{ {statement(opcode, split(operands_text))} }}"
 
 

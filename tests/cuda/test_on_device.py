@@ -103,19 +103,3 @@ def test_jax(platform: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Gene
     if on_gpu:
         print(f"JAX {jax.__version__}: {len(names)} types, the same bits")
         assert undecided(place.local_hardware_id) == 0
-
-
-def test_the_comparison_itself(
-    kernels: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    monkeypatch.setattr(on_device, "DEVICE", torch.device("cpu"))
-    assert hold(on_device.random_pairs("float32", 3000, rng)) == 3000
-    assert hold(on_device.all_pairs("bfloat16", bases=1)) == 65536
-    x, y = next(on_device.hard_pairs(rng))
-    assert not on_device.differences(x, y)
-    assert not on_device.differences(x, y, prelu=True)
-    right = on_device.computed
-    monkeypatch.setattr(on_device, "computed", lambda x, y, **_: -right(x, y))
-    assert on_device.differences(np.array([1.5]), np.array([2.0])) == [
-        "np.float64(1.5), np.float64(2.0) gives np.float64(-2.25) and not np.float64(2.25)"
-    ]

@@ -14,6 +14,7 @@ from tests.house.builds import (
     build,
     build_here,
     locked,
+    program,
     run,
     run_tests,
     tool,
@@ -50,15 +51,15 @@ def model(features: set[str]) -> Path:
 
 def core_check(model: Path) -> Path:
     """The program with the model's kernels; check.cpp, long to compile, is the same for all."""
-    here, program = build_here(), model / "core_check"
+    here, check = build_here(), model / "core_check"
     main, kernels = (
         sorted(folder.glob(f"CMakeFiles/{objects}.o"))
         for folder, objects in ((here, "core_check.dir/core/check.cpp"), (model, "kernels_avx512.dir/**/*"))
     )
     flags = ["-std=c++20", "-O1", "-DHALFULP_AVX512_MODEL", "-DHALFULP_WITH_avx512", f"-I{ROOT / 'core'}"]
-    with locked(program):
-        run(tool("g++"), *flags, ROOT / "core" / "dispatch.cpp", *main, *kernels, "-o", program)
-    return program
+    with locked(check):
+        run(tool("g++"), *flags, ROOT / "core" / "dispatch.cpp", *main, *kernels, "-o", check)
+    return check
 
 
 def test_same_bits_as_the_other_instruction_sets(model: Path) -> None:
@@ -84,29 +85,27 @@ def test_reciprocal_root_of_every_base(model: Path) -> None:
     run_tests(model, "-m", "exhaustive", test, HALFULP_ISA="avx512")
 
 
-def digests(folder: Path, *flags: str) -> tuple[list[str], float, float]:
+def digests(*flags: str) -> tuple[list[str], float, float]:
     """What digests.cpp prints: of all intrinsics, and the estimate's errors in units of 2^-14."""
     command = [tool("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", *flags]
-    program = folder / "digests"
-    run(*command, DIGESTS, "-o", program)
-    *lines, last = run(program).splitlines()
+    *lines, last = run(program("digests", [*command, DIGESTS], DIGESTS)).splitlines()
     _, least, greatest = last.split()
     return lines, float(least), float(greatest)
 
 
-def test_estimate_is_as_wrong_as_may_be(features: set[str], tmp_path: Path) -> None:
-    _, least, greatest = digests(tmp_path, *AVX512_MODEL)
+def test_estimate_is_as_wrong_as_may_be(features: set[str]) -> None:
+    _, least, greatest = digests(*AVX512_MODEL)
     assert -1 < least < -0.999
     assert 0.999 < greatest < 1
 
 
-def test_model_gives_the_processors_bits(features: set[str], tmp_path: Path) -> None:
+def test_model_gives_the_processors_bits(features: set[str]) -> None:
     if not features >= AVX512:
         pytest.skip("this processor has no AVX-512")
     # GCC 12 warns of operands that its own intrinsics leave undefined.
     native = ["-march=x86-64-v4", "-DHALFULP_ISA=avx512", "-Wno-uninitialized", "-Wno-maybe-uninitialized"]
-    by_processor, least, greatest = digests(tmp_path, *native)
-    by_model, _, _ = digests(tmp_path, *AVX512_MODEL)
+    by_processor, least, greatest = digests(*native)
+    by_model, _, _ = digests(*AVX512_MODEL)
     assert len(by_model) == len(by_processor) > 80
     assert not [lines for lines in zip(by_model, by_processor, strict=True) if lines[0] != lines[1]]
     assert -1 < least < greatest < 1

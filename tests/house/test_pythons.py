@@ -14,8 +14,9 @@ from tests.house.pythons import FOLDER, clean, interpreters, this_version
 
 # The same options as make's build, whose objects of the kernels are taken: they do not depend on Python.
 OPTIONS = [f"--config-settings=cmake.define.HALFULP_{name}=ON" for name in ("WERROR", "VECTOR_REPORT")]
-TESTS = [f"tests/core/test_{name}.py" for name in ("quick_calls", "integers", "interpreters", "threads")]
+TESTS = [f"tests/core/test_{name}.py" for name in ("quick_calls", "integers", "interpreters")]
 TESTS += ["tests/house/test_pages.py"]
+WITHOUT_GIL = ["tests/core/test_threads.py"]
 
 # What would tell the build that another environment's tools made the objects.
 OTHERS = shutil.ignore_patterns("CMakeCache.txt", ".skbuild-info.json")
@@ -53,7 +54,8 @@ def test_the_package_builds_and_runs(version: str) -> None:
         if not version.endswith("t") and int(version.split(".")[1]) >= 12:
             assert modules.count(".abi3.so") == 2
         options = ["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "-c", ROOT / "pyproject.toml"]
-        run(python, "-m", "pytest", *options, *(ROOT / test for test in TESTS), "-k", "not page or README")
+        tests = TESTS + WITHOUT_GIL * version.endswith("t")
+        run(python, "-m", "pytest", *options, *(ROOT / test for test in tests), "-k", "not page or README")
         passed.write_text(state)
 
 

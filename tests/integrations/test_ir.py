@@ -15,7 +15,7 @@ from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
 from halfulp.integrations import ir
-from halfulp.models.run.openvino import foreign
+from halfulp.models.run.api import foreign
 
 ov: Any = pytest.importorskip("openvino")
 op: Any = pytest.importorskip("openvino.opset1")
@@ -295,7 +295,7 @@ def test_a_file_that_takes_too_long_or_too_much(tmp_path: Path, monkeypatch: pyt
             ir.load(path)
     # Threads of a process without memory may wait for each other for ever.
     monkeypatch.setattr(ir, "_MEMORY", 1 << 20)
-    monkeypatch.setattr(ir, "_SECONDS", 3)
+    monkeypatch.setattr(ir, "_SECONDS", 1)
     with pytest.raises(hu.ModelError, match=r"net\.xml: (fails in openvino|openvino takes more than)"):
         ir.load(written(tmp_path, SMALL.replace("<rt_info />", "<a/>" * 200_000)))
 

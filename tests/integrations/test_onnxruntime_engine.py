@@ -17,7 +17,7 @@ import halfulp.running
 from halfulp.cli import app
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run_with_report
-from halfulp.models.run.fitting import Fit
+from halfulp.models.run.inputs import Fit
 
 ort: Any = pytest.importorskip("onnxruntime")
 engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime.engine")

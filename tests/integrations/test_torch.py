@@ -140,8 +140,8 @@ class TestValues:
         # It would compile six programs to know the processor, and torch's headers beforehand.
         quick = {"compile_threads": 1, "cpp.vec_isa_ok": False, "cpp_cache_precompile_headers": False}
         with torch._inductor.config.patch(force_disable_caches=True, **quick):
-            powers = torch.compile(lambda y: htorch.pow(10.0, y))(integers)
-            rectified = torch.compile(lambda x: htorch.prelu(x, torch.tensor([0.1])))(x)
+            compiled = torch.compile(lambda y, x: (htorch.pow(10.0, y), htorch.prelu(x, torch.tensor([0.1]))))
+            powers, rectified = compiled(integers, x)
         assert_same(powers, htorch.pow(10.0, integers).numpy())
         assert_same(rectified, htorch.prelu(x, torch.tensor([0.1])).numpy())
 
@@ -492,7 +492,7 @@ class TestCompilation:
                 (ours,) = torch.autograd.grad(compiled(x, y).sum(), x)
                 torch.testing.assert_close(ours, torch.autograd.grad(function(x, y).sum(), x)[0])
 
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
+    @pytest.mark.parametrize("dtype", [torch.float16], ids=str)
     def test_numbers_that_change_from_call_to_call(self, dtype: Any) -> None:
         def function(x: Any, number: float) -> Any:
             return htorch.pow(x, number), htorch.pow(number, x), htorch.prelu(-x, number)
@@ -693,7 +693,7 @@ class TestControlFlow:
         module(leaf).sum().backward()
         torch.testing.assert_close(leaf.grad, 2.3 * self.x**1.3)
 
-    @pytest.mark.parametrize("kind", [Branches, Loop, Mapped])
+    @pytest.mark.parametrize("kind", [Branches, Loop])
     def test_export_to_onnx(self, kind: Any) -> None:
         torch._dynamo.reset()
         module = htorch.replace(kind())

@@ -104,12 +104,6 @@ def test_what_a_tensor_can_not_be(fields: dict[str, Any], clause: str) -> None:
     assert caught.value.clause == f"directml.DML_BUFFER_TENSOR_DESC.{clause}"
 
 
-def test_what_a_tensor_may_be() -> None:
-    assert tensor(65535, 65537).TotalTensorSizeInBytes == 4 * (2**32 - 1)
-    assert tensor(2, 3, GuaranteedBaseOffsetAlignment=4096, TotalTensorSizeInBytes=4096).DimensionCount == 2
-    assert tensor(2, 3, kind="FLOAT64", Strides=[2**31, 1]).TotalTensorSizeInBytes == (2**31 + 3) * 8
-
-
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 7)), min_size=1, max_size=4))
 def test_overlaps_is_what_counting_finds(dims: list[tuple[int, int]]) -> None:
     sizes, strides = zip(*dims, strict=True)
@@ -254,19 +248,6 @@ def test_execution_on_any_layout(data: st.DataObject) -> None:
         assert np.array_equal(buffers[name], before[name])
 
 
-def test_in_place() -> None:
-    memory = np.array([1, -7, 2, -7, 3, -7], np.float32)
-    spread = tensor(3, Strides=[2])
-    execute(constant_pow(spread), {"InputTensor": memory, "OutputTensor": memory})
-    assert memory.tolist() == [1, -7, 4, -7, 9, -7]
-    memory = bytearray(np.array([-4, 4], np.float32).tobytes())
-    slope = np.array([0.5, 0.5], np.float32)
-    execute(
-        prelu(tensor(2), tensor(2)), {"InputTensor": memory, "SlopeTensor": slope, "OutputTensor": memory}
-    )
-    assert np.frombuffer(memory, np.float32).tolist() == [-2, 4]
-
-
 @pytest.mark.parametrize(
     ("desc", "bound"),
     [
@@ -286,16 +267,6 @@ def test_overlaps_that_are_refused(desc: Any, bound: dict[str, int]) -> None:
     with pytest.raises(hu.SpecError, match=r"DML_BUFFER_TENSOR_DESC\.C10"):
         execute(desc, buffers, offsets=bound)
     assert shared.tolist() == list(range(16))
-
-
-def test_tensors_beside_each_other_in_one_buffer() -> None:
-    memory = np.arange(32, dtype=np.float32)
-    bound = {"InputTensor": memory, "OutputTensor": memory}
-    execute(constant_pow(tensor(4)), bound, offsets={"OutputTensor": 16})
-    assert memory[:9].tolist() == [0, 1, 2, 3, 0, 1, 4, 9, 8]
-    # Their ranges overlap, their elements do not.
-    execute(constant_pow(tensor(2, Strides=[16])), bound, offsets={"OutputTensor": 32})
-    assert memory[[0, 16, 8, 24]].tolist() == [0, 16, 0, 256]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from halfulp.errors import HalfulpError
-from halfulp.models import memory
+from halfulp.models import graph
 from halfulp.models.files import read_npz
-from halfulp.models.memory import available_memory, guard_memory
+from halfulp.models.graph import available_memory, guard_memory
 
 MACHINE = {"proc/meminfo": "MemTotal:       9000000 kB\nMemFree: 1 kB\nMemAvailable:    4000000 kB\n"}
 FREE = 4_000_000 << 10
@@ -89,7 +89,7 @@ def test_a_system_without_linux_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_array_is_compared_with_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
+    monkeypatch.setattr(graph, "available_memory", lambda: 100 << 20)
     guard_memory((25 << 20,), 4, "its output")
     with pytest.raises(HalfulpError) as caught:
         guard_memory((26 << 20,), 4, "its output")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from onnx.reference import ReferenceEvaluator
 
 import halfulp as hu
 
@@ -16,6 +18,7 @@ BEHIND = {
     "Cast": "<int64 c = {2}> { e = Cast<to = 10>(c)",
     "CastLike": "<int64 c = {2}> { e = CastLike(c, x)",
     "Unsqueeze and Squeeze": "<float16 c = {16384}, int64[1] a = {0}> { u = Unsqueeze(c, a)  e = Squeeze(u, a)",
+    "Unsqueeze before opset 13": "<float16 c = {16384}> { e = Unsqueeze<axes = [0]>(c)",
     "Reshape": "<float16 c = {16384}, int64[1] a = {1}> { e = Reshape(c, a)",
     "Concat": "<float16[1] c = {16384}> { k = Concat<axis = 0>(c)  e = Identity(k)",
     "Div": "<float16 c = {17408}, float16 d = {16384}> { e = Div(c, d)",
@@ -26,7 +29,8 @@ BEHIND = {
 }
 
 
-def model(name: str, opset: int = 15) -> onnx.ModelProto:
+def model(name: str) -> onnx.ModelProto:
+    opset = 12 if "before" in name else 15
     return parser.parse_model(f"{HEAD.format(opset=opset)} {BEHIND[name]}  y = Pow(x, e) }}")
 
 
@@ -47,12 +51,42 @@ def test_what_depends_on_an_input_is_no_constant() -> None:
 
 
 @pytest.mark.parametrize(
-    "made", ["own.Constant<value = float {2}>()", "ConstantOfShape<value = float[1] {2}>(n)"]
+    "made",
+    [
+        "e = own.Constant<value = float {2}>()",
+        "e = ConstantOfShape<value = float[1] {2}>(n)",
+        "e = own.Identity(k)",
+        "s = Shape(m)  v = Gather(s, i)  e = Cast<to = 1>(v)",
+    ],
 )
 def test_nodes_that_only_look_like_constants(made: str) -> None:
-    head = '<ir_version: 8, opset_import: ["" : 15, "own": 1]> g (float[4] x, int64[1] n) => (float[4] y)'
-    (node,) = hu.audit(parser.parse_model(f"{head} {{ e = {made}  y = Pow(x, e) }}"), ()).models[0].nodes
+    head = '<ir_version: 8, opset_import: ["" : 15, "own": 1]> g (float[4] x, int64[1] n, float[N, 2] m)'
+    body = f"=> (float[4] y) <float k = {{2}}, int64 i = {{0}}> {{ {made}  y = Pow(x, e) }}"
+    (node,) = hu.audit(parser.parse_model(f"{head} {body}"), ()).models[0].nodes
     assert node.inputs[1].text is None
+
+
+def test_a_value_in_a_body_is_not_the_outer_constant_of_its_name() -> None:
+    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
+        g (bool c, float[2] x, float[2] n) => (float[2] y) <float[2] e = {2, 2}> { y = If (c) <
+            then_branch = a () => (float[2] p) { e = Neg(n)  p = Pow(x, e) },
+            else_branch = b () => (float[2] q) { q = Identity(x) }> }""")
+    (node,) = hu.audit(source, ()).models[0].nodes
+    assert node.inputs[1].text is None
+    feed = {"c": np.array(True), "x": np.float32([2, 3]), "n": np.float32([1, 1])}
+    model = hu.convert(source, pow="expand").model
+    assert isinstance(model, onnx.ModelProto)
+    before, after = (ReferenceEvaluator(each).run(None, feed) for each in (source, model))
+    np.testing.assert_array_equal(before[0], after[0])
+
+
+@pytest.mark.parametrize("ir", [3, 4])
+def test_an_input_with_a_default_is_a_constant_before_ir_version_4(ir: int) -> None:
+    text = '<ir_version: 4, opset_import: ["" : 8]> g (float[4] x, float e = {2}) => (float[4] y) { y = Pow(x, e) }'
+    source = parser.parse_model(text)
+    source.ir_version = ir
+    (node,) = hu.audit(source, ()).models[0].nodes
+    assert node.inputs[1].text == ("2" if ir == 3 else None)
 
 
 @pytest.mark.parametrize(

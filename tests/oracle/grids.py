@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp.conformance.cases.operands import exact_pairs
 from halfulp.conformance.cases.values import hard_pairs
-from halfulp.reference.formats import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
+from halfulp.reference import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
 from halfulp.types import TYPES
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
@@ -39,7 +39,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
     if TYPES[x_name].bits <= 8 and TYPES[y_name].bits <= 8:
         special = outer("specials", specials(x_name), specials(y_name))
         return [special, outer("every pair", every_code(x_name), every_code(y_name))]
-    n = 300 if {x_name, y_name} <= LONG_FLOATS else 60
+    n = 150 if {x_name, y_name} <= LONG_FLOATS else 30
     n = 500 if IS_FRESH else n
     parts = [
         outer("specials", specials(x_name), specials(y_name)),
@@ -56,15 +56,16 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
 
 def prelu_grid(name: str, rng: np.random.Generator) -> list[Part]:
     """The parts for prelu of a type."""
-    x, slope = random_bits(name, rng, 4000), random_bits(name, rng, 4000)
-    negative = np.array(-np.abs(rng.normal(size=4000)) * 2.0 ** rng.integers(-20, 20, 4000))
+    count = few(4000)
+    x, slope = random_bits(name, rng, count), random_bits(name, rng, count)
+    negative = np.array(-np.abs(rng.normal(size=count)) * 2.0 ** rng.integers(-20, 20, count))
     parts = [
         outer("specials", specials(name), specials(name)),
         Part("random bits", x, slope),
-        Part("random values", cast(negative, name), cast(rng.normal(size=4000), name)),
+        Part("random values", cast(negative, name), cast(rng.normal(size=count), name)),
     ]
     if TYPES[name].kind == "float":
-        parts.append(Part("products near the least value", *least_products(name, rng, 1000)))
+        parts.append(Part("products near the least value", *least_products(name, rng, few(1000))))
     if TYPES[name].bits <= 8:
         parts.append(outer("every pair", every_code(name), every_code(name)))
     return parts

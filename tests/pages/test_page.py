@@ -26,33 +26,6 @@ def test_text_shows_all_that_the_row_says(op: OpVersion) -> None:
     assert repr(op) == f"<{op.id}>"
 
 
-@pytest.mark.parametrize(
-    ("id", "lines"),
-    [
-        (
-            "onnx.Pow-1",
-            (
-                "  axis       INT  not set  If set, defines the broadcast dimensions.",
-                "  broadcast  INT  0        Pass 1 to enable broadcasting. One of 0, 1.",
-            ),
-        ),
-        (
-            "directml.ELEMENT_WISE_CONSTANT_POW-1_0",
-            (
-                "  Exponent   FLOAT           required  The exponent that all inputs will be raised to.",
-                "  OutputTensor has the shape of InputTensor.",
-                "  Tensors have 4 dimensions, no size of 0, and at most 4294967295 elements.",
-            ),
-        ),
-        ("onnx.PRelu-1", ("  support level    COMMON", "  function         no", "  shape inference  no")),
-        ("openvino.PReLU-1", ("  None.", "  since version  opset1")),
-    ],
-)
-def test_lines_of_the_text(id: str, lines: tuple[str, ...]) -> None:
-    shown = str(hu.op(id)).splitlines()
-    assert [line for line in lines if line not in shown] == []
-
-
 @every_row
 def test_text_is_narrow(op: OpVersion) -> None:
     for width in (60, 80, 100):

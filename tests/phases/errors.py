@@ -52,6 +52,9 @@ PHASES = {
     for phase in (
         Phase("fast", parts=2, bits=128, greatest_t=150, base_bits=24, bases=(2.0**-126, 2.0**127)),
         Phase("pairs of floats", 2, 128, 124, base_bits=24, exponent_bits=24, bases=(2.0**-126, 2.0**127)),
+        Phase(
+            "pairs of floats, rows", 2, 128, 124, base_bits=24, exponent_bits=24, bases=(2.0**-126, 2.0**127)
+        ),
         Phase("shortcuts in doubles", 2, 128, base_bits=24, bases=(2.0**-126, 2.0**127), exponents=FORMULAS),
         Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=PAIRS),
         Phase("fast, float64", parts=2, bits=160, greatest_t=995),

@@ -50,22 +50,42 @@ void fast(Tile& tile) {
 }
 
 // The lanes of a vector, one at a time.
+template <typename Tables>
+void pairs_by(Tile& tile, int i, float m, float e, const HalfLogEntry<float>& entry, const auto& power_of) {
+    const auto y = static_cast<float>(tile.y[i]);
+    Pair<float> t = times(y, half_log<Tables>(start_half_log<Tables>(m, e, entry)));
+    if (fabs(y) > Tables::least_great_y) t = renormalized(t);
+    const float place = pair_place<Tables>(t.high);
+    const constants::FloatPowerRow of = power_of(word_of(place) % Tables::powers);
+    const Pair<float> power = pair_power<Tables>(pair_remainder<Tables>(t, place, of.correction), of.power);
+    const auto k = static_cast<int64_t>(std::floor(pair_octaves<Tables>(place)));
+    const bool great_y = fabs(y) > Tables::least_great_y;
+    const float error = great_y ? pair_phase_error<Tables, true>(fabs(y), fabs(t.high))
+                                : pair_phase_error<Tables>(fabs(y), fabs(t.high));
+    tile.write({power.high, power.low}, static_cast<uint64_t>(k), of.power * error);
+}
+
 void pairs_of_floats(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
-        const auto x = tile.x_float[i], y = static_cast<float>(tile.y[i]);
+        const auto x = tile.x_float[i];
         const int part = static_cast<int>(word_of(x) >> 18 & 31);
         const HalfLogEntry<float> entry{constants::float_pair_halves[part], constants::float_pair_highs[part],
                                         constants::float_pair_lows[part]};
         const float e = std::ilogb(x), m = std::ldexp(x, -std::ilogb(x));
-        Pair<float> t = times(y, half_log(m, e, entry));
-        if (fabs(y) > least_great_y) t = renormalized(t);
-        const float place = pair_place(t.high);
-        const uint32_t index = word_of(place) & 31;
-        const PairPowerEntry<float> of{constants::float_pair_powers[index], constants::float_pair_corrections[index]};
-        const Pair<float> power = pair_power(t, place, of);
-        const auto k = static_cast<int64_t>(static_cast<int32_t>(word_of(place) << 10) >> 15);
-        const float error = pair_phase_error(fabs(y), fabs(t.high));
-        tile.write({power.high, power.low}, static_cast<uint64_t>(k), of.power * error);
+        pairs_by<PairTables>(tile, i, m, e, entry, [](uint32_t index) {
+            return constants::FloatPowerRow{constants::float_pair_powers[index],
+                                            constants::float_pair_corrections[index]};
+        });
+    }
+}
+
+void pairs_by_rows(Tile& tile) {
+    for (int i = 0; i < tile.n; ++i) {
+        const uint32_t bits = word_of(tile.x_float[i]), scale = (bits - 0x3f000000) & 0xff000000;
+        const constants::FloatLogRow& row = constants::float_row_logs[bits >> 16 & 255];
+        const float m = std::bit_cast<float>(bits - scale), e = static_cast<int32_t>(scale);
+        pairs_by<PairRows>(tile, i, m, e, {row.half, row.high, row.low},
+                           [](uint32_t index) { return constants::float_row_powers[index]; });
     }
 }
 
@@ -192,6 +212,7 @@ struct Phase {
 constexpr Phase phases[] = {
     {"fast", fast},
     {"pairs of floats", pairs_of_floats},
+    {"pairs of floats, rows", pairs_by_rows},
     {"fast, float64", fast_float64<false>},
     {"fast, float64, integers", fast_float64<true>},
 #ifdef __AVX512F__

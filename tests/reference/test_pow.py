@@ -1,4 +1,4 @@
-"""The oracle's power, held against known values, the table of C23 F.10.4.4, and exact fractions."""
+"""The oracle's power, held against the table of C23 F.10.4.4, and exact fractions."""
 
 import math
 from fractions import Fraction
@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tests.reference.nearest import code_of, nearest, values_of
 
-from halfulp.errors import UnsupportedError
+from halfulp.reference import FLOAT_FORMATS
 from halfulp.reference import pow as exact_pow
-from halfulp.reference.formats import FLOAT_FORMATS
 from halfulp.types import TYPES
 
 INF, NAN = math.inf, math.nan
@@ -87,29 +86,6 @@ def test_small_types(name, x, y, code):
     assert code_of(exact_pow(base, np.array([y]))[0]) == code
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "expected"),
-    [
-        (np.float32(10), np.float32(0.5), 0x404A62C2),  # 3.16227766...
-        (np.float32(2), np.float32(0.5), 0x3FB504F3),
-        (np.float64(2), np.float64(0.5), 0x3FF6A09E667F3BCD),
-        (np.float64(10), np.float64(-1), 0x3FB999999999999A),
-        (np.float64(10), np.float64(308), 0x7FE1CCF385EBC8A0),
-        (np.float64(10), np.float64(309), 0x7FF0000000000000),
-        (np.float64(10), np.float64(-324), 0),  # 1e-324 is just over twice less than 2^-1074
-        (np.float64(2), np.float64(-1075), 0),  # a tie, to the even zero
-        (np.float64(2), np.float32(-1074.875), 1),
-        (np.float64(1 + 2**-52), np.float64(2.0**53), 0x401D8E64B8D4DDAC),  # just below e^2
-        (np.float64(-1), np.int64(2**53 + 1), 0xBFF0000000000000),  # odd, lost in a float64
-        (np.float32(-1), np.int32(2**24 + 1), 0xBF800000),
-        (np.float64(-1), np.uint64(2**64 - 1), 0xBFF0000000000000),
-        (np.float64(1 - 2**-53), np.uint64(2**64 - 1), 0),
-    ],
-)
-def test_known_values(x, y, expected):
-    assert code_of(exact_pow(np.array(x), np.array(y))[()]) == expected
-
-
 @pytest.mark.parametrize("step", [97, pytest.param(10, marks=pytest.mark.exhaustive)])
 def test_float16_to_small_integers_by_fractions(step):
     """Bases at some steps, every exponent from -6 to 9, against exact fractions and a search by distance."""
@@ -129,32 +105,6 @@ def test_float16_to_small_integers_by_fractions(step):
             else:
                 expected = code_of(nearest(power, np.dtype(np.float16)))
             assert code_of(result[i, j]) == expected, (base, exponent)
-
-
-def test_float64_to_small_integers_by_fractions():
-    """int / int is correctly rounded in Python, the subnormal range included."""
-    rng = np.random.default_rng(3)
-    for exponent in (-3, -2, -1, 2, 3, 4, 5, 7, 34):
-        bases = rng.uniform(-2, 2, 40) * 2.0 ** rng.integers(-300 // abs(exponent), 300 // abs(exponent), 40)
-        bases = (
-            np.append(bases, 2.0 ** (-1060 / exponent) * rng.uniform(0.5, 1, 20)) if exponent > 0 else bases
-        )
-        result = exact_pow(bases, np.int32(exponent))
-        expected = [float(Fraction(base) ** exponent) for base in bases.tolist()]
-        assert result.tolist() == expected
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
-def test_exponents_that_ieee_754_rounds_correctly(dtype):
-    """x^1, x^2, x^-1 and x^0.5 are one IEEE operation each."""
-    bits = 8 * np.dtype(dtype).itemsize
-    codes = np.random.default_rng(4).integers(0, 1 << (bits - 1), 2000, dtype=np.uint64)
-    x = codes.astype(f"u{bits // 8}").view(dtype)
-    x = x[np.isfinite(x)]
-    with np.errstate(all="ignore"):
-        pairs = [(1, x), (2, x * x), (-1, 1 / x), (0.5, np.sqrt(x))]
-    for y, expected in pairs:
-        np.testing.assert_array_equal(exact_pow(x, dtype(y)), expected.astype(dtype))
 
 
 @pytest.mark.parametrize("name", [name for name, row in TYPES.items() if row.kind != "float"])
@@ -262,13 +212,6 @@ def test_shapes_strides_and_byte_order():
     assert result.dtype == np.float32
     assert exact_pow(np.zeros((0, 3)), np.zeros(3)).shape == (0, 3)
     assert exact_pow(np.float16(-2), np.float16(3)).shape == ()
-
-
-def test_other_types_are_refused():
-    with pytest.raises(UnsupportedError, match="complex128"):
-        exact_pow(np.zeros(1, complex), np.zeros(1))
-    with pytest.raises(UnsupportedError, match="bool"):
-        exact_pow(np.zeros(1), np.zeros(1, bool))
 
 
 def test_the_callers_mpfr_context_does_not_matter():

@@ -61,7 +61,7 @@ def infer(op: OpVersion, x: Shape, y: Shape, attributes: Mapping[str, Any]) -> S
     return output.shape
 
 
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(calls())
 def test_plan_agrees_with_infer_and_with_numpy(
     call: tuple[OpVersion, Static, Static, dict[str, Any]],
@@ -84,7 +84,7 @@ def test_plan_agrees_with_infer_and_with_numpy(
         assert expected == x  # every other rule keeps X's shape
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(shapes, shapes)
 def test_numpy_rule_refuses_what_numpy_refuses(x: Static, y: Static) -> None:
     try:
@@ -188,7 +188,7 @@ def fillings(x: Shape, y: Shape) -> Iterator[tuple[Static, Static, dict[str, int
 abstract_dims = st.sampled_from([None, None, "M", "N", 0, 1, 2, 3])
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(
     st.sampled_from(ABSTRACT),
     st.lists(abstract_dims, max_size=3).map(tuple),
@@ -212,7 +212,7 @@ def test_inference_holds_however_unknown_dims_turn_out(
             assert dim is None or size == (named[dim] if isinstance(dim, str) else dim)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(st.sampled_from(ABSTRACT), st.data())
 def test_inference_is_as_precise_as_can_be(
     call: tuple[OpVersion, dict[str, Any]], data: st.DataObject

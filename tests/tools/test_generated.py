@@ -4,17 +4,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from halfulp.integrations.onnxruntime import rewrite
 from tools import make_constants, make_rules
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive
 def test_constants_of_the_kernels() -> None:
     made = subprocess.run(
         [sys.executable, ROOT / "tools" / "make_constants.py"], capture_output=True, text=True, check=True
     ).stdout
     assert made == (ROOT / "core" / "numerics" / "constants.h").read_text(encoding="ascii") + "\n"
+
+
+def test_constants_of_one_float32() -> None:
     assert make_constants.generate_float32() == make_constants.OF_FLOAT32.read_text(encoding="ascii")
 
 

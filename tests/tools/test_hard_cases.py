@@ -1,8 +1,6 @@
 """The searches for hard cases find what is there, and data/worst_cases keeps its word."""
 
-import ctypes
 import importlib
-import math
 from pathlib import Path
 
 import gmpy2
@@ -21,36 +19,6 @@ def search(monkeypatch):
     """Imports a module of tools/hard_cases."""
     monkeypatch.syspath_prepend(str(TOOLS))
     return lambda name: importlib.import_module(f"hard_cases.{name}")
-
-
-def test_lattice_finds_all_that_brute_force_finds(search):
-    library = search("compiled").load("lattice.cpp")
-    rng = np.random.default_rng(1)
-    length, near, slack = 20_000, 2.0**-8, 2.0**-10
-    found = (ctypes.c_int64 * length)()
-    for _ in range(20):
-        # A slope anywhere, and curvatures of the sizes that powers have.
-        c = [
-            int(rng.integers(1 << 62)) << 66,
-            int(rng.integers(1 << 62)) << 66,
-            int(rng.integers(1 << 20)) << 76,
-            1 << 50,
-        ]
-        step = int((slack / (c[2] / 2.0**128)) ** 0.5)
-        words = [word for value in c for word in (value >> 64, value & (2**64 - 1))]
-        count = library.lattice(
-            (ctypes.c_uint64 * 8)(*words),
-            ctypes.c_int64(length),
-            ctypes.c_int64(step),
-            ctypes.c_double(slack),
-            ctypes.c_double(near),
-            found,
-            length,
-        )
-        values = [(c[0] + i * (c[1] + i * (c[2] + i * c[3]))) % 2**128 for i in range(length)]
-        expected = [i for i, value in enumerate(values) if abs(value - 2**127) < near * 2**128]
-        assert len(expected) > 50
-        assert sorted(i for i in found[:count] if i < length) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,25 +54,6 @@ def near_midpoints(x, y, step, count, near):
                 found.append(i)
             power *= ratio
     return found
-
-
-@pytest.mark.parametrize("x", [1e-30, 0.9999, 1.00001, 2.0, 3e38])
-@pytest.mark.parametrize("band", ["normal", "near 1", "subnormal", "next to overflow"])
-def test_scan_stays_in_one_binade_and_in_its_band(search, x, band):
-    scan = search("scan_float32")
-    low, high = scan.BANDS[band]
-    for log in np.linspace(low, high, 12)[1:-1].tolist():
-        y, step, count = scan.exponents(x, log, band)
-        exponents = [y, y + step * (count - 1)]
-        assert count > 1000
-        assert [np.float32(e) for e in exponents] == exponents
-        assert math.frexp(exponents[0])[1] == math.frexp(exponents[1])[1]
-        assert np.spacing(np.float32(y)) == step
-        logs = sorted(e * math.log2(x) for e in exponents)
-        assert logs[0] > low - 1e-4
-        assert logs[1] < high + 1e-4
-        wanted = log / math.log2(x)
-        assert min(exponents) - abs(step) <= wanted <= max(exponents) + abs(step)
 
 
 def test_squares_are_as_near_as_squares_can_be(search):

@@ -10,7 +10,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from halfulp.reference.formats import FloatFormat, decode, format_of
+from halfulp.reference import FloatFormat, decode, format_of
 from halfulp.types import TYPES
 
 Array = NDArray[Any]

@@ -9,7 +9,7 @@ import gmpy2  # type: ignore[import-untyped]
 import numpy as np
 from gmpy2 import mpfr
 
-from halfulp.reference.formats import FloatFormat, IntFormat, decode, format_of
+from halfulp.reference import FloatFormat, IntFormat, decode, format_of
 from halfulp.types import TYPES
 from hard_cases.case import Array, Case, from_codes, measure
 

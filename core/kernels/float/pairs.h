@@ -141,7 +141,9 @@ private:
             y = _mm512_range_ps(y, some_y, of_magnitudes);
         }
         bool is_within() const { return _mm512_cmp_ps_mask(t, _mm512_set1_ps(greatest_pair_t), _CMP_NLT_UQ) == 0; }
-        bool has_great_y() const { return _mm512_cmp_ps_mask(y, _mm512_set1_ps(least_great_y), _CMP_NLE_UQ) != 0; }
+        bool has_great_y() const {
+            return _mm512_cmp_ps_mask(y, _mm512_set1_ps(PairTables::least_great_y), _CMP_NLE_UQ) != 0;
+        }
         bool is_any_negative() const {
             return _mm512_cmpge_epu32_mask(any_bit, _mm512_set1_epi32(-0x7fffffff - 1)) != 0;
         }
@@ -175,7 +177,7 @@ private:
                                  _mm512_srli_epi32(_mm512_castps_si512(m.second), 18)};
         const auto of = [&](const TableOf32& table) { return TwoVectors(table[parts[0]], table[parts[1]]); };
         const HalfLogEntry<TwoVectors> entry{of(tables.halves), of(tables.highs), of(tables.lows)};
-        const Pair<TwoVectors> t = times(y, half_log(m, e, entry));
+        const Pair<TwoVectors> t = times(y, half_log<PairTables>(start_half_log<PairTables>(m, e, entry)));
         // Copies, since GCC 12 keeps t in memory otherwise.
         const __m512 high_first = t.high.first, high_second = t.high.second;
         t.low.store(low_ + to);
@@ -189,7 +191,8 @@ private:
     template <bool great_y, bool streaming>
     int fill_powers_by(uint32_t* out, int n) {
         uint64_t* const undecided = undecided_;  // a copy, which no store changes
-        const TwoVectors error = pair_phase_error(TwoVectors(most_.y, most_.y), TwoVectors(most_.t, most_.t));
+        const TwoVectors error =
+            pair_phase_error<PairTables>(TwoVectors(most_.y, most_.y), TwoVectors(most_.t, most_.t));
         const TwoVectors powers(constants::float_pair_powers);
         const TwoVectors corrections(constants::float_pair_corrections);
         int i = 0;
@@ -209,15 +212,16 @@ private:
                                             int from, uint32_t* to, uint64_t* undecided) {
         Pair<TwoVectors> t{TwoVectors(high_ + from), TwoVectors(low_ + from)};
         if constexpr (great_y) t = renormalized(t);
-        const TwoVectors place = pair_place(t.high);
+        const TwoVectors place = pair_place<PairTables>(t.high);
         const auto of = [&](const TwoVectors& table) {
             return place.each(
                 [&](__m512 v) { return _mm512_permutex2var_ps(table.first, _mm512_castps_si512(v), table.second); });
         };
         const TwoVectors table_power = of(powers);
-        const Pair<TwoVectors> power = pair_power(t, place, {table_power, of(corrections)});
+        const Pair<TwoVectors> r = pair_remainder<PairTables>(t, place, of(corrections));
+        const Pair<TwoVectors> power = pair_power<PairTables>(r, table_power);
         const PairEnds<TwoVectors> ends = ends_of(power, table_power, error);
-        const TwoVectors octaves = pair_octaves(place);
+        const TwoVectors octaves = pair_octaves<PairTables>(place);
         const auto store = [&](__m512 rounded, __m512 above, __m512 some_octaves, int k) {
             // Multiplied by the power of two at once, so that no number in between is subnormal.
             const __m512 scaled = _mm512_scalef_ps(rounded, some_octaves);

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import (
-    Conversion,
-    Ways,
-    conversion,
-    fused,
-    heeds_constants,
-    invalid,
-)
-from halfulp.auditing.data import measured
-from halfulp.auditing.findings import ModelReport, NodeReport
+from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, invalid
+from halfulp.auditing.data import NetworkData, measured
+from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Breach, Use, breaches, notices, open_slope
+from halfulp.auditing.node import Breach, Use, breaches, open_slope
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import (
-    BAD,
-    LOADERS,
-    Asked,
-    Statement,
-    asked,
-    default,
-    judged_alike,
-    statement,
-)
+from halfulp.auditing.target import BAD, LOADERS, Asked, Statement, asked, default, judged_alike, statement
 from halfulp.auditing.uses import of_onnx, of_openvino
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
@@ -49,24 +33,28 @@ from halfulp.models.files import Source, format_of
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, release
 from halfulp.models.onnx.walk import graphs
+from halfulp.options import AuditOptions, takes
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]
 
+_EXHAUSTED = {MemoryError: "not enough memory", RecursionError: "it nests too deep"}
 _HEAD = 1 << 24  # bytes of an .xml file, which may begin with comments
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
+_Measure: TypeAlias = Callable[..., NetworkData]
 
 
+@takes(AuditOptions)
 def audit(
     model: Source,
     targets: Iterable[str] | None = None,
     *,
     inputs: Samples | None = None,
-    samples: int = 0,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
+    **options: Unpack[AuditOptions],
 ) -> AuditReport:
     """Report the errors and the results in runtimes of each Pow and PRelu node of a model.
 
@@ -104,19 +92,23 @@ def audit(
         <ModelProto>: node #0 (Pow): X and Y must be broadcastable to one shape;
             X: float32[2, 3], Y: float32[2] (onnx.Pow-13.C2)
     """
+    samples = options["samples"]
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)
     names = (targets,) if isinstance(targets, str) else targets
-    known = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
+    by_format: _Targets = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
     data = inputs if inputs is not None else samples or None
-    if isinstance(model, str | os.PathLike) and Path(model).is_dir():
-        if data is not None:
-            raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
-        models = tuple(_folder(Path(model), known, progress))
+    measure: _Measure | None = None
+    if data is not None:
+        measure = partial(measured, samples=data, dims=dims, seed=seed, progress=progress)
+    if not isinstance(model, str | os.PathLike) or not Path(model).is_dir():
+        models: tuple[ModelReport, ...] = (_audited(model, _name(model), by_format, measure),)
+    elif data is not None:
+        raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     else:
-        models = (_audited(model, _name(model), known, data, dims, seed, progress),)
-    judged = {id(target): target for each in models for target in known[each.format]}
+        models = tuple(_folder(Path(model), by_format, progress))
+    judged = {id(target): target for report in models for target in by_format[report.format]}
     return AuditReport(tuple(judged.values()), models)
 
 
@@ -138,95 +130,100 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
             reason = "; ".join(map(str.strip, str(error).splitlines()))
         except OSError as error:
             reason = error.strerror or type(error).__name__
-        except MemoryError:
-            reason = "not enough memory"
-        except RecursionError:
-            reason = "it nests too deep"
+        except (MemoryError, RecursionError) as error:
+            reason = _EXHAUSTED[type(error)]
         report.error = reason or None
         yield report
 
 
-def _audited(
-    source: Source,
-    file: str,
-    targets: _Targets,
-    data: Samples | int | None = None,
-    dims: Mapping[str, int] | None = None,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> ModelReport:
-    format = format_of(source)
-    judge = _Judge(targets[format], file, has_data=data is not None)
-    if format != "onnx":
-        if data is not None:
-            way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
-            raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=format)
+def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | None = None) -> ModelReport:
+    """Audit one model; ``measure`` runs an ONNX model on data."""
+    report = ModelReport(file, format_of(source))
+    report.targets = targets[report.format]
+    judge = _Judge(report.targets, file, has_data=measure is not None)
+    if report.format == "onnx":
+        with ExitStack() as stack:
+            _audit_onnx(report, judge, source, measure, stack)
+    elif measure is not None:
+        way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
+        raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=report.format)
+    else:
         place = source if isinstance(source, bytes) else Path(str(source))
-        uses, unread = of_openvino(place, file)
-        return ModelReport(file, format, tuple(map(judge.node, uses)), targets=judge.targets, unread=unread)
-    with ExitStack() as stack:
-        parsed = onnx.parse(source, file=file)
-        tried = Ways()
-        if data is not None:
-            parsed = stack.enter_context(mapped(*parsed))
-            release()
-            if has_halves(parsed[0]):
-                tried.fused = fused(*parsed)  # as the file is: a conversion does not inline functions
-            if parsed[0].functions:  # how often they are called is counted before they are written out
-                onnx.build(*parsed, keep_unknown=True, check_ours=False)
-            with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
-                inline(*parsed)
-        uses = of_onnx(*parsed)
-        nodes = enumerate(parsed[0].graph.node)
-        ours = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
-        report = ModelReport(
-            file, format, tuple(map(judge.node, uses)), targets=judge.targets, ways=tried, unread=ours
-        )
-        report.doubts = tuple(each.why for each in of_later_opsets(*parsed[:2]))
-        if has_halves(parsed[0]):
-            walk = Walk(*parsed)
-            factors = found(walk, FACTORS)
-            report.infinite = tuple(walk.label(path, match.root) for path, match in factors)[::-1]
-            report.doubts += tuple(map(str, zero_epsilons(walk))) if data is None else ()
-        tried.declared = invalid(*parsed, uses, is_broken=report.is_broken)
-        if data is not None and not any(node.breaks for node in report.nodes):
-            try:
-                report.data = measured(*parsed, uses, data, dims=dims, seed=seed, progress=progress)
-            except HalfulpError:
-                if not report.is_broken:
-                    raise
-            report.has_bodies = report.data is not None and any(path for path, _ in graphs(parsed[0].graph))
-        if report.data is None:
-            report.norms = norms_without_pow(*parsed)
-            report.unread += ("the data, because the model is broken",) if data is not None else ()
-        _try_ways(report, *parsed)
-        if not report.findings:
-            tried.elsewhere = judge.elsewhere(uses)
+        uses, report.unread = of_openvino(place, file)
+        report.nodes = tuple(map(judge.node, uses))
+    for node in report.nodes:
+        node.let_go()
     return report
 
 
-def _try_ways(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
-    """Try the repairs and conversions that help a model, which is not changed, and note them in its report."""
-    ways = report.ways
-    said_of_all = [said for node in report.nodes for said in node.targets]
-    is_open = any(node.only_if for node in report.nodes) or any(
-        "broadcast" in said.groups for said in said_of_all
-    )
-    if report.is_broken or is_open:
+def _audit_onnx(
+    report: ModelReport, judge: _Judge, source: Source, measure: _Measure | None, stack: ExitStack
+) -> None:
+    parsed = onnx.parse(source, file=report.file)
+    if measure is not None:
+        parsed = stack.enter_context(mapped(*parsed))
+        release()
+        # Hostile files are refused, and the calls of functions counted, before functions are written out.
+        onnx.build(*parsed, keep_unknown=True, check_ours=False)
+        if has_halves(parsed[0]):
+            report.fused = fused(*parsed)  # as the file is: a conversion does not inline functions
+        with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
+            inline(*parsed)
+    uses = of_onnx(*parsed)
+    report.nodes = tuple(map(judge.node, uses))
+    nodes = enumerate(parsed[0].graph.node)
+    report.unread = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
+    report.doubts = tuple(doubt.why for doubt in of_later_opsets(*parsed[:2]))
+    if has_halves(parsed[0]):
+        walk = Walk(*parsed)
+        factors = found(walk, FACTORS)
+        report.infinite = tuple(walk.label(path, match.root) for path, match in factors)[::-1]
+        report.doubts += tuple(map(str, zero_epsilons(walk))) if measure is None else ()
+    report.declared = invalid(*parsed, uses, is_broken=report.is_broken)
+    if measure is not None:
+        _measure(report, measure, parsed, uses)
+    if report.data is None:
+        report.norms = norms_without_pow(*parsed)
+    _try_conversions(report, *parsed)
+    if not report.findings:
+        report.elsewhere = judge.elsewhere(uses)
+
+
+def _measure(report: ModelReport, measure: _Measure, parsed: Any, uses: Sequence[Use]) -> None:
+    """Note the effect of the data on a model, unless the model is broken."""
+    if not any(node.breaks for node in report.nodes):
+        with suppress(HalfulpError) if report.is_broken else nullcontext():
+            report.data = measure(*parsed, uses)
+    if report.data is None:
+        report.unread += ("the data, because the model is broken",)
+    else:
+        report.has_bodies = any(path for path, _ in graphs(parsed[0].graph))
+
+
+def _try_conversions(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
+    """Try the repair and the conversions that help a model, which is not changed, and note them in its report."""
+    statements = [said for node in report.nodes for said in node.targets]
+    is_broadcast = any("broadcast" in said.groups for said in statements)
+    if report.is_broken or is_broadcast or any(node.only_if for node in report.nodes):
+        proto = _try_repair(report, proto, file, folder)
+    for target in sorted({said.target for said in statements if said.is_helped}):
         try:
-            new, changes, left = repaired(proto, file, folder)
-        except HalfulpError as error:  # the model needs more than a repair of these nodes
-            ways.error = printable(error.message, most=None)
-        else:
-            ways.repaired = {change.node: change.what for change in changes}
-            ways.left = {each.node: each.why for each in left}
-            ways.is_valid = report.is_broken and bool(changes) and all(each.valid for each in left)
-            proto = new if ways.is_valid else proto
-    for target in sorted({said.target for said in said_of_all if said.is_helped}):
-        try:
-            ways.converted[target] = for_target(check_clauses(Walk(deepcopy(proto), file, folder)), target)
+            report.converted[target] = for_target(check_clauses(Walk(deepcopy(proto), file, folder)), target)
         except HalfulpError as error:
-            ways.refused[target] = error.message
+            report.refused[target] = error.message
+
+
+def _try_repair(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
+    """Return the model that conversions are tried on: the repaired one, if a repair makes a broken model valid."""
+    try:
+        new, changes, left = repaired(proto, file, folder)
+    except HalfulpError as error:  # the model needs more than a repair of these nodes
+        report.unrepaired = printable(error.message, most=None)
+        return proto
+    report.repaired = {change.node: change.what for change in changes}
+    report.left = {doubt.node: doubt for doubt in left}
+    report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
+    return new if report.is_valid else proto
 
 
 T = TypeVar("T")
@@ -248,24 +245,20 @@ class _Judge:
             self._kept[key] = make(*arguments)
         return self._kept[key]  # type: ignore[no-any-return]
 
-    def node(self, use: Use) -> NodeReport:
+    def node(self, use: Use) -> Use:
+        """Note the results for a node in it."""
         judged = self._once(self._judged, (use.kind, use.constants), use)
-        kept = [each if each.constant is None else each.without_array for each in (*use.inputs, use.output)]
-        attributes = dict(sorted(use.attributes.items()))
-        return judged(use.label, use.operator, use.asked, tuple(kept[:-1]), kept[-1], attributes)
+        use.breaks, use.targets, use.only_if, use.notices = judged
+        use.attributes = dict(sorted(use.attributes.items()))
+        return use
 
-    def _judged(self, use: Use) -> Callable[..., NodeReport]:
-        """Return the report on all nodes that are like this one; it takes the parts that differ."""
+    def _judged(self, use: Use) -> tuple[Any, ...]:
+        """Return the results for all nodes that are like this one."""
         broken = self._once(breaches, use.kind, use)
-        return partial(
-            NodeReport,
-            is_alone=use.is_alone,
-            mistaken=use.mistaken,
-            breaks=broken,
-            targets=tuple(self._said(use, target, broken) for target in self.targets),
-            only_if=None if broken else open_slope(use),
-            notices=() if broken else tuple(notices(use, self._file, has_data=self._has_data)),
-        )
+        statements = tuple(self._said(use, target, broken) for target in self.targets)
+        if broken:
+            return broken, statements, None, ()
+        return broken, statements, open_slope(use), tuple(notices(use, self._file, has_data=self._has_data))
 
     def _said(self, use: Use, target: Asked, broken: Sequence[Breach]) -> Statement:
         """Return the statement about a node: without a fault, the same for all exponents that are judged alike."""
@@ -279,19 +272,19 @@ class _Judge:
 
     def elsewhere(self, uses: Sequence[Use]) -> Mapping[str, str]:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
-        refused = False
+        of_floats, others = list[Use](), list[Use]()
         for use in uses:
             is_approximate = not use.is_prelu and use.types is not None and use.types[0] in FLOATS
-            if use.types is None or (refused and is_approximate):
-                continue
-            changes = self._convert(use, "basic")
-            if changes is not None and changes.refused is not None:
-                if not is_approximate:
-                    return {}
-                refused = True
-        if not refused:
+            (of_floats if is_approximate else others).append(use)
+        if any(map(self._is_refused, others)):
+            return {}
+        if not any(map(self._is_refused, of_floats)):
             return {"target": "basic"}
-        return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})
+        return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in others) else {})
+
+    def _is_refused(self, use: Use) -> bool:
+        changes = None if use.types is None else self._convert(use, "basic")
+        return changes is not None and changes.refused is not None
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None
@@ -313,27 +306,24 @@ def _models(folder: Path) -> Iterator[tuple[Path, str]]:
     The models are .onnx, and .xml that are models. Links are followed, but no folder is entered twice.
     """
     entered: set[tuple[int, int]] = set()
-    unreadable: list[OSError] = []
-    for here, folders, files in os.walk(folder, onerror=unreadable.append, followlinks=True):
-        status = os.stat(here)
-        is_known = (status.st_dev, status.st_ino) in entered
+    todo = [folder]
+    while todo:
+        here = todo.pop()
+        try:
+            status = os.stat(here)
+            is_known = (status.st_dev, status.st_ino) in entered
+            paths = [] if is_known else sorted(map(Path, os.scandir(here)))
+        except OSError as error:
+            yield here, f"can't be read: {error.strerror}"
+            continue
         entered.add((status.st_dev, status.st_ino))
-        folders[:] = [] if is_known else sorted(folders)
-        yield from _refusals(unreadable)
-        for path in map(Path(here).joinpath, [] if is_known else sorted(files)):
+        todo += filter(os.path.isdir, reversed(paths))
+        for path in paths:
             try:
-                if _is_model(path):
+                if not os.path.isdir(path) and _is_model(path):
                     yield path, ""
             except OSError as error:
                 yield path, f"can't be read: {error.strerror}"
-    yield from _refusals(unreadable)
-
-
-def _refusals(unreadable: list[OSError]) -> Iterator[tuple[Path, str]]:
-    """Give each folder that could not be entered, once."""
-    while unreadable:
-        error = unreadable.pop(0)
-        yield Path(error.filename), f"can't be read: {error.strerror}"
 
 
 def _is_model(path: Path) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -83,23 +83,6 @@ def _alone(use: Use) -> ModelProto:
 # --- the whole model -----------------------------------------------------------------------------
 
 
-@dataclass
-class Ways:
-    """The repairs and conversions tried on a whole model before they are advised."""
-
-    repaired: Mapping[str, str] = field(default_factory=dict)  # the changes of hu.repair, by node
-    left: Mapping[str, str] = field(default_factory=dict)  # the reasons for nodes that it does not repair
-    is_valid: bool = False  # whether the repaired model is valid
-    error: str = ""  # why the model can't be repaired at all
-    declared: Mapping[str, str] = field(default_factory=dict)  # by node: the finding about its types
-    refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
-    converted: dict[str, Sequence[Change]] = field(
-        default_factory=dict
-    )  # by target: the changes to the model
-    elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
-    fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
-
-
 def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     """Return the results of the Pow nodes that become part of one operator if norms are fused."""
     copy = deepcopy(proto)
@@ -107,12 +90,13 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     if refusal(copy) is not None and refusal(proto) is None:
         return frozenset()
     before, after = (
-        {node.output[0]: node.op_type for node in every_node(each.graph) if node.output}
-        for each in (proto, copy)
+        {(node.output[0], node.op_type) for node in every_node(model.graph) if node.output}
+        for model in (proto, copy)
     )
-    gone = frozenset(name for name, op_type in before.items() if op_type == "Pow" and name not in after)
-    is_fused = any(after[name] != before.get(name) and after[name] in FUSED for name in after)
-    return gone if is_fused else frozenset()
+    if not any(op_type in FUSED for _, op_type in after - before):
+        return frozenset()
+    remaining = {name for name, _ in after}
+    return frozenset(name for name, op_type in before if op_type == "Pow" and name not in remaining)
 
 
 def invalid(
@@ -123,27 +107,36 @@ def invalid(
     The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
     that nothing calls.
     """
-    found = {**dict(_declared(proto)), **dict(_mixed(uses))}
-    is_checked = not (found or is_broken) and len(reached(proto)) == len(proto.functions)
-    refused = refusal(proto, with_weights=False) if is_checked else None
-    if refused is not None and not any(use.site for use in uses):
-        found = dict(_mixed([in_main(proto, file, folder)]))
-    if not found and refused is not None and not is_harmless(refused, proto):
-        found[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
-    return found
+    texts = {**dict(_declared(proto)), **dict(_renamed(proto)), **dict(_mixed(uses))}
+    if texts or is_broken or len(reached(proto)) != len(proto.functions):
+        return texts
+    refused = refusal(proto, with_weights=False)
+    if refused is None:
+        return texts
+    if not any(use.site for use in uses):
+        texts = dict(_mixed([in_main(proto, file, folder)]))
+    if not texts and not is_harmless(refused, proto):
+        texts[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
+    return texts
+
+
+_REFUSED = "runtimes refuse to load the model"
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
-    """Give the Cast nodes whose outputs the file declares in another type, and how, and nodes of one name."""
+    """Give the Cast nodes whose outputs the file declares in another type."""
     for name, node, cast, declared in contradicted(proto):
         if node is cast and node.op_type == "Cast":
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
-            text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
-            yield name, text
+            yield name, f"its output is declared as {declared}, and is {type_of(to)}: {_REFUSED}"
+
+
+def _renamed(proto: ModelProto) -> Iterator[tuple[str, str]]:
+    """Give the nodes of a graph that have one name."""
     for _, graph in graphs(proto.graph):
-        names = Counter(node.name for node in graph.node)
+        names = Counter(node.name for node in graph.node if node.name)
         for index, node in enumerate(graph.node):
-            if node.name and names[node.name] > 1:
+            if names[node.name] > 1:
                 text = "another node of its graph has the same name: ONNX Runtime refuses to load the model"
                 yield label(node, index, ""), text
 
@@ -154,9 +147,8 @@ def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
     for (owner, _, where, values), opset in places.values():
         for index, node in enumerate(owner.node):
             for indices, _ in () if is_ours(node) else of_one_type(node, opset):
-                kinds = dict.fromkeys(values.value(node.input[each]).type for each in indices)
-                told = " and ".join(kind for kind in kinds if kind is not None)
-                if None in kinds or len(kinds) < 2:
-                    continue
-                text = f"its inputs are {told}, and {node.op_type} takes one type"
-                yield label(node, index, where), f"{text}: runtimes refuse to load the model"
+                types = list(dict.fromkeys(values.value(node.input[each]).type for each in indices))
+                if None not in types and len(types) > 1:
+                    inputs = " and ".join(map(str, types))
+                    text = f"its inputs are {inputs}, and {node.op_type} takes one type: {_REFUSED}"
+                    yield label(node, index, where), text

@@ -9,29 +9,38 @@ A float16 network also runs in float32, so that an overflow in an earlier node d
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
 from halfulp.auditing.node import Operand, Site, Use
-from halfulp.auditing.ranges import InType, Limits, Range, judged, limits
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, norms, values_of, widened
+from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, values_of, widened
+from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import mapped, tensors
 from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
+from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import finite, lost
+from halfulp.operators import pow
 from halfulp.types import FLOATS
 
+JUDGED = ("float32", "float16", "bfloat16")
+"""The element types that networks are converted to."""
+
+_PIECE = 1 << 20  # elements that are processed at once
 _LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # devices sum in float16 before they divide
@@ -43,6 +52,96 @@ _INSIDE = (
     *LENGTHS,
 )  # have greater numbers inside than their results
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The magnitudes of x beyond which x^exponent leaves a type; None if it stays in the type for every x."""
+
+    overflow: float | None  # the result is infinite above it, or below it where the exponent is negative
+    zero: float | None  # the result is zero below it, or above it where the exponent is negative
+
+
+@cache
+def limits(exponent: float, type: str) -> Limits:
+    """Return where powers with an exponent other than 0 leave a type of floats.
+
+    It is found by bisection over the type's numbers with exact powers.
+    """
+    dtype = dtype_named(type)
+    words = np.dtype(f"u{dtype.itemsize}")
+    greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(words))  # type: ignore[no-untyped-call]
+    with np.errstate(over="ignore"):
+        power = np.array(exponent).astype(dtype)
+
+    def number(bits: int) -> Array:
+        return np.array(bits, words).view(dtype)
+
+    def edge(holds: Callable[[float], bool], *, before: bool = False) -> float | None:
+        """Return the least number whose power meets a condition that those of greater ones meet; or the one before."""
+        place = bisect_left(
+            range(1, greatest + 1), True, key=lambda bits: holds(float(pow(number(bits), power)))
+        )
+        return None if place in (0, greatest) else float(number(place if before else place + 1))
+
+    with np.errstate(all="ignore"):
+        if exponent > 0:
+            return Limits(
+                edge(lambda power: not math.isfinite(power), before=True), edge(lambda power: power != 0)
+            )
+        return Limits(edge(math.isfinite), edge(lambda power: power == 0, before=True))
+
+
+@dataclass
+class Range:
+    """A tensor's elements over all samples: counts by kind, and the magnitudes of finite ones other than 0."""
+
+    elements: int = 0
+    nan: int = 0
+    infinite: int = 0
+    zeros: int = 0
+    least: float = np.inf
+    greatest: float = 0.0
+
+    def add(self, array: Array) -> None:
+        """Add an array to the counts."""
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, _PIECE):
+            piece = flat[start : start + _PIECE].astype(np.float64)
+            magnitudes = np.abs(piece)
+            numbers = magnitudes[np.isfinite(piece) & (piece != 0)]
+            self.elements += piece.size
+            self.nan += int(np.isnan(piece).sum())
+            self.infinite += int(np.isinf(piece).sum())
+            self.zeros += int((piece == 0).sum())
+            if numbers.size:
+                self.least = min(self.least, float(numbers.min()))
+                self.greatest = max(self.greatest, float(numbers.max()))
+
+
+@dataclass
+class InType:
+    """The number of a node's results that are lost in an element type."""
+
+    elements: int = 0  # the results that are finite in the wider type
+    overflow: int = 0  # those of them that are infinite, or NaN, in this one
+    zero: int = 0  # those other than 0 that become 0
+
+    def add(self, wide: Array, narrow: Array) -> None:
+        """Add a node's results to the counts."""
+        for start in range(0, wide.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            right, short = (array.reshape(-1)[piece].astype(float) for array in (wide, narrow))
+            is_finite = np.isfinite(right)
+            self.elements += int(is_finite.sum())
+            self.overflow += int((is_finite & ~np.isfinite(short)).sum())
+            self.zero += int((is_finite & (right != 0) & (short == 0)).sum())
+
+
+def judged(type: str | None) -> tuple[str, ...]:
+    """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
+    shorter = {"float64": JUDGED, "float32": JUDGED[1:]}
+    return shorter.get(type or "", (type,) if type in JUDGED else ())
 
 
 @dataclass
@@ -71,19 +170,15 @@ class NodeData:
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
-        values = None if use.is_prelu else use.second.values
-        exponent = float(values[0]) if values is not None and values.size == 1 else None
         type = use.inputs[0].type if use.inputs else None
         if type is None and norm and use.site is not None:  # it is not a power
             type = use.site.values.value(norm[0][1].input[0]).type
-        made = {name for _, node in norm for name in node.output}
-        shifts = [n.output[0] for _, n in norm if n.op_type in _EPSILON and not made.issuperset(n.input)]
+        shifts = _shifts(norm)
         adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
-        found = cls(
-            use.label, use.operator, type or "", exponent, is_in_norm=bool(norm), adds_epsilon=adds_epsilon
-        )
-        found.keep(norm)
-        return found
+        data = cls(use.label, use.operator, type or "", use.exponents, is_in_norm=bool(norm))
+        data.adds_epsilon = adds_epsilon
+        data.keep(norm)
+        return data
 
     def keep(self, nodes: Sequence[Numbered]) -> None:
         """Note which nodes have to be in float32 together."""
@@ -109,23 +204,16 @@ class NodeData:
 
         A node outside of norms is at fault only if it ``is_first``: its operands fit into float16.
         """
-        if "float16" in self._judged(is_mixed):
-            if not (self.is_in_norm or is_first):
-                self.in_types.setdefault("float16", InType()).elements += int(finite(result).sum())
-                return
-            if self.operator in LENGTHS:  # has a sum of squares inside
-                result = np.square(result)
-            elif self.operator in _SUMS:
-                result = result * (operands[0].size / max(result.size, 1))
-            elif self.operator in _INSIDE:
-                assert use.site is not None
-                given = attributes_of(use.site.owner.node[use.site.number])
-                is_sum = self.operator == "LpNormalization"
-                result = np.abs(operands[0]) if is_sum and given.get("p") == 1 else np.square(operands[0])
-                result = result.sum(given.get("axis", -1)) if is_sum else result
-            self.result.add(result)
-            with np.errstate(over="ignore"):
-                self.in_types.setdefault("float16", InType()).add(result, result.astype(np.float16))
+        if "float16" not in self._judged(is_mixed):
+            return
+        lost = self.in_types.setdefault("float16", InType())
+        if not (self.is_in_norm or is_first):
+            lost.elements += int(finite(result).sum())
+            return
+        result = _inside(use, operands, result)
+        self.result.add(result)
+        with np.errstate(over="ignore"):
+            lost.add(result, result.astype(np.float16))
 
     def _judged(self, is_mixed: bool) -> tuple[str, ...]:
         """Return the types to judge it in: none for a float32 node in a float16 network, which is so on purpose."""
@@ -134,6 +222,11 @@ class NodeData:
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
+
+    @property
+    def has_no_region(self) -> bool:
+        """Whether a result leaves float16, and no nodes are known that have to be in float32 together."""
+        return self.overflows("float16") and not self.region
 
     @property
     def divisions_by_zero(self) -> int:
@@ -146,53 +239,74 @@ class NodeData:
 
     def margin(self, type: str) -> float | None:
         """Return the factor by which the base may grow, or shrink, until the first result leaves a type."""
-        found = self.limits(type)
-        if found is None or found.overflow is None or not self.base.greatest:
+        ends = self.limits(type)
+        if self.exponent is None or ends is None or ends.overflow is None or not self.base.greatest:
             return None
-        assert self.exponent is not None
-        return found.overflow / self.base.greatest if self.exponent > 0 else self.base.least / found.overflow
+        return ends.overflow / self.base.greatest if self.exponent > 0 else self.base.least / ends.overflow
 
     @property
     def of_types(self) -> dict[str, dict[str, object]]:
         """For each judged type: the counts of lost results, the limits and the margin."""
         return {
-            type: {**vars(found), "limits": self.limits(type), "margin": self.margin(type)}
-            for type, found in self.in_types.items()
+            type: {**vars(counts), "limits": self.limits(type), "margin": self.margin(type)}
+            for type, counts in self.in_types.items()
         }
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def losses(self) -> Iterator[tuple[str, str]]:
         """Give each type that the data leaves at this node, with a line on the place, count and effect."""
-        for type, found in self.in_types.items():
-            if not found.overflow:
-                continue
-            ends, margin = self.limits(type), self.margin(type)
-            if self.exponent and ends is not None and ends.overflow is not None:
-                sign, met, change = "<", self.base.least, "grow"
-                if self.exponent > 0:
-                    sign, met, change = ">", self.base.greatest, "shrink"
-                parts = [
-                    f"x^{self.exponent:g} overflows in {type} for |x| {sign} {ends.overflow:.4g}",
-                    f"{found.overflow} of {found.elements} do; |x| is {met:.4g} at the worst",
-                ]
-                if margin is not None:
-                    parts.append(f"the data must {change} by {1 / margin:.3g}x")
-            else:
-                what, each = ("results", "the result")
-                if self.operator in _INSIDE:
-                    what, each = ("sums and squares inside", "such a number")
-                parts = [f"in {type} {found.overflow} of {found.elements} {what} overflow"]
-                if self.base.elements:
-                    parts.append(f"|x| is at most {self.base.greatest:.4g}")
-                parts.append(f"{each} is at most {self.result.greatest:.4g}")
-            if type == self.type and self.lost and self.reaches_outputs:
-                parts.append("the infinities reach the outputs")
-            elif type == self.type and self.lost and self.absorbed:
-                shown = ", ".join(self.absorbed)
-                parts.append(f"the infinities become finite in {shown}, so the outputs do not show them")
-            yield type, "; ".join(parts)
+        for type in filter(self.overflows, self.in_types):
+            yield type, "; ".join([*self._overflow(type), *self._effect(type)])
         if zeros := self.divisions_by_zero:
             many = f"{zeros} of {self.result.elements} mean squares"
             yield "float16", f"{many} are 0 in float16, with the norm's epsilon added: the norm divides by 0"
+
+    def _overflow(self, type: str) -> Iterator[str]:
+        counts, ends, margin = self.in_types[type], self.limits(type), self.margin(type)
+        if self.exponent and ends is not None and ends.overflow is not None:
+            sign, worst, change = "<", self.base.least, "grow"
+            if self.exponent > 0:
+                sign, worst, change = ">", self.base.greatest, "shrink"
+            yield f"x^{self.exponent:g} overflows in {type} for |x| {sign} {ends.overflow:.4g}"
+            yield f"{counts.overflow} of {counts.elements} do; |x| is {worst:.4g} at the worst"
+            if margin is not None:
+                yield f"the data must {change} by {1 / margin:.3g}x"
+            return
+        is_inside = self.operator in _INSIDE
+        results = "sums and squares inside" if is_inside else "results"
+        yield f"in {type} {counts.overflow} of {counts.elements} {results} overflow"
+        if self.base.elements:
+            yield f"|x| is at most {self.base.greatest:.4g}"
+        yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"
+
+    def _effect(self, type: str) -> Iterator[str]:
+        if type == self.type and self.lost and self.reaches_outputs:
+            yield "the infinities reach the outputs"
+        elif type == self.type and self.lost and self.absorbed:
+            nodes = ", ".join(self.absorbed)
+            yield f"the infinities become finite in {nodes}, so the outputs do not show them"
+
+
+def _shifts(norm: Sequence[Numbered]) -> list[str]:
+    """Return the results in a norm that have a number from outside added, as its epsilon is."""
+    results = {name for _, node in norm for name in node.output}
+    shifts = (node for _, node in norm if node.op_type in _EPSILON and not results.issuperset(node.input))
+    return [node.output[0] for node in shifts]
+
+
+def _inside(use: Use, operands: list[Array], result: Array) -> Array:
+    """Return the greatest numbers that a node which is not a power computes for its result."""
+    if use.operator in LENGTHS:  # has a sum of squares inside
+        return np.asarray(np.square(result))
+    if use.operator in _SUMS:
+        return np.asarray(result * (operands[0].size / max(result.size, 1)))
+    if use.operator not in _INSIDE:
+        return result
+    if use.operator != "LpNormalization":
+        return np.asarray(np.square(operands[0]))
+    assert use.site is not None
+    attributes = attributes_of(use.site.owner.node[use.site.number])
+    powers = np.abs(operands[0]) if attributes.get("p") == 1 else np.square(operands[0])
+    return np.asarray(powers.sum(attributes.get("axis", -1)))
 
 
 @dataclass(frozen=True)
@@ -203,6 +317,11 @@ class NetworkData:
     samples: int  # how many sets of inputs it ran on
     others: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
+
+    @property
+    def all(self) -> tuple[NodeData, ...]:
+        """The Pow and PRelu nodes, and the others."""
+        return (*self.nodes.values(), *self.others)
 
     @property
     def listed(self) -> list[NodeData]:
@@ -247,9 +366,9 @@ class _Measurement:
     def __init__(self, powers: list[Use], main: Use) -> None:
         self._powers = powers
         norms = _norms([use.site for use in (*powers, main) if use.site])
-        self._data = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
-        self._labels = set(self._data)  # of the powers
-        others = [use for name, (use, _) in norms.items() if name not in self._labels]
+        self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
+        self._data = {**self._of_powers}
+        others = [use for name, (use, _) in norms.items() if name not in self._of_powers]
         self._data |= {use.label: NodeData.of(*norms[use.label]) for use in others}
         for use, data in _beside(main, set(self._data)):
             others.append(use)
@@ -275,7 +394,7 @@ class _Measurement:
         return self._is_mixed and type not in HALVES
 
     def _add(self, use: Use, operands: list[Array], result: Array) -> None:
-        if use.label in self._labels:
+        if use.label in self._of_powers:
             self._data[use.label].add(use, operands, result)
         if not self._is_mixed:
             self._judge(use, operands, result)
@@ -286,11 +405,11 @@ class _Measurement:
             if value.name not in self._fits:
                 self._fits[value.name] = not (finite(array) & _is_beyond(array)).any()
         data = self._data[use.label]
-        if use.label in self._labels:
+        if use.label in self._of_powers:
             return data.judge(use, operands, result, is_mixed=self._is_mixed)
-        held = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
+        fit = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
         is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
-        is_first = is_beyond and all(held) and not _has_beyond(use)
+        is_first = is_beyond and all(fit) and not _has_beyond(use)
         return data.look(use, operands, result, is_mixed=self._is_mixed, is_first=is_first)
 
     def _follow(self, use: Use, net: Network, wide: Network, sample: Sample) -> None:
@@ -298,24 +417,27 @@ class _Measurement:
         seen = self._data[use.label]
         if seen.lost and not (seen.absorbed or seen.reaches_outputs):
             _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
-            seen.reaches_outputs |= leaves and not use.where
+            seen.reaches_outputs = leaves and not use.where
             seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-        if use.where and seen.overflows("float16") and not seen.region:
+        if use.where and seen.has_no_region:
             nodes, ends, _ = wide.spoiled(use, sample, _is_beyond)
             seen.keep(nodes if ends or not self._is_mixed else [])
 
     def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""
         for use in self.nodes:
-            seen = self._data[use.label]
-            if use.site and not use.where and seen.overflows("float16") and not seen.region:
-                nodes, _, leaves = spread(use.site, self._beyond)
-                seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
-        ran = {name: data for name, data in self._data.items() if name in self._labels and data.base.elements}
-        inner = (data for name, data in self._data.items() if name not in self._labels)
-        others = tuple(_beyond(inner, ran.values()))
-        beyond = (v.name for v in inputs if v.name in self._beyond and not self._is_wide(v.type))
-        return NetworkData(ran, samples, others, tuple(beyond))
+            self._set_region(use)
+        ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
+        others = [self._data[name] for name in self._data if name not in self._of_powers]
+        inputs = (value for value in inputs if not self._is_wide(value.type))
+        beyond = tuple(value.name for value in inputs if value.name in self._beyond)
+        return NetworkData(ran, samples, tuple(_beyond(others, ran.values())), beyond)
+
+    def _set_region(self, use: Use) -> None:
+        seen = self._data[use.label]
+        if use.site and not use.where and seen.has_no_region:
+            nodes, _, leaves = spread(use.site, self._beyond)
+            seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
 
 
 def _is_beyond(array: Array) -> Array:
@@ -333,14 +455,14 @@ def losses_in(
     give infinities or NaNs; and node by node if it is small and has Pow or PRelu nodes in bodies. The second result is
     whether all nodes were looked at.
     """
-    found: dict[str, tuple[int, int]] = {}
+    losses: dict[str, tuple[int, int]] = {}
     if not has_halves(proto):
-        return found, True
+        return losses, True
 
     def take(use: Use, operands: list[Array], result: Array) -> None:
         if count := lost(operands, result):
-            before, size = found.get(use.label, (0, 0))
-            found[use.label] = before + count, size + result.size
+            before, size = losses.get(use.label, (0, 0))
+            losses[use.label] = before + count, size + result.size
 
     if proto.functions:
         proto = deepcopy(proto)
@@ -348,18 +470,19 @@ def losses_in(
             inline(proto, file, folder)
     uses = of_onnx(proto, file, folder)
     valid = list(filter(_is_valid, uses))
+    main, inner = (
+        {use.output.name: use for use in valid if not use.where},
+        [use for use in valid if use.where],
+    )
     net = Network(proto, file, folder, rounded=True)
-    main = {use.output.name: use for use in valid if not use.where}
     net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
-    inner = [use for use in valid if use.where]
-    is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(proto)) < _SMALL
-    sees_all = is_small and len(valid) == len(uses)
-    if is_small:
-        try:
-            sees_all &= net.each(inner, inputs, take)
-        except HalfulpError:  # halfulp refuses more models than ONNX Runtime
-            sees_all = False
-    return found, sees_all
+    if inner and sum(math.prod(tensor.dims) for tensor in tensors(proto)) >= _SMALL:
+        return losses, False
+    try:
+        sees_all = net.each(inner, inputs, take)
+    except HalfulpError:  # halfulp refuses more models than ONNX Runtime
+        sees_all = False
+    return losses, sees_all and len(valid) == len(uses)
 
 
 @contextmanager
@@ -387,15 +510,15 @@ def in_main(proto: ModelProto, file: str, folder: Path | None) -> Use:
 
 def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     """Return each node of the norms in the graphs of these nodes, and its norm, by its label."""
-    found: dict[str, tuple[Use, list[Numbered]]] = {}
+    norms: dict[str, tuple[Use, list[Numbered]]] = {}
     for owner, _, where, values in {id(site.owner): site for site in sites}.values():
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
-        for nodes in norms(owner, values):
+        for nodes in norms_of(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]
             for index, node in norm:
                 name, site = label(node, index, where), Site(owner, index, where, values)
-                found[name] = _other(node, name, site), norm
-    return found
+                norms[name] = _other(node, name, site), norm
+    return norms
 
 
 def _has_beyond(use: Use) -> bool:
@@ -408,7 +531,7 @@ def _has_beyond(use: Use) -> bool:
 
 def _other(node: NodeProto, name: str, site: Site, output: str = "") -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
-    values = (site.values.value(each) for each in node.input if each and site.values.tensor(each) is None)
+    values = (site.values.value(each) for each in node.input if site.values.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
     return Use(name, node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
 
@@ -420,26 +543,23 @@ def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
     """
     assert main.site is not None
     owner, _, where, values = main.site
-    fixed: set[str] = set()  # the values that follow from constants
+    fixed = {""}  # the values that follow from constants
     for index, node in enumerate(owner.node):
-        if all(each in fixed or values.tensor(each) is not None for each in node.input if each):
-            fixed.update(node.output)
-            continue
         name, site = label(node, index, where), Site(owner, index, where, values)
         type = values.value(node.output[0]).type if node.output else None
-        if name in known or type not in FLOATS or subgraphs(node):
-            continue
-        made = NodeData(name, node.op_type, type)
-        for output in node.output:
-            if values.value(output).type == type:
-                yield _other(node, name, site, output), made
+        if all(each in fixed or values.tensor(each) is not None for each in node.input):
+            fixed.update(node.output)
+        elif name not in known and type in FLOATS and not subgraphs(node):
+            data = NodeData(name, node.op_type, type or "")
+            same = (output for output in node.output if values.value(output).type == type)
+            yield from ((_other(node, name, site, output), data) for output in same)
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:
     """Give the nodes that leave float16 first in their norm, and those with divisions by zero."""
-    known = {each.region for each in powers if each.overflows("float16")}
-    for each in inner:
-        if each.divisions_by_zero or (each.overflows("float16") and each.region not in known):
-            yield each
-        if each.overflows("float16"):
-            known.add(each.region)
+    regions = {data.region for data in powers if data.overflows("float16")}
+    for data in inner:
+        if data.divisions_by_zero or (data.overflows("float16") and data.region not in regions):
+            yield data
+        if data.overflows("float16"):
+            regions.add(data.region)

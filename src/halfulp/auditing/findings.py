@@ -2,129 +2,94 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 
-from halfulp.auditing.convert import Ways
-from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.node import Breach, Use
+import numpy as np
+
+from halfulp.auditing.data import NetworkData, NodeData, limits
+from halfulp.auditing.node import Use, number
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
-from halfulp.conversion.repair import INFINITE
-from halfulp.errors import command, in_shell, output_of
-from halfulp.models.graph import listed
+from halfulp.conversion.editor import SIGNIFICANT, Change, is_float
+from halfulp.conversion.repair import INFINITE, Left
+from halfulp.errors import Finding, Remedy, command, in_shell, option, output_of
+from halfulp.models.graph import Array, listed
+from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import ids
+from halfulp.types import TYPES
 
+OUTCOMES = ("right", "within", "wider", *BAD, "depends", "invalid", "shape", "unknown")
+"""The possible outcomes of a node in a runtime."""
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing to act on.
+WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
+"""The outcomes, the worst first."""
 
-    Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
-    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is,
-    or it reads several types where its operator takes one;
-    ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
-    result; ``depends``: the target's bits depend on more than the operands.
-    """
+GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
+"""The kinds of findings about nodes, the gravest first."""
 
-    file: str  # the model, relative to the folder where one was audited
-    node: str | None  # as messages name it; None for a finding about the file
-    kind: str
-    target: str | None  # the runtime, where it concerns one
-    clause: str | None  # the clause that is broken, where one is
-    text: str  # the finding, in a line
-    to_do: str | None = None  # the remedy; None if the file itself has to be corrected
-    grade: str | None = None  # how ordinary the operands are that show a runtime's fault; None if not known
-
-    @property
-    def about(self) -> str:
-        """The finding with its target or clause, without the place."""
-        target = f"{self.target}: {self.kind}: " if self.target else ""
-        cited = f" ({self.clause})" if self.clause else ""
-        return f"{target}{self.text}{cited}"
-
-    def __str__(self) -> str:
-        where = self.file if self.node is None else f"{self.file}: node {self.node}"
-        return f"{where}: {self.about}"
-
-
-@dataclass(eq=False, kw_only=True)
-class NodeReport(Use):
-    """A Pow or PRelu node, and the results for it."""
-
-    breaks: tuple[Breach, ...]  # the clauses that it breaks
-    targets: tuple[Statement, ...]  # the statement about it for each target
-    only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
-    notices: tuple[str, ...] = ()  # remarks about a node that has no errors
-
-    @property
-    def without_findings(self) -> str:
-        """The outcome of a node without findings: valid where no runtime was judged."""
-        if not self.targets:
-            return "valid"
-        verdicts = {said.verdict for said in self.targets}
-        return "unknown" if "unknown" in verdicts else "wider" if "wider" in verdicts else "right"
+WORDS = {kind: kind for kind in (*OUTCOMES, "valid")} | {
+    "wider": "right in float32",
+    "depends": "not reproducible",
+    "shape": "valid for some shapes",
+    "unknown": "not known",
+    "clause": "invalid",
+    "declaration": "invalid",
+    "range": "out of range",
+}
+"""The words for outcomes and for kinds of findings."""
 
 
 @dataclass
 class ModelReport:
-    """A file, its Pow and PRelu nodes, and the runtimes that judge them."""
+    """A file, its Pow and PRelu nodes, the runtimes that judge them, and the conversions tried on the whole model."""
 
     file: str  # as messages name it
     format: str  # "onnx" or "openvino"
-    nodes: tuple[NodeReport, ...] = ()  # in the file's order
+    nodes: tuple[Use, ...] = ()  # in the file's order
     error: str | None = None  # why it could not be read; None where it could
     targets: tuple[Asked, ...] = ()  # the runtimes
-    ways: Ways = field(default_factory=Ways)  # the repairs and conversions that help the model
     data: NetworkData | None = None  # the effect of the inputs on it; None without inputs
     unread: tuple[str, ...] = ()  # the parts that an audit cannot look into
     norms: int = 0  # the number of float16 norms that it writes out without a Pow as square
     has_bodies: bool = False  # whether in loops and branches the data was looked at in Pow and PRelu only
     doubts: tuple[str, ...] = ()  # about operators that the model's opset lacks
     infinite: tuple[str, ...] = ()  # the products by an infinite constant of float16
+    declared: Mapping[str, str] = field(default_factory=dict)  # by node: the finding about its types
+    repaired: Mapping[str, str] = field(default_factory=dict)  # the changes of hu.repair, by node
+    left: Mapping[str, Left] = field(default_factory=dict)  # the nodes that it does not repair
+    is_valid: bool = False  # whether the repaired model is valid
+    unrepaired: str = ""  # why the model can't be repaired at all
+    refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
+    converted: dict[str, Sequence[Change]] = field(
+        default_factory=dict
+    )  # by target: the changes to the model
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
+    fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
 
     @property
     def is_broken(self) -> bool:
         """Whether a node breaks a clause, or contradicts the types around it."""
-        return bool(self.ways.declared) or any(node.breaks for node in self.nodes)
+        return bool(self.declared) or any(node.breaks for node in self.nodes)
+
+    @cached_property
+    def of_file(self) -> list[Finding]:
+        """The findings about the file and about nodes that are not powers."""
+        return [finding for look in _OF_FILES for finding in look(self)]
+
+    @cached_property
+    def of_nodes(self) -> list[tuple[Finding, ...]]:
+        """The findings of each node, and the targets in which it is off by a few ulps at most."""
+        return [tuple(finding for look in _OF_NODES for finding in look(self, node)) for node in self.nodes]
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
-        broken = () if self.error is None else (Finding(self.file, None, "file", None, None, self.error),)
-        return (*broken, *self.declarations, *self.of_others, *chain.from_iterable(self.of_nodes))
-
-    @property
-    def declarations(self) -> Iterator[Finding]:
-        """The findings about values whose type is not the one that their nodes give or take."""
-        to_do = command(self.file, "repair") if self.ways.is_valid else "correct the model"
-        for node, text in self.ways.declared.items():
-            yield Finding(self.file, node, "declaration", None, None, text, to_do)
-
-    @property
-    def of_others(self) -> Iterator[Finding]:
-        """The findings about nodes that are not powers."""
-        for name in self.infinite:
-            yield Finding(self.file, name, "range", None, None, INFINITE, command(self.file, "repair"))
-        for node in self.data.others if self.data else ():
-            for type, text in node.told():
-                yield Finding(self.file, node.label, "range", None, None, text, about_range(self, node, type))
-
-    @cached_property
-    def of_nodes(self) -> list[tuple[Finding, ...]]:
-        """The findings of each node."""
-        return [tuple(_of_node(self, node)) for node in self.nodes]
-
-    def within(self, node: NodeReport) -> Iterator[Finding]:
-        """Give the targets in which a node is off by a few ulps at most. They are not among the findings."""
-        for said in node.targets:
-            if said.verdict == "within":
-                text = f"up to {said.max_ulp:g} ulp" if said.max_ulp else _ZEROS
-                yield Finding(
-                    self.file, node.label, "within", said.target, None, text, about_target(self, node, said)
-                )
+        listed = chain(self.of_file, *self.of_nodes)
+        return tuple(finding for finding in listed if finding.kind != "within")
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
@@ -133,31 +98,73 @@ class ModelReport:
         return tuple(_summary(self, index, target) for index, target in targets)
 
 
-def _of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
-    told = partial(Finding, model.file, node.label)
+# --- the findings: a function for each kind that looks for them, in the order of reports --------------
+
+
+def _unread(model: ModelReport) -> Iterator[Finding]:
+    if model.error is not None:
+        yield Finding(model.file, None, "file", model.error)
+
+
+def _contradicted(model: ModelReport) -> Iterator[Finding]:
+    remedy = Remedy(command(model.file, "repair") if model.is_valid else "correct the model")
+    for node, text in model.declared.items():
+        yield Finding(model.file, node, "declaration", text, remedy)
+
+
+def _infinite(model: ModelReport) -> Iterator[Finding]:
+    for node in model.infinite:
+        yield Finding(model.file, node, "range", INFINITE, Remedy(command(model.file, "repair")))
+
+
+def _others_out_of_range(model: ModelReport) -> Iterator[Finding]:
+    for node in model.data.others if model.data else ():
+        for type, text in node.losses():
+            yield Finding(model.file, node.label, "range", text, about_range(model, node, type))
+
+
+def _broken(model: ModelReport, node: Use) -> Iterator[Finding]:
     for breach in node.breaks:
-        yield told("clause", None, breach.clause, breach.message, about_clause(model, node))
-    seen = None if model.data is None else model.data.nodes.get(node.label)
+        remedy = about_clause(model, node)
+        yield Finding(model.file, node.label, "clause", breach.message, remedy, clause=breach.clause)
+
+
+def _out_of_range(model: ModelReport, node: Use) -> Iterator[Finding]:
+    seen = model.data.nodes.get(node.label) if model.data else None
     if seen is not None:
-        for type, text in seen.told():
-            yield told("range", None, None, text, about_range(model, seen, type, node.output.name))
+        for type, text in seen.losses():
+            remedy = about_range(model, seen, type, node.output.name)
+            yield Finding(model.file, node.label, "range", text, remedy)
+
+
+def _of_one_shape(model: ModelReport, node: Use) -> Iterator[Finding]:
     if node.only_if is not None:
         text = f"the slope fits only if {node.only_if}"
-        yield told("shape", None, None, text, about_clause(model, node))
-    for said in node.targets:
-        if not said.is_finding:
-            continue
-        to_do = about_target(model, node, said)
-        if to_do in _EXACT.values() and seen is not None and seen.overflows(seen.type):
-            first = f"first convert the model as the finding about {seen.type} says"
-            to_do = f"{first}: an exact power overflows too"
+        yield Finding(model.file, node.label, "shape", text, about_clause(model, node))
+
+
+def _in_targets(model: ModelReport, node: Use) -> Iterator[Finding]:
+    for said in filter(lambda said: said.is_finding, node.targets):
+        remedy = about_target(model, node, said)
+        finding = partial(Finding, model.file, node.label, remedy=remedy, target=said.target)
         if said.verdict in BAD:
-            text = "; ".join(said.reasons) or said.verdict
             grade = "support" if said.verdict == "refused" else said.grade
-            yield told(said.verdict, said.target, None, text, to_do, grade)
+            yield finding(said.verdict, "; ".join(said.reasons) or said.verdict, grade=grade)
         if said.depends:
             text = f"the bits of a result depend on {', '.join(said.depends)}"
-            yield told("depends", said.target, None, text, to_do, "reproducibility")
+            yield finding("depends", text, grade="reproducibility")
+
+
+def _within(model: ModelReport, node: Use) -> Iterator[Finding]:
+    for said in node.targets:
+        if said.verdict == "within":
+            text = f"up to {said.max_ulp:g} ulp" if said.max_ulp else _ZEROS
+            remedy = about_target(model, node, said)
+            yield Finding(model.file, node.label, "within", text, remedy, said.target)
+
+
+_OF_FILES = (_unread, _contradicted, _infinite, _others_out_of_range)
+_OF_NODES = (_broken, _out_of_range, _of_one_shape, _in_targets, _within)
 
 
 # --- remedies ------------------------------------------------------------------------------------
@@ -173,106 +180,160 @@ _ELSE = "halfulp run computes it exactly"
 _NARROWED = ("float64", "int64", "uint64")  # by OpenVINO's CPU plugin, whatever the operators
 
 
-def about_clause(model: ModelReport, node: NodeReport) -> str:
+def about_clause(model: ModelReport, node: Use) -> Remedy:
     """Return the remedy for a node that breaks its specification."""
-    ways = model.ways
-    why = ways.left.get(node.label)
-    if why is not None and "--slopes" in why:
-        return f"{command(model.file, 'repair')} needs a choice: {why}"
-    if why is not None:
-        return f"halfulp repair does not know how it is meant: {why}"
-    if ways.repaired or ways.is_valid:
-        what = ways.repaired.get(node.label)
-        return command(model.file, "repair") + (f": {what}" if what else "")
-    if ways.error:
-        return f"halfulp repair refuses the model: {ways.error}"
+    if node.label in model.left:
+        return model.left[node.label].remedy(model.file)
+    if model.repaired or model.is_valid:
+        return Remedy(command(model.file, "repair"), model.repaired.get(node.label, ""))
+    if model.unrepaired:
+        return Remedy("halfulp repair refuses the model", model.unrepaired)
     shown = f"; halfulp spec {node.operator} shows its clauses" if node.operator in ids() else ""
-    return f"correct the model{shown}"
+    return Remedy(f"correct the model{shown}")
 
 
-def about_range(model: ModelReport, found: NodeData, type: str, output: str | None = None) -> str:
+def about_range(model: ModelReport, seen: NodeData, type: str, output: str | None = None) -> Remedy:
     """Return the remedy for a node whose data leaves a type; ``output`` is a power's result."""
-    if found.type != type:
-        return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
-    if not found.region:
-        return f"nothing of {type} holds such results: scale the data, or give this part another type"
+    if seen.type != type:
+        prints = "--blocklist TOOL prints the list for a tool"
+        return Remedy(f"keep it in {seen.type} when the model goes to {type}", prints)
+    if not seen.region:
+        return Remedy(
+            f"nothing of {type} holds such results", "scale the data, or give this part another type"
+        )
     nodes = _in_float32(model, type)
-    to_do = command(model.file, "convert", float32=nodes)
-    if found.divisions_by_zero:
-        epsilon = "set the norm's epsilon to that of the original network: float16 holds none below 6e-08"
-        return f"{to_do}: then {epsilon}, and float32 does"
-    if output not in model.ways.fused or nodes != "norms":
-        return to_do
-    option = 'fuse="norms"' if model.file.startswith("<") else "--fuse norms"
-    return f"{to_do}: or {option} in its place, for one operator that runtimes compute in float32"
+    reason = ""
+    if seen.divisions_by_zero:
+        epsilon = "then set the norm's epsilon to that of the original network"
+        reason = f"{epsilon}: float16 holds none below 6e-08, and float32 does"
+    elif output in model.fused and nodes == "norms":
+        fuse = option(model.file, fuse="norms")
+        reason = f"or {fuse} in its place, for one operator that runtimes compute in float32"
+    return Remedy(command(model.file, "convert", float32=nodes), reason)
 
 
 def _in_float32(model: ModelReport, type: str) -> str:
     """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
     assert model.data is not None
-    seen = (*model.data.nodes.values(), *model.data.others)
-    found = [each for each in seen if each.overflows(type) or (type == "float16" and each.divisions_by_zero)]
-    if all(each.is_in_norm for each in found):
+    nodes = [
+        node
+        for node in model.data.all
+        if node.overflows(type) or (type == "float16" and node.divisions_by_zero)
+    ]
+    if all(node.is_in_norm for node in nodes):
         return "norms"
-    return ",".join(dict.fromkeys(name for each in found for name in each.region))
+    return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
 
 
-def about_target(model: ModelReport, node: NodeReport, said: Statement) -> str:
+def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy:
     """Return the remedy for a finding about a node in a target.
 
-    If the target does not take the node unchanged, or its only error is to broadcast differently, a
-    conversion helps, provided that the whole model can be converted. Everything else needs other kernels.
+    A conversion may suffice, provided that the whole model can be converted. Everything else needs other kernels.
     """
-    taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
-        said.groups == ("broadcast",) and not said.depends
-    )
-    ways, alone = model.ways, said.conversion
-    if taken_otherwise and said.is_helped and alone is not None and said.target not in ways.refused:
-        changes = ways.converted.get(said.target, alone.steps)
-        own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))
-        steps = "; ".join(map(str, own))
-        if not steps and node.label in ways.repaired:
-            return about_clause(model, node)
-        to_do = command(model.file, "convert", target=said.target)
-        if ways.is_valid:
-            to_do = to_do.replace("(model", "(hu.repair(model).model")
-            to_do = to_do.replace(f" {in_shell(model.file)} ", f" {output_of('repair', model.file)} ")
-        if said.target == "onnxruntime" and "bfloat16" in steps:
-            option = 'float32="all"' if model.file.startswith("<") else "--float32 all"
-            steps += f"; or {option} in its place, where it takes no other node in bfloat16 either"
-        if "--slopes channel" in ways.left.get(node.label, ""):
-            to_do, last = command(model.file, "repair", slopes="channel"), to_do
-            steps = f"if the slopes are the channels', as behind a Conv; if they go along the last dim, {last}: {steps}"
-        return f"{to_do}: {steps}"
-    if said.target == "openvino" and any(each.type in _NARROWED for each in node.inputs):
-        return _ELSE
-    to_do = _EXACT.get(said.target, _ELSE)
+    if said.is_mended and said.target not in model.refused:
+        return _conversion(model, node, said)
+    if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
+        return Remedy(_ELSE)
+    exact = _EXACT.get(said.target)
+    seen = model.data.nodes.get(node.label) if model.data else None
+    if exact and said.is_finding and seen and seen.overflows(seen.type):
+        first = f"first convert the model as the finding about {seen.type} says"
+        return Remedy(first, "an exact power overflows too")
     is_wide = model.data is None and node.inputs[0].type == "float16" and not node.is_alone
     if is_wide and said.target in LOADERS["onnx"] and model.format == "onnx":
         # These runtimes compute such networks in float32. Exact powers of float16 may overflow in them.
         in_float32 = command(model.file, "convert", float32="norms" if node.mistaken else "all")
-        to_do = f"{in_float32}: then {to_do}; in float16 an exact power may overflow"
-    return to_do
+        return Remedy(in_float32, f"then {exact}; in float16 an exact power may overflow")
+    return Remedy(exact or _ELSE)
+
+
+def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy:
+    """Return the conversion after which a target takes a node."""
+    changes = model.converted.get(said.target, said.conversion.steps if said.conversion else ())
+    own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))
+    steps = "; ".join(map(str, own))
+    if not steps and node.label in model.repaired:
+        return about_clause(model, node)
+    convert = command(model.file, "convert", target=said.target)
+    if model.is_valid:
+        convert = convert.replace("(model", "(hu.repair(model).model")
+        convert = convert.replace(f" {in_shell(model.file)} ", f" {output_of('repair', model.file)} ")
+    if said.target == "onnxruntime" and "bfloat16" in steps:
+        in_float32 = option(model.file, float32="all")
+        steps += f"; or {in_float32} in its place, where it takes no other node in bfloat16 either"
+    if node.label not in model.left or "--slopes channel" not in model.left[node.label].why:
+        return Remedy(convert, steps)
+    choice = f"if the slopes are the channels', as behind a Conv; if they go along the last dim, {convert}: {steps}"
+    return Remedy(command(model.file, "repair", slopes="channel"), choice)
+
+
+# --- remarks about valid nodes ---------------------------------------------------------------------
+
+_NEAR = 4  # ulp
+
+
+def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
+    """Give remarks about a valid node of a file whose constant is unlikely to be intended."""
+    x, values = use.inputs[0].type, use.second.values
+    is_int = x in TYPES and not is_float(x)
+    if use.second.constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
+        yield _truncated("floating-point exponents", x)
+    if values is None or not values.size or values.dtype.kind not in "iuf":
+        return
+    if use.is_prelu:
+        yield from _of_slopes(use, values, file)
+        return
+    fractions = values[np.isfinite(values) & (values != np.rint(values))]
+    truncating = [*fractions, *values[values < 0]] if is_int else []
+    yield from (_truncated(f"the power of {number(exponent)}", x) for exponent in truncating[:1])
+    yield from _near_a_half(fractions, use.second.type)
+    if use.exponents is not None:
+        yield from _of_exponent(use.exponents, is_half=x == "float16" and not has_data)
+
+
+def _truncated(to: str, type: str | None) -> str:
+    truncated = f"an integer base to {to}: the result is truncated to {type}"
+    return f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
+
+
+def _near_a_half(fractions: Array, type: str | None) -> Iterator[str]:
+    if type not in SIGNIFICANT:
+        return
+    ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[type])
+    nearest = np.rint(fractions * 2) / 2
+    near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
+    if near.any():
+        written, meant = number(dtype_named(type).type(fractions[near][0])), number(nearest[near][0])
+        yield f"the exponent {written} is within {_NEAR} ulp of {meant}, and may be meant as that"
+
+
+def _of_exponent(exponent: float, *, is_half: bool) -> Iterator[str]:
+    if exponent in (0, 1):
+        yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
+    elif is_half and math.isfinite(exponent):
+        overflow = limits(exponent, "float16").overflow
+        if overflow is not None:
+            beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
+            way_out = "give data with --input to see whether yours does"
+            yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"
+
+
+def _of_slopes(use: Use, slopes: Array, file: str) -> Iterator[str]:
+    if slopes.size == 1 and slopes[0] in (0, 1):
+        yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
+    x, slope = use.slope or (None, None)
+    if x is None or not slope or not 2 < len(x) != len(slope) or use.row.standard != "onnx":
+        return
+    if x[1] == x[-1] == slope[-1] != 1 and set(slope[:-1]) <= {1}:
+        yield (
+            f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
+            f" {command(file, 'repair', slopes='channel')} gives it to these"
+        )
 
 
 # --- the answer for a model and a runtime ---------------------------------------------------------
 
 _ZEROS = "zeros may have another sign"
-
-OUTCOMES = ("right", "within", "wider", *BAD, "depends", "invalid", "shape", "unknown")
-"""The possible outcomes of a node in a runtime."""
-
-WORDS = {
-    **{kind: kind for kind in (*OUTCOMES, "valid")},
-    "wider": "right in float32",
-    "depends": "not reproducible",
-    "shape": "valid for some shapes",
-    "unknown": "not known",
-    "clause": "invalid",
-    "declaration": "invalid",
-    "range": "out of range",
-}
-"""The words for outcomes and for kinds of findings."""
 
 
 def few(names: Iterable[str]) -> str:
@@ -321,15 +382,14 @@ class Summary:
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     outcomes: Counter[str] = Counter()
-    causes: dict[str, dict[str, None]] = {}
-    ulps = []
+    causes: dict[str, dict[str, None]] = defaultdict(dict)
+    ulps = [0.0]
     for node in model.nodes:
         said = node.targets[index]
         outcome = _outcome(node, said)
         outcomes[outcome] += 1
-        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
-        if outcome == "within" and said.max_ulp is not None:
-            ulps.append(said.max_ulp)
+        causes[outcome] |= dict.fromkeys(_CAUSES[outcome](node, said))
+        ulps.append((outcome == "within" and said.max_ulp) or 0.0)
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
@@ -338,45 +398,45 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
         len(model.nodes),
         outcomes,
         {outcome: tuple(why) for outcome, why in causes.items() if why},
-        max(ulps, default=None),
+        max(ulps) or None,
         target.version,
     )
 
 
-def _outcome(node: NodeReport, said: Statement) -> str:
-    if node.breaks:
-        return "invalid"
-    if node.only_if is not None:
-        return "shape"
-    if said.verdict in BAD or said.verdict == "unknown":
+def _outcome(node: Use, said: Statement) -> str:
+    if node.breaks or node.only_if is not None:
+        return "invalid" if node.breaks else "shape"
+    if said.verdict in (*BAD, "unknown"):
         return said.verdict
-    if said.depends:
-        return "depends"
-    return said.verdict if said.verdict in ("within", "wider") else "right"
+    outcome = "depends" if said.depends else said.verdict
+    return outcome if outcome in ("depends", "within", "wider") else "right"
 
 
-def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
-    """Return the reason for a node's outcome, in few words."""
-    if outcome in ("right", "within", "wider"):
-        return ()
-    if outcome in ("invalid", "shape"):
-        return said.reasons
-    if outcome == "depends":
-        return tuple(f"by {aspect}" for aspect in said.depends)
-    if outcome == "unknown":
-        typed = all(operand.type is not None for operand in node.inputs)
-        return ("not measured" if typed else "the type of an input is not known",)
+def _fault(node: Use, said: Statement) -> Iterable[str]:
+    """Return the reasons for a node's fault in a runtime, in few words."""
     if not said.groups:
         types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
         return (" and ".join(types),) if types else ()
-    if outcome == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
+    if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
-    found = {"constant": _constant(node), "opset": f"opset {node.asked}"}
-    return tuple(found.get(group) or GROUPS.get(group, group) for group in said.groups)
+    of_node = {"constant": _constant(node), "opset": f"opset {node.asked}"}
+    return (of_node.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 
-def _constant(node: NodeReport) -> str:
+def _constant(node: Use) -> str:
     if node.is_prelu:
         return "the constant slopes"
     exponent = node.inputs[-1].text if len(node.inputs) == 2 else node.attributes.get("Exponent")
     return "the constant exponent" if exponent is None else f"the exponent {exponent}"
+
+
+_CAUSES: Mapping[str, Callable[[Use, Statement], Iterable[str]]] = {
+    **dict.fromkeys(("right", "within", "wider"), lambda node, said: ()),
+    **dict.fromkeys(BAD, _fault),
+    **dict.fromkeys(("invalid", "shape"), lambda node, said: said.reasons),
+    "depends": lambda node, said: [f"by {aspect}" for aspect in said.depends],
+    "unknown": lambda node, said: [
+        "not measured" if node.types is not None else "the type of an input is not known"
+    ],
+}
+"""The reasons for an outcome of a node, in few words."""

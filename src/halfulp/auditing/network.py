@@ -15,13 +15,12 @@ from halfulp.auditing.node import Site, Use
 from halfulp.conversion.float32 import as_declared
 from halfulp.conversion.verify import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
-from halfulp.models.graph import Array, Model, Node
+from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
-from halfulp.models.run.fitting import fit
-from halfulp.models.run.inputs import by_name, dtype_named
+from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.operators import op, pow, prelu
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import FLOATS
@@ -67,8 +66,8 @@ class Network:
         """Give the samples, each once."""
         if isinstance(given, int):
             _, (run,) = runs(self._subject)
-            found = fit(self._model, run, seed=seed, dims=dims)
-            yield from (found.inputs(self._model, seed + number) for number in range(given))
+            fitted = fit(self._model, run, seed=seed, dims=dims)
+            yield from (fitted.inputs(self._model, seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:
                 yield by_name(self._model.graph.inputs, sample, self._file)
@@ -79,11 +78,11 @@ class Network:
         Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
         """
         inner = {use.label: use for use in uses if use.where}
-        for group in self._groups([use for use in uses if use.label not in inner], sample):
-            found = self._tensors([name for use in group for name in use.names], sample)
+        for group in self._groups([use for use in uses if not use.where], sample):
+            tensors = self._tensors([name for use in group for name in use.names], sample)
             for use in group:
-                take(use, [found[operand.name] for operand in use.inputs], found[use.output.name])
-            del found
+                take(use, [tensors[operand.name] for operand in use.inputs], tensors[use.output.name])
+            del tensors
         return not inner or self._watch(
             inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
         )
@@ -91,43 +90,44 @@ class Network:
     def _groups(self, uses: Iterable[Use], sample: Sample) -> list[list[Use]]:
         """Return the nodes in groups whose tensors fit into memory together."""
         groups: list[list[Use]] = []
-        held: set[str] = set()  # the tensors of the last group
+        names: set[str] = set()  # the tensors of the last group
         size = 0
         for use in uses:
-            size += sum(self._size(name, sample) for name in {*use.names} - held)
+            size += sum(self._size(name, sample) for name in {*use.names} - names)
             if not groups or size > _GROUP:
                 groups.append([])
-                held = set()
+                names = set()
                 size = sum(self._size(name, sample) for name in {*use.names})
             groups[-1].append(use)
-            held.update(use.names)
+            names.update(use.names)
         return groups
 
     def _size(self, name: str, sample: Sample) -> int:
         if not self._sizes:
-            copy = deepcopy(self._proto)
-            for info in copy.graph.input:
-                shape = np.shape(sample.get(info.name, 0))
-                dims = info.type.tensor_type.shape.dim
-                for dim, size in zip(dims, shape, strict=True) if len(dims) == len(shape) else ():
-                    dim.dim_value = size
-            open_: list[str] = []
-            for value in infer_types(copy, self._file)[""].values():
-                dims = [dim for dim in value.shape or () if isinstance(dim, int)]
-                if value.shape is not None and len(dims) == len(value.shape):
-                    self._sizes[value.name] = 8 * math.prod(dims)
-                elif value.name in self._made and value.type in FLOATS:
-                    open_.append(value.name)
-            self._sizes |= self._counted(open_, sample)
+            values = self._inferred(sample)
+            self._sizes = {value.name: size for value in values if (size := _bytes(value)) is not None}
+            rest = self._made - self._sizes.keys()
+            names = [value.name for value in values if value.name in rest and value.type in FLOATS]
+            self._sizes |= self._counted(names, sample)
         return self._sizes.get(name, _UNKNOWN) if name in self._made else 0
+
+    def _inferred(self, sample: Sample) -> Collection[Value]:
+        """Return the values of the main graph with the shapes that follow from a sample's."""
+        copy = deepcopy(self._proto)
+        for info in copy.graph.input:
+            shape = np.shape(sample.get(info.name, 0))
+            dims = info.type.tensor_type.shape.dim
+            for dim, size in zip(dims, shape, strict=True) if len(dims) == len(shape) else ():
+                dim.dim_value = size
+        return infer_types(copy, self._file)[""].values()
 
     def _counted(self, names: Sequence[str], sample: Sample) -> dict[str, int]:
         """Return the sizes of tensors whose shapes only a run tells."""
         copy = deepcopy(self._proto)
         copy.graph.node.extend(helper.make_node("Size", [name], [_SIZE.format(name)]) for name in names)
         counting = Network(copy, self._file, self._subject.folder)
-        found = counting._tensors([_SIZE.format(name) for name in names], sample)
-        return {name: 8 * int(found[_SIZE.format(name)]) for name in names}
+        sizes = counting._tensors([_SIZE.format(name) for name in names], sample)
+        return {name: 8 * int(sizes[_SIZE.format(name)]) for name in names}
 
     def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
         """Return those of these tensors of the main graph that have infinities or NaNs, from one run.
@@ -152,11 +152,11 @@ class Network:
 
     def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
-        made = tuple(dict.fromkeys(name for name in names if name in self._made))
-        if made and made not in self._runs:
+        computed_names = tuple(dict.fromkeys(name for name in names if name in self._made))
+        if computed_names and computed_names not in self._runs:
             self._runs.clear()  # before the next session is there
-            self._runs[made] = self._opened(made)
-        computed = self._runs[made](as_declared(sample, self._model)) if made else {}
+            self._runs[computed_names] = self._opened(computed_names)
+        computed = self._runs[computed_names](as_declared(sample, self._model)) if computed_names else {}
         return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
 
     def _opened(self, names: tuple[str, ...]) -> Run:
@@ -184,10 +184,10 @@ class Network:
 
         Returns whether it could.
         """
-        wanted = frozenset(labels)
+        watched = frozenset(labels)
 
         def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
-            if node.label in wanted:
+            if node.label in watched:
                 take(node.label, operands, results)
 
         try:
@@ -208,8 +208,8 @@ class Network:
         owner, first, where, _ = use.site
         reached = set(owner.node[first].output)
         after: list[Numbered] = []
-        for index, node in enumerate(owner.node):
-            if index > first and len(after) < _DEPTH and not reached.isdisjoint(node.input):
+        for index, node in enumerate(owner.node[first + 1 :], first + 1):
+            if len(after) < _DEPTH and not reached.isdisjoint(node.input):
                 after.append((index, node))
                 reached.update(filter(None, node.output))
         bad: set[str] = set()
@@ -230,32 +230,39 @@ class Network:
         return spread(use.site, bad)
 
 
+def _bytes(value: Value) -> int | None:
+    """Return the most bytes of a tensor; None if its shape is not known."""
+    sizes = [dim for dim in value.shape or () if isinstance(dim, int)]
+    return None if value.shape is None or len(sizes) < len(value.shape) else 8 * math.prod(sizes)
+
+
 def spread(site: Site, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
     owner, first, _, _ = site
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
     reached = set(bad).intersection(owner.node[first].output)
-    for index, node in enumerate(owner.node):
-        within = _readers_within(node, reached) if index > first else []
-        if index > first and (within or not reached.isdisjoint(node.input)):
+    for index, node in enumerate(owner.node[first + 1 :], first + 1):
+        within = _readers_within(node, reached)
+        if within or not reached.isdisjoint(node.input):
             readers.append((index, node))
             nodes += [readers[-1], *within]
             reached.update(name for name in node.output if name in bad)
     leaves = not reached.isdisjoint(info.name for info in owner.output)
-    return nodes, [] if leaves else [each for each in readers if reached.isdisjoint(each[1].output)], leaves
+    sound = [] if leaves else [reader for reader in readers if reached.isdisjoint(reader[1].output)]
+    return nodes, sound, leaves
 
 
 def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]:
     """Return the nodes in the bodies of a node that depend on some values around them."""
-    found: list[Numbered] = []
+    readers: list[Numbered] = []
     inside = set(reached)
     for _, body in subgraphs(node):
         for index, inner in enumerate(body.node):
             within = _readers_within(inner, inside)
             if within or not inside.isdisjoint(inner.input):
-                found += [(index, inner), *within]
+                readers += [(index, inner), *within]
                 inside.update(inner.output)
-    return found
+    return readers
 
 
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -11,17 +10,15 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from halfulp.auditing.ranges import limits
-from halfulp.conversion.editor import SIGNIFICANT, is_float
+from halfulp.conversion.editor import SIGNIFICANT
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
-from halfulp.errors import command, printable
+from halfulp.errors import printable
 from halfulp.models.graph import Array, Value, describe
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.walk import Owner
 from halfulp.specs import OpVersion, find
 from halfulp.specs.tensor import Shape
-from halfulp.types import TYPES
 
 _SMALL = 1 << 12  # the most bytes of a constant that is compared by value
 
@@ -34,20 +31,15 @@ class Operand:
     type: str | None = None  # an element type's name; None where it is not known
     shape: Shape = None  # as graphs have it; None where not even the rank is known
     constant: Array | None = None  # the array that it always is, where the file holds it; not in a report
-    text: str | None = None  # the values of that array as tables show them; made of it where not given
+    text: str | None = field(init=False, default=None)  # the values of that array as tables show them
 
     def __post_init__(self) -> None:
-        if self.constant is not None and self.text is None:
+        if self.constant is not None:
             self.text = self._describe(self.constant)
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
-        return shown if self.text is None or self.constant is not None else f"{shown} = {self.text}"
-
-    @cached_property
-    def without_array(self) -> Operand:
-        """The operand in a report, which keeps the text of its values."""
-        return Operand(self.name, self.type, self.shape, text=self.text)
+        return shown if self.text is None else f"{shown} = {self.text}"
 
     @cached_property
     def by_value(self) -> Hashable:
@@ -67,8 +59,8 @@ class Operand:
         if self.constant is None or wide is None:
             return None
         with np.errstate(invalid="ignore"):  # signalling NaNs count as NaNs
-            found = self.constant.astype(wide, copy=False)
-        return found.reshape(1) if found.size == 1 else np.asarray(np.unique(found))
+            numbers = self.constant.astype(wide, copy=False)
+        return numbers.reshape(1) if numbers.size == 1 else np.asarray(np.unique(numbers))
 
     def holds(self, text: str) -> bool:
         """Tell whether a number, as an example spells it, is among the values of the constant."""
@@ -78,12 +70,12 @@ class Operand:
         return bool((self.values == number).any() or (number != number and np.isnan(self.values).any()))
 
     def _describe(self, constant: Array) -> str:
-        found = self.values
-        if found is None:
+        values = self.values
+        if values is None:
             return "?"
-        texts = [number(constant.dtype.type(value)) for value in found[:4]]
-        if found.size > 4:
-            return f"{found.size} values from {texts[0]} to {number(constant.dtype.type(found[-1]))}"
+        texts = [number(constant.dtype.type(value)) for value in values[:4]]
+        if values.size > 4:
+            return f"{values.size} values from {texts[0]} to {number(constant.dtype.type(values[-1]))}"
         return ", ".join(texts) or "no values"
 
 
@@ -129,7 +121,7 @@ class Site(NamedTuple):
 
 @dataclass(eq=False)
 class Use:
-    """One Pow or PRelu node; in a report with the results for it, and without the network around it."""
+    """One Pow or PRelu node, and the results for it; in a report without the network around it."""
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
@@ -142,6 +134,10 @@ class Use:
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
     mistaken: Mapping[str, str] = field(default_factory=dict)  # by runtime: why it is another function there
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
+    breaks: tuple[Breach, ...] = ()  # the clauses that it breaks
+    targets: tuple[Any, ...] = ()  # the statement about it for each target
+    only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
+    notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
     @property
     def is_prelu(self) -> bool:
@@ -172,17 +168,28 @@ class Use:
         return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
+    def exponents(self) -> float | None:
+        """The number that all constant exponents of a power are; None if they differ."""
+        values = None if self.is_prelu else self.second.values
+        return None if values is None or values.size != 1 else float(values[0])
+
+    @cached_property
     def exponent(self) -> float | None:
         """The constant exponent of a power, if that is one number, and not a tensor of equal ones."""
-        constant, values = self.second.constant, self.second.values
-        if self.is_prelu or constant is None or constant.size != 1 or values is None:
-            return None
-        return float(values[0])
+        constant = self.second.constant
+        return None if constant is None or constant.size != 1 else self.exponents
+
+    @property
+    def slope(self) -> tuple[Shape, Shape] | None:
+        """The shapes of X and of the slope of a PRelu that has both."""
+        return (
+            (self.inputs[0].shape, self.inputs[1].shape) if self.is_prelu and len(self.inputs) == 2 else None
+        )
 
     @cached_property
     def is_folded(self) -> bool:
         """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
-        return all(each.constant is not None or each.name in self.folded for each in self.inputs)
+        return all(operand.constant is not None or operand.name in self.folded for operand in self.inputs)
 
     @cached_property
     def is_ordinary(self) -> bool:
@@ -211,7 +218,7 @@ class Use:
     @property
     def constants(self) -> Hashable:
         """The values of the constants; for a large constant, the array itself."""
-        return tuple([None if each.constant is None else each.by_value for each in self.inputs])
+        return tuple([each.by_value for each in self.inputs])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:
@@ -219,78 +226,34 @@ class Use:
         types = tuple(operand.type for operand in self.inputs if operand.type is not None)
         return types if len(types) == len(self.inputs) else None
 
+    @property
+    def without_findings(self) -> str:
+        """The outcome of a node without findings: valid where no runtime was judged."""
+        verdicts = {said.verdict for said in self.targets} or {"valid"}
+        return next((each for each in ("unknown", "wider", "valid") if each in verdicts), "right")
+
+    def let_go(self) -> None:
+        """Drop the network around the node and the arrays of its constants, which a report does not need."""
+        self.site = None
+        for operand in (*self.inputs, self.output, self.second):
+            operand.constant = None
+            vars(operand).pop("values", None)
+
 
 def breaches(use: Use) -> tuple[Breach, ...]:
     """Return all clauses that a node breaks for every choice of its unknown types and dims."""
-    found: dict[str, Breach] = {}
+    by_clause: dict[str, Breach] = {}
     *operands, output = [Value(each.name, each.type, each.shape) for each in (*use.inputs, use.output)]
     for error in clauses_broken(use.row, operands, output, use.attributes):
         shown = ", ".join(f"{name}: {value}" for name, value in error.shown.items())
         text = f"{error.message}; {shown}" if shown else error.message
-        found.setdefault(error.clause, Breach(error.clause, printable(text, most=None)))
-    return tuple(found.values())
+        by_clause.setdefault(error.clause, Breach(error.clause, printable(text, most=None)))
+    return tuple(by_clause.values())
 
 
 def open_slope(use: Use) -> str | None:
     """Return the condition on an unknown shape under which a slope fits; None without a condition."""
-    if not use.is_prelu or len(use.inputs) != 2:
-        return None
-    return fits_only_if(use.row, *(operand.shape for operand in use.inputs))
-
-
-_NEAR = 4  # ulp
-
-
-def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
-    """Give remarks about a valid node of a file whose constant is unlikely to be intended."""
-    x, values, constant = use.inputs[0], use.second.values, use.second.constant
-    is_int = x.type in TYPES and not is_float(x.type)
-    if constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
-        yield _truncated("floating-point exponents", x.type)
-    if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
-        return
-    if use.is_prelu:
-        yield from _of_slopes(use, values, file)
-        return
-    fractions = values[np.isfinite(values) & (values != np.rint(values))]
-    if is_int and (truncating := [*fractions, *values[values < 0]]):
-        yield _truncated(f"the power of {number(truncating[0])}", x.type)
-    if (kind := use.second.type) in SIGNIFICANT:
-        ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[kind])
-        nearest = np.rint(fractions * 2) / 2
-        near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
-        if near.any():
-            shown, meant = constant.dtype.type(fractions[near][0]), number(nearest[near][0])
-            yield f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
-    if values.size > 1:
-        return
-    exponent = float(values[0])
-    is_judged = x.type == "float16" and not has_data and math.isfinite(exponent) and exponent not in (0, 1)
-    if is_judged and (overflow := limits(exponent, "float16").overflow) is not None:
-        beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
-        yield f"x^{exponent:g} overflows in float16 for {beyond}; give data with --input to see whether yours does"
-    if exponent in (0, 1):
-        yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
-
-
-def _truncated(to: str, type: str | None) -> str:
-    truncated = f"an integer base to {to}: the result is truncated to {type}"
-    return f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
-
-
-def _of_slopes(use: Use, slopes: Array, file: str) -> Iterator[str]:
-    if set(slopes.tolist()) <= {1}:
-        yield "a slope of 1: the node changes nothing"
-    elif set(slopes.tolist()) <= {0}:
-        yield "a slope of 0: the node is a Relu"
-    x, slope = (operand.shape for operand in use.inputs[:2])
-    if x is None or not slope or len(x) < 3 or len(slope) == len(x) or use.row.standard != "onnx":
-        return
-    if x[1] == x[-1] == slope[-1] != 1 and set(slope[:-1]) <= {1}:
-        yield (
-            f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
-            f" {command(file, 'repair', slopes='channel')} gives it to these"
-        )
+    return None if use.slope is None else fits_only_if(use.row, *use.slope)
 
 
 def shown(value: Any) -> str:

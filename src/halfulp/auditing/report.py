@@ -6,20 +6,20 @@ import json
 import math
 import shlex
 import textwrap
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain
+from types import NoneType
 from typing import Any
 
 from halfulp.auditing.convert import Conversion
-from halfulp.auditing.data import NetworkData, NodeData
-from halfulp.auditing.findings import WORDS, Finding, ModelReport, NodeReport, Summary, few
-from halfulp.auditing.node import Operand, shown
-from halfulp.auditing.ranges import Range
-from halfulp.auditing.target import BAD, Asked, Statement, of_constant
+from halfulp.auditing.data import Limits, NetworkData, NodeData, Range
+from halfulp.auditing.findings import GRAVEST, WORDS, WORST, ModelReport, Summary, few
+from halfulp.auditing.node import Breach, Operand, Use, shown
+from halfulp.auditing.target import Asked, Statement, of_constant
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, Printed, command, count_of, did_you_mean, printable
+from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
 from halfulp.installed import version_of
 from halfulp.pages import WIDTH as PAGE_WIDTH
 from halfulp.pages import Block, Bullets, Code, Page, Section, Table, document, html
@@ -27,13 +27,6 @@ from halfulp.pages import Block, Bullets, Code, Page, Section, Table, document, 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
 
-_GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
-"""The kinds of findings about nodes, the gravest first."""
-_WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
-"""The outcomes of nodes in runtimes, the worst first."""
-
-Told = tuple[str, str]
-"""The kind of a finding, and its text."""
 Part = tuple[str, str]
 """The start of a line, and a text that is wrapped after it."""
 
@@ -71,21 +64,17 @@ class AuditReport(Printed):
                 at no data, or the outputs of a float16 network overflow, which no list of nodes prevents.
         """
         names: dict[str, None] = {}
-        beyond = ""
+        beyond: list[str] = []
         for model in self.models:
             if model.data is None:
-                faults = (each for each in model.findings if each.kind in ("clause", "declaration"))
-                if fault := next(faults, None):
-                    raise HalfulpError(f"no data was looked at, because the model is broken: {fault}")
-                raise HalfulpError(f"{model.file}: no data was looked at")
-            for node in (*model.data.nodes.values(), *model.data.others):
+                raise HalfulpError(_without_data(model))
+            for node in model.data.all:
                 if node.overflows("float16") or node.divisions_by_zero:
-                    if not node.region:
-                        beyond = beyond or f"{model.file}: node {node.label}"
+                    beyond += [] if node.region else [f"{model.file}: node {node.label}"]
                     names |= dict.fromkeys(node.region)
         if beyond and not names:
             expected = "smaller data, or another type for this part"
-            raise HalfulpError(f"{beyond}: nothing of float16 holds its results", expected=expected)
+            raise HalfulpError(f"{beyond[0]}: nothing of float16 holds its results", expected=expected)
         return _blocklist(tool, list(names))
 
     def json(self) -> dict[str, Any]:
@@ -121,15 +110,18 @@ class AuditReport(Printed):
 
 # --- as a list for other tools ---------------------------------------------------------------------
 
-_TENSORRT = """\
-# TensorRT 10 and older. TensorRT 11 has no such options: it computes in the model's types.
-"""
+
+def _without_data(model: ModelReport) -> str:
+    broken = [finding for finding in model.findings if finding.kind in ("clause", "declaration")]
+    if broken:
+        return f"no data was looked at, because the model is broken: {broken[0]}"
+    return f"{model.file}: no data was looked at"
 
 
 def _blocklist(tool: str, names: list[str]) -> str:
-    if tool not in ("json", "trtexec", "polygraphy"):
-        suggestion = did_you_mean(tool, ("json", "trtexec", "polygraphy"))
-        raise HalfulpError(f"no list is known for {tool[:80]}; {suggestion}")
+    if tool not in _TOOLS:
+        raise HalfulpError(f"no list is known for {tool[:80]}; {did_you_mean(tool, _TOOLS)}")
+    show, unwritable = _TOOLS[tool]
     for name in names:
         if name.startswith("#"):
             raise HalfulpError(
@@ -137,57 +129,70 @@ def _blocklist(tool: str, names: list[str]) -> str:
                 expected="a name for each node: in Python, node.name = node.name or node.output[0]; a float16 network"
                 " needs no names for halfulp convert --float32 norms",
             )
-        if tool != "json" and (not name.isprintable() or (tool == "trtexec" and {*",'"} & {*name})):
+        if unwritable is not None and (not name.isprintable() or {*name} & {*unwritable}):
             got = printable(name)
             raise HalfulpError(f"{tool} takes no layer's name with a comma or such a sign", got=got)
-    if tool == "json":
-        return json.dumps(names)
-    if not names:
+    if not names and tool != "json":
         return "# Nothing to do: with these data, float16 holds the results of every node that was looked at."
-    if tool == "trtexec":
-        pairs = ",".join(f"{name}:fp32" for name in names)  # quotation marks would become part of the names
-        given = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
-        return f"{_TENSORRT}trtexec --onnx=model.onnx --fp16 --precisionConstraints=obey {' '.join(given)}"
+    return show(names)
+
+
+def _trtexec(names: list[str]) -> str:
+    pairs = ",".join(f"{name}:fp32" for name in names)  # quotation marks would become part of the names
+    options = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
+    return f"{_TENSORRT}trtexec --onnx=model.onnx --fp16 --precisionConstraints=obey {' '.join(options)}"
+
+
+def _polygraphy(names: list[str]) -> str:
     pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
     converts = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
     return f"{_TENSORRT}{converts} --layer-precisions {pairs}"
+
+
+_TENSORRT = """\
+# TensorRT 10 and older. TensorRT 11 has no such options: it computes in the model's types.
+"""
+_TOOLS: Mapping[str, tuple[Callable[[list[str]], str], str | None]] = {
+    "json": (json.dumps, None),
+    "trtexec": (_trtexec, ",'\""),
+    "polygraphy": (_polygraphy, ""),
+}
+"""For each tool the function of the list, and the signs that it takes in no name; None if it takes all."""
 
 
 # --- as JSON -------------------------------------------------------------------------------------
 
 # The members of each kind of object; after "=", the attribute of another name that a member has its value from.
 _MEMBERS: Mapping[type, str] = {
-    Change: "what differs",
     Asked: "name asked=version installed measured=measured.version date=measured.date mode=measured.mode",
+    Breach: "clause message",
+    Change: "what differs",
     Conversion: "steps refused",
     Finding: "file node kind target clause text to_do grade",
+    Limits: "overflow zero",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
     NetworkData: "samples nodes=listed norms=others inputs",
     NodeData: "node=label operator type exponent base result types=of_types lost absorbed region",
-    NodeReport: "node=label operator asked inputs output attributes breaks only_if notices targets",
     Operand: "name type shape constant=text",
     Range: "elements nan infinite zeros least greatest",
     Statement: "target verdict max_ulp reasons depends accepts conversion grade",
     Summary: "target version right=is_right outcomes causes max_ulp text",
+    Use: "node=label operator asked inputs output attributes breaks only_if notices targets",
 }
 
 
 def _plain(value: Any) -> Any:
-    if type(value) in _MEMBERS:
-        members = (member.partition("=") for member in _MEMBERS[type(value)].split())
-        paths = {name: (path or name).split(".") for name, _, path in members}
+    if (members := _MEMBERS.get(type(value))) is not None:
+        parts = (member.partition("=") for member in members.split())
+        paths = {name: (path or name).split(".") for name, _, path in parts}
         return {name: _plain(reduce(_attribute, path, value)) for name, path in paths.items()}
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(value[name]) for name in value}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return list(map(_plain, value))
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON can't represent these as numbers
-    return value if value is None or isinstance(value, str | int | float | bool) else shown(value)
+    return value if isinstance(value, str | int | float | NoneType) else shown(value)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -207,71 +212,78 @@ def _parts(report: AuditReport) -> Iterator[Part]:
     for model in report.models:
         yield from _answers(model)
     for model in report.models:
-        if model.error is None:
-            yield from _nodes(model, with_right=len(report.models) == 1)
-            if remedies := _remedies(model):
-                yield "", ""
-                yield "Do this:", ""
-            for remedy, reasons in remedies.items():
-                yield "  ", remedy
-                yield from (("    ", reason) for reason in reasons)
-            yield from _notices(model)
-    concerned = sum(bool(model.nodes) for model in report.models)
-    if concerned:
+        yield from _details(model, with_right=len(report.models) == 1)
+    with_nodes = [model for model in report.models if model.nodes]
+    if with_nodes:
         yield "", ""
-        for target in report.targets:
-            if target.measured is None:
-                yield "", f"{target.name}: not measured; its documents say which nodes it accepts"
-    if not report.findings and [model.format for model in report.models if model.nodes] == ["onnx"]:
-        (model,) = (model for model in report.models if model.nodes)
-        if model.ways.elsewhere:
-            to_do = command(model.file, "convert", **model.ways.elsewhere)
-            yield "if another runtime refuses it, or differs: ", to_do
+        unmeasured = (target.name for target in report.targets if target.measured is None)
+        yield from (
+            ("", f"{name}: not measured; its documents say which nodes it accepts") for name in unmeasured
+        )
+    if not report.findings and len(with_nodes) == 1 and with_nodes[0].elsewhere:
+        convert = command(with_nodes[0].file, "convert", **with_nodes[0].elsewhere)
+        yield "if another runtime refuses it, or differs: ", convert
     models, nodes, findings = report._counts()
-    yield f"{models}, {concerned} with Pow or PRelu; {nodes}, {findings}", ""
+    yield f"{models}, {len(with_nodes)} with Pow or PRelu; {nodes}, {findings}", ""
 
 
 def _answers(model: ModelReport) -> Iterator[Part]:
-    """Give a model's name and a line for each runtime."""
+    """Give a model's name, a line for each runtime, and remarks about the whole model."""
     if model.error is not None:
         yield f"{model.file}: ", f"! {model.error}"
     elif not model.nodes:
         rest = " in the parts that were looked into" if model.unread else ""
         yield f"{model.file}: no Pow, no PRelu{rest}", ""
-        if model.data is not None and model.data.samples:
-            yield "  ", _of_data(model.data, 0)
     else:
         yield f"{model.file}: {count_of(len(model.nodes), 'node')}", ""
-        yield from (("  ", str(summary)) for summary in model.summaries)
-        if model.data is not None:
-            yield "  ", _of_data(model.data, len(model.nodes))
+    texts = [*map(str, model.summaries)]
+    if model.data is not None and (model.nodes or model.data.samples):
+        texts.append(_of_data(model.data, len(model.nodes)))
     if model.has_bodies:
-        yield "  ", "notice: in the bodies of If, Loop and Scan the data was looked at in Pow and PRelu only"
+        texts.append(
+            "notice: in the bodies of If, Loop and Scan the data was looked at in Pow and PRelu only"
+        )
     if model.unread:
-        yield "  ", f"not looked into: {few(model.unread)}"
+        texts.append(f"not looked into: {few(model.unread)}")
     if model.norms:
         short = f"{count_of(model.norms, 'norm')} in float16, without a Pow as square"
         in_float32 = command(model.file, "convert", float32="norms")
-        told = f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}"
-        yield "  ", told
-    yield from (("  ", f"notice: {doubt}") for doubt in model.doubts)
+        texts.append(f"notice: {short}: x^2 overflows for |x| > 255.9; {in_float32}")
+    for text in (*texts, *(f"notice: {doubt}" for doubt in model.doubts)):
+        yield "  ", text
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data."""
     seen = data.nodes.values()
-    beyond = sum(each.overflows("float16") for each in seen)
-    verb = "overflows" if beyond == 1 else "overflow"
-    parts = [f"{count_of(len(seen), 'node')} looked at, {beyond} of them {verb} in float16"] if nodes else []
+    parts = []
+    if nodes:
+        beyond = sum(node.overflows("float16") for node in seen)
+        verb = "overflows" if beyond == 1 else "overflow"
+        parts.append(f"{count_of(len(seen), 'node')} looked at, {beyond} of them {verb} in float16")
     if data.others or not nodes:
         others = count_of(len(data.others), "other node" if nodes else "node")
         parts.append(f"{others} {'leaves' if len(data.others) == 1 else 'leave'} float16")
     if data.inputs:
         parts.append(f"float16 does not hold numbers of the inputs: {few(map(printable, data.inputs))}")
     if nodes > len(seen):
-        left = count_of(nodes - len(seen), "node")
-        parts.append(f"{left} not looked at: in functions, or in branches that the data do not reach")
+        unseen = count_of(nodes - len(seen), "node")
+        parts.append(f"{unseen} not looked at: in functions, or in branches that the data do not reach")
     return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
+
+
+def _details(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
+    """Give the nodes of a model, the remedies, and the remarks."""
+    if model.error is not None:
+        return
+    yield from _nodes(model, with_right=with_right)
+    if remedies := _remedies(model):
+        yield "", ""
+        yield "Do this:", ""
+    for remedy, reasons in remedies.items():
+        yield "  ", remedy
+        yield from (("    ", reason) for reason in reasons)
+    yield from _notices(model)
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
@@ -279,61 +291,69 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
 
     Nodes that differ only in their names and constants are grouped.
     """
-    others = (*model.declarations, *model.of_others)
-    if others:
+    if model.of_file:
         yield "", ""
-    for finding in others:
+    for finding in model.of_file:
         yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
-    together: dict[Hashable, tuple[list[Told], list[NodeReport]]] = {}
-    for node, found in zip(model.nodes, model.of_nodes, strict=True):
-        told = [(each.kind, each.about) for each in (*found, *model.within(node))]
-        if told or with_right:
-            own = of_constant(node)
-            texts = tuple((kind, text.replace(own, "")) for kind, text in told)
+    groups: dict[Hashable, tuple[list[Finding], list[Use]]] = {}
+    for node, findings in zip(model.nodes, model.of_nodes, strict=True):
+        if findings or with_right:
+            constant = of_constant(node)
+            texts = tuple((finding.kind, finding.about.replace(constant, "")) for finding in findings)
             alike = node.is_prelu, texts or node.without_findings
-            together.setdefault(alike, (told, []))[1].append(node)
-    for told, nodes in sorted(together.values(), key=lambda each: not each[0]):
-        gravest = min((kind for kind, _ in told), key=_GRAVEST.index, default=nodes[0].without_findings)
-        many = f"{len(nodes)} nodes: " if len(nodes) > 1 else ""
-        yield "", ""
-        yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
-        if len(nodes) == 1 and nodes[0].inputs:
-            (node,) = nodes
-            given = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
-            operands = ", ".join([*map(str, node.inputs), *given])
-            yield "  ", f"{node.operator} ({node.asked}): {operands} gives {node.output}"
-        constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
-        own, every = of_constant(nodes[0]), of_constant(nodes[0], constants)
-        for kind, about in told:
-            yield "  ~ " if kind == "within" else "  ! ", about.replace(own, every)
+            groups.setdefault(alike, ([*findings], []))[1].append(node)
+    for group in sorted(groups.values(), key=lambda group: not group[0]):
+        yield from _group(model, *group)
+
+
+def _group(model: ModelReport, findings: list[Finding], nodes: list[Use]) -> Iterator[Part]:
+    """Give the nodes that are alike, with the findings about the first one."""
+    node, *others = nodes
+    kinds = [finding.kind for finding in findings]
+    gravest = min(kinds, key=GRAVEST.index, default=node.without_findings)
+    many = f"{len(nodes)} nodes: " if others else ""
+    yield "", ""
+    yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
+    if node.inputs and not others:
+        yield "  ", f"{node.operator} ({node.asked}): {_operands(node)} gives {node.output}"
+    constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
+    first, all_constants = of_constant(node), of_constant(node, constants)
+    for finding in findings:
+        yield "  ~ " if finding.kind == "within" else "  ! ", finding.about.replace(first, all_constants)
+
+
+def _operands(node: Use) -> str:
+    attributes = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
+    return ", ".join([*map(str, node.inputs), *attributes])
 
 
 def _remedies(model: ModelReport) -> dict[str, list[str]]:
     """Return for each remedy its reasons, with their nodes where not all have the same."""
     remedies: dict[str, dict[str, dict[str, None]]] = {}
-    for finding in (*model.findings, *chain.from_iterable(map(model.within, model.nodes))):
-        if finding.to_do is not None:
-            remedy, _, reason = finding.to_do.partition(": ")
-            remedies.setdefault(remedy, {}).setdefault(reason, {})[str(finding.node)] = None
-    named = len(remedies) > 1 or any(len(nodes_by_reason) > 1 for nodes_by_reason in remedies.values())
-    reasons = {
-        remedy: [": ".join(filter(None, (few(nodes) * named, reason))) for reason, nodes in entries.items()]
-        for remedy, entries in remedies.items()
+    findings = chain(model.of_file, *model.of_nodes)
+    for finding in sorted(findings, key=lambda finding: finding.kind == "within"):
+        if finding.remedy is not None:
+            reasons = remedies.setdefault(finding.remedy.action, {})
+            reasons.setdefault(finding.remedy.reason, {})[str(finding.node)] = None
+    named = len(remedies) > 1 or any(len(reasons) > 1 for reasons in remedies.values())
+    texts = {
+        action: [": ".join(filter(None, (few(nodes) * named, reason))) for reason, nodes in reasons.items()]
+        for action, reasons in remedies.items()
     }
-    return {remedy: list(filter(None, texts)) for remedy, texts in reasons.items()}
+    return {action: list(filter(None, reasons)) for action, reasons in texts.items()}
 
 
 def _notices(model: ModelReport) -> Iterator[Part]:
     """Give each remark once, with its nodes."""
-    together: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for node in model.nodes:
         for notice in node.notices:
-            together.setdefault(notice, []).append(node.label)
-    if together:
+            labels.setdefault(notice, []).append(node.label)
+    if labels:
         yield "", ""
-    for notice, labels in together.items():
-        yield f"{model.file}, {few(labels)}: ", f"notice: {notice}"
+    for notice in labels:
+        yield f"{model.file}, {few(labels[notice])}: ", f"notice: {notice}"
 
 
 def _wrapped(text: str, start: str, width: int) -> list[str]:
@@ -354,25 +374,31 @@ def _wrapped(text: str, start: str, width: int) -> list[str]:
 
 
 def _page(report: AuditReport) -> Page:
-    verdicts = [(model.file, "", model.error) for model in report.models if model.error is not None]
-    for said in sorted(report.summaries, key=lambda said: min(map(_WORST.index, said.outcomes))):
-        runtime, _, verdict = str(said).partition(": ")
-        verdicts.append((said.file, runtime, verdict))
-    for model in report.models:
-        if model.error is None and not model.nodes:
-            verdicts.append((model.file, "", "no Pow, no PRelu"))
-        if model.data is not None:
-            verdicts.append((model.file, "", _of_data(model.data, len(model.nodes))))
-    sections = [Section("Verdicts", (Table(("model", "runtime", "verdict"), tuple(verdicts)),))]
+    sections = [Section("Verdicts", (Table(("model", "runtime", "verdict"), tuple(_verdicts(report))),))]
     remedies: list[Block] = []
+    nodes: list[Section] = []
     for model in report.models:
-        for remedy, reasons in _remedies(model).items() if model.error is None else ():
-            remedies += [Code(remedy, ""), *[Bullets(tuple(reasons))] * bool(reasons)]
-    if remedies:
-        sections.append(Section("Do this", tuple(remedies)))
-    for model in report.models:
+        if model.error is not None:
+            continue
+        for remedy, reasons in _remedies(model).items():
+            remedies += [Code(remedy, ""), *[Bullets(tuple(reasons))] * any(reasons)]
         parts = chain(_nodes(model, with_right=len(report.models) == 1), _notices(model))
         wrapped = chain.from_iterable(_wrapped(text, start, PAGE_WIDTH) for start, text in parts)
-        if model.error is None and (text := "\n".join(wrapped).strip()):
-            sections.append(Section(f"Nodes of {model.file}", (Code(text, ""),)))
-    return Page("halfulp audit", ", ".join(report._counts()), tuple(sections))
+        if text := "\n".join(wrapped).strip():
+            nodes.append(Section(f"Nodes of {model.file}", (Code(text, ""),)))
+    if remedies:
+        sections.append(Section("Do this", tuple(remedies)))
+    return Page("halfulp audit", ", ".join(report._counts()), (*sections, *nodes))
+
+
+def _verdicts(report: AuditReport) -> Iterator[tuple[str, str, str]]:
+    """Give the verdicts, those of runtimes with the worst first."""
+    yield from ((model.file, "", model.error) for model in report.models if model.error is not None)
+    for summary in sorted(report.summaries, key=lambda summary: min(map(WORST.index, summary.outcomes))):
+        runtime, _, verdict = str(summary).partition(": ")
+        yield summary.file, runtime, verdict
+    for model in report.models:
+        if model.error is None and not model.nodes:
+            yield model.file, "", "no Pow, no PRelu"
+        if model.data is not None:
+            yield model.file, "", _of_data(model.data, len(model.nodes))

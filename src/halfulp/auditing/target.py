@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
-from halfulp.auditing.node import Breach, Use, open_slope
+from halfulp.auditing.node import Breach, Operand, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
@@ -22,7 +22,7 @@ from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available,
 from halfulp.models.files import read_text
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY
-from halfulp.specs.tensor import Shape
+from halfulp.specs.tensor import Dim, Shape
 from halfulp.types import TYPES
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
@@ -65,16 +65,16 @@ def asked(target: object) -> Asked:
         except HalfulpError:
             raise
         except ValueError as error:
-            wanted = "expected the document of one runtime, of halfulp check --json"
-            raise HalfulpError(f"{target}: {wanted}: {error}") from None
+            expected = "expected the document of one runtime, of halfulp check --json"
+            raise HalfulpError(f"{target}: {expected}: {error}") from None
         return Asked(measured.target, measured.version, measured)
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
     if match is None or name is None:
-        given = str(target)[:80]
-        measuring = f"halfulp check {shlex.quote(given)} --json FILE.json, then --target FILE.json"
+        spelling = str(target)[:80]
+        measuring = f"halfulp check {shlex.quote(spelling)} --json FILE.json, then --target FILE.json"
         spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
-        raise HalfulpError(f"no target {given}; {did_you_mean(given, names())}", expected=spelled)
+        raise HalfulpError(f"no target {spelling}; {did_you_mean(spelling, names())}", expected=spelled)
     return _known(name, match["version"])
 
 
@@ -84,9 +84,9 @@ def default() -> dict[str, tuple[Asked, ...]]:
     Those that are installed are judged in their versions, and all of them if none is installed.
     """
     here = installed()
-    known = {name: _known(name, here.get(name), installed=name in here) for name in here or _LOADERS}
+    targets = {name: _known(name, here.get(name), installed=name in here) for name in here or _LOADERS}
     return {
-        format: tuple(known[each] for each in names if each in known) for format, names in LOADERS.items()
+        format: tuple(targets[each] for each in names if each in targets) for format, names in LOADERS.items()
     }
 
 
@@ -139,8 +139,14 @@ class Statement(NamedTuple):
     @property
     def is_helped(self) -> bool:
         """Whether it is a finding, and a conversion makes the target take the node."""
-        found = self.conversion
-        return self.is_finding and found is not None and found.needed and found.refused is None
+        changed = self.conversion
+        return self.is_finding and changed is not None and changed.needed and changed.refused is None
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether a conversion suffices: the target does not take the node, or only broadcasts it differently."""
+        is_only_broadcast = self.groups == ("broadcast",) and not self.depends
+        return (self.verdict in ("refused", "crashed", "hung") or is_only_broadcast) and self.is_helped
 
 
 def statement(
@@ -154,35 +160,42 @@ def statement(
     if breaches or condition is not None:
         return _of_invalid(use, target, breaches, condition)
     changed = convert(use, target.name)
-    if use.types is None:
-        reasons: tuple[str, ...] = ("the type of an input is not known",)
-        return Statement(target.name, "unknown", reasons=reasons, conversion=changed)
+    return _of_valid(use, target, changed)._replace(conversion=changed)
+
+
+def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+    """Return the statement about a node that breaks no clause."""
     row = _row(use, target, use.types)
     if row is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
     if row.verdict == "refused" and not row.groups and not groups:
-        reasons = () if row.message is None else (row.message,)
-        return Statement(target.name, "refused", reasons=reasons, conversion=changed)
+        return Statement(target.name, "refused", reasons=() if row.message is None else (row.message,))
     if (why := use.mistaken.get(target.name)) is not None:
         groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
     verdicts = [group.verdict for group in groups] + ["wider"] * _is_wider(use, target)
     verdicts += ["within"] * _changes_zeros(use, target)
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
-    names_by_detail: dict[str, dict[str, None]] = {}  # a reason without a detail stays one by itself
-    for group in bad:
-        name, _, detail = _reason(use, group).partition(": ")
-        names_by_detail.setdefault(f": {detail}" if detail else name, {})[name] = None
     return Statement(
         target.name,
         max(verdicts, key=_ORDER.index, default="exact"),
         max((group.max_ulp for group in groups if group.max_ulp), default=None),
-        tuple(", ".join(names) + detail * (detail not in names) for detail, names in names_by_detail.items()),
+        _reasons(use, bad),
         depends,
-        conversion=changed,
         groups=tuple(dict.fromkeys(map(_name, bad))),
         grade=_grade(bad, depends),
+    )
+
+
+def _reasons(use: Use, bad: Sequence[Group]) -> tuple[str, ...]:
+    """Return a line for each thing that is wrong: for all groups of one detail, and for each group without one."""
+    names_by_detail: dict[str, dict[str, None]] = {}
+    for group in bad:
+        name, colon, detail = _reason(use, group).partition(": ")
+        names_by_detail.setdefault(colon + detail or name, {})[name] = None
+    return tuple(
+        ", ".join(names) + detail * (detail not in names) for detail, names in names_by_detail.items()
     )
 
 
@@ -204,47 +217,45 @@ def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: 
 def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
     """Return the worst grade of the groups with faults; None if that of any is not known."""
     grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
-    known = [grade for grade in grades if grade is not None]
-    return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
+    measured = [grade for grade in grades if grade is not None]
+    return max(measured, key=GRADES.index) if measured and len(measured) == len(grades) else None
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     """Return a runtime's result for a slope that does not fit X, or fits on a condition; None if unknown."""
-    if not use.is_prelu or not use.types or len({*use.types}) != 1 or len(use.inputs) != 2:
+    if use.slope is None or len({*(use.types or ())}) != 1:
         return None
-    x, slope = (operand.shape for operand in use.inputs)
+    x, slope = use.slope
     if condition is None and (x is None or slope is None or use.row.broadcasting.fits(x, slope)):
         return None
-    if target.name == "openvino" and x and slope and len(slope) == 1 < len(x) and x[1] == slope[0]:
+    if target.name == "openvino" and x and slope and slope == x[1:2]:
         return "it runs with one slope for each channel, dim 1 of X"
+    is_refused = target.name == "onnxruntime"
     if condition is not None:
-        rest = "; else it refuses to run it" if target.name == "onnxruntime" else ""
-        return f"right only if {condition}{rest}"
-    if target.name != "onnxruntime":
-        return None
-    if NUMPY.fits(x, slope):
-        return "it broadcasts X to the slope"
-    message = "Attempting to broadcast an axis by a dimension other than 1"
-    return f"it loads the model, then fails: {message}"
+        return f"right only if {condition}{'; else it refuses to run it' * is_refused}"
+    fails = "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
+    broken = "it broadcasts X to the slope" if NUMPY.fits(x, slope) else fails
+    return broken if is_refused else None
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     """Return the statement of a target's documents about a node, where they are known."""
     verdict, reason = "unknown", f"{use.operator} of {', '.join(use.types or ())} was not measured"
     groups: tuple[str, ...] = ()
-    if changed is not None and target.measured is None:
-        known = known_targets()[target.name]
-        oldest, newest = known.opsets
+    if use.types is None:
+        reason = "the type of an input is not known"
+    elif changed is not None and target.measured is None:
+        documented = known_targets()[target.name]
+        oldest, newest = documented.opsets
+        reason = "not measured"
         if not oldest <= int(use.asked) <= (newest or int(use.asked)):
             listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
             reason = f"its documents list opsets {listed}, and this node is of opset {use.asked}"
             verdict, groups = "refused", ("opset",)
         elif changed.needed:
             verdict = "refused"
-            reason = known.spelled.get(use.row.name) or "its documents do not list this node's types"
-        else:
-            reason = "not measured"
-    return Statement(target.name, verdict, reasons=(reason,), conversion=changed, groups=groups)
+            reason = documented.spelled.get(use.row.name) or "its documents do not list this node's types"
+    return Statement(target.name, verdict, reasons=(reason,), groups=groups)
 
 
 def _measured(use: Use, target: Asked) -> Measured | None:
@@ -256,11 +267,11 @@ def _row(use: Use, target: Asked, types: tuple[str, ...] | None) -> Row | None:
     measured = _measured(use, target)
     if measured is None or types is None:
         return None
-    found = measured.rows.get((use.operator, types))
-    if found is None and measured.by_meaning and use.row.standard == "onnx":
+    row = measured.rows.get((use.operator, types))
+    if row is None and measured.by_meaning and use.row.standard == "onnx":
         newest = [id for id in ids() if id.rpartition("-")[0] == use.operator.rpartition("-")[0]][-1]
-        found = measured.rows.get((newest, types))
-    return found
+        row = measured.rows.get((newest, types))
+    return row
 
 
 def _differs(use: Use, target: Asked, row: Row) -> tuple[str, ...]:
@@ -275,11 +286,11 @@ def _differs(use: Use, target: Asked, row: Row) -> tuple[str, ...]:
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     """Return the measurements for a node's constant exponent or slopes; empty if there are none."""
-    found = use.second.values
-    if found is None or not found.size:
+    values = use.second.values
+    if values is None or not values.size:
         return ()
     if use.is_prelu:
-        kinds = dict.fromkeys(map(kind_of_slope, found.tolist()))
+        kinds = dict.fromkeys(map(kind_of_slope, values.tolist()))
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     measured = None if use.exponent is None else _powers_of(use, row).get(use.exponent)
     return () if measured is None else (measured,)
@@ -325,7 +336,7 @@ def _like_exponents(use: Use, row: Row) -> dict[float, Group]:
     the next smaller and the next greater one. The measurements for 0.5 and -0.5 say nothing about other fractions:
     runtimes compute these two powers by a square root.
     """
-    kind = None if use.exponent is None else _kind(use.exponent)
+    kind = _kind(use.exponent)
     if use.exponent is None or kind is None:
         return {}
     powers = _powers_of(use, row).items()
@@ -335,7 +346,7 @@ def _like_exponents(use: Use, row: Row) -> dict[float, Group]:
     sizes = sorted(map(abs, alike))
     place = bisect_left(sizes, abs(use.exponent))
     near = sizes[max(place - 1, 0) : place + 1]
-    return {other: group for other, group in alike.items() if abs(other) in near}
+    return {other: alike[other] for other in alike if abs(other) in near}
 
 
 def _is_small(use: Use) -> bool:
@@ -352,9 +363,9 @@ def judged_alike(use: Use, target: Asked) -> Hashable:
     return _kind(use.exponent), _is_small(use), *_like_exponents(use, row)
 
 
-def _kind(exponent: float) -> tuple[bool, bool] | None:
+def _kind(exponent: float | None) -> tuple[bool, bool] | None:
     """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
-    if exponent in (0, 1) or not math.isfinite(exponent):
+    if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
         return None
     return exponent < 0, exponent.is_integer()
 
@@ -383,8 +394,8 @@ def _changes_zeros(use: Use, target: Asked) -> bool:
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
     """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
-    given = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
-    if given != set(broadcast.attributes) - {"auto_broadcast"}:
+    attributes = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
+    if attributes != set(broadcast.attributes) - {"auto_broadcast"}:
         return False
     return bool(_relations(*(operand.shape for operand in use.inputs)) & _relations(*broadcast.shapes))
 
@@ -395,17 +406,22 @@ def _relations(x: Shape, y: Shape) -> set[str]:
         return {"equal", "one element", "channels", "vector", "lower rank", "higher rank", "same rank"}
     if x == y and None not in x:
         return {"equal"}
-    found = set()
-    if all(dim in (1, None) or isinstance(dim, str) for dim in y):
-        found.add("one element")
-    if len(y) == 1 and len(x) > 1 and y != (1,):
-        # Some runtimes read a vector as long as dim 1 as one value per channel.
-        sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
-        found |= {"channels"} if len(x) > 2 and len(sizes) < 2 else set()
-        found |= {"vector"} if len(x) == 2 or len(sizes) == 2 or x[1] != y[0] else set()
-    elif any(dim != 1 for dim in y):
-        found.add("same rank" if len(x) == len(y) else "lower rank" if len(y) < len(x) else "higher rank")
-    return found
+    if set(y) <= {1}:
+        return {"one element"}
+    relations = set() if any(isinstance(dim, int) and dim != 1 for dim in y) else {"one element"}
+    if len(y) == 1 < len(x):
+        return relations | _relations_of_vector(x, y)
+    return relations | {("same rank", "higher rank", "lower rank")[(len(y) > len(x)) - (len(y) < len(x))]}
+
+
+def _relations_of_vector(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> set[str]:
+    """Return the possible relations of a vector. Some runtimes read one as long as dim 1 as a value per channel."""
+    if len(x) == 2:
+        return {"vector"}
+    sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
+    if len(sizes) == 2:
+        return {"vector"}
+    return {"channels"} if x[1] == y[0] else {"channels", "vector"}
 
 
 def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
@@ -413,13 +429,16 @@ def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
     if aspect == _FOLDING:
         return use.is_folded
     if aspect == "scalar exponent":
-        # It matters if one run has one exponent for many bases, and another run has many exponents.
-        x, y = use.inputs[0], use.inputs[-1]
-        if y.constant is not None or (x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1})):
-            return False
-        dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
-        return bool(dims) and not any(isinstance(dim, int) for dim in dims)
+        return _may_be_scalar(use.inputs[0], use.inputs[-1])
     return not own or any(group.differs == aspect for group in own)
+
+
+def _may_be_scalar(x: Operand, y: Operand) -> bool:
+    """Tell whether one run of a node may have one exponent for many bases, and another run many exponents."""
+    if y.constant is not None or (x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1})):
+        return False
+    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
+    return bool(dims) and not any(isinstance(dim, int) for dim in dims)
 
 
 GROUPS = {
@@ -432,7 +451,7 @@ GROUPS = {
 }
 """The groups that are measured together, by the name that cases have."""
 
-_NOT_ORDINARY = {
+_NOT_ORDINARY: Mapping[str | None, str] = {
     "zero-signs": "signs of zeros",
     "subnormals": "subnormal numbers",
     "exponents": "exponents beyond 2^53",
@@ -444,19 +463,18 @@ _NOT_ORDINARY = {
 
 def _name(group: Group) -> str:
     """Return a group's name, or the kind of operands among ordinary values that alone show its errors."""
-    return _NOT_ORDINARY.get(group.grade or "", group.name) if group.name == "values" else group.name
+    return _NOT_ORDINARY.get(group.grade, group.name) if group.name == "values" else group.name
 
 
 def _reason(use: Use, group: Group) -> str:
     """Return a line about a group, with figures and example if they apply to the node's constants."""
     text = GROUPS.get(_name(group), _name(group))
     if group.name == "constant":
-        operands = _NOT_ORDINARY.get(group.grade or "")
+        operands = _NOT_ORDINARY.get(group.grade)
         text = of_constant(use) + (f", only for {operands}" if operands else "")
-    other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"
-    elif other is not None:
+    elif (other := _not_its_own(use, group)) is not None:
         return text if group.name == "broadcast" else f"{text}, measured with another {other}"
     elif group.max_ulp:
         unit = "units" if TYPES[use.inputs[0].type or ""].kind != "float" else "ulp"

@@ -33,7 +33,7 @@ from halfulp.models.onnx.walk import (
     root,
     subgraphs,
 )
-from halfulp.models.run.openvino import evaluate
+from halfulp.models.run.api import LAYERS
 from halfulp.specs import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
@@ -47,11 +47,11 @@ def of_onnx(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     end's error is raised.
     """
     error = fault_of_ours(proto, file, folder)
-    found = list(_Reader(proto, file, folder).all())
+    uses = list(_Reader(proto, file, folder).all())
     # Errors of Pow and PRelu nodes are reported by their clauses.
-    if isinstance(error, ModelError) and not any(map(breaches, found)):
+    if isinstance(error, ModelError) and not any(map(breaches, uses)):
         raise error
-    return found
+    return uses
 
 
 class _Reader:
@@ -91,14 +91,9 @@ class _Reader:
             for node in owner.node
         )
         folded = _folded(nodes, lambda name: value_info.tensor(name) is not None, outer)
-        ends = {
-            each if isinstance(each, str) else each.name for each in (*owner.input, *owner.output)
-        } | folded
+        ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
+        around = _Around(owner, value_info, where, folded, ends, opset or 1)
         operands: dict[str, Operand] = {}
-        view = view_of(owner, value_info)
-        wrong = defaultdict[str, dict[str, str]](dict)
-        for power, runtime, reason in fused(owner, value_info, opset or 1):
-            wrong[power.output[0]] |= {runtime: reason} if reason else {}
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute, graph in subgraphs(node) if node.attribute else ():
@@ -106,12 +101,9 @@ class _Reader:
                 inside = value_info.inside(self._types.setdefault(inner, {}))
                 yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset, folded)
             if is_ours(node) and opset is not None and identity(node) not in self._functions:
-                use = self._use(node, name, opset, Site(owner, index, where, value_info), operands)
-                fed = {operand.name for operand in use.inputs if operand.constant is None}
-                use.is_alone = not where and ends >= {use.output.name, *fed}
-                use.folded, use.mistaken = folded, wrong[use.output.name]
-                use.is_base_positive = is_never_negative([*node.input, ""][0], view)
-                yield use
+                yield around.placed(
+                    self._use(node, name, opset, Site(owner, index, where, value_info), operands)
+                )
 
     def _use(self, node: NodeProto, name: str, opset: int, site: Site, operands: dict[str, Operand]) -> Use:
         """Return a node with its operands, which are kept by name for the others of its graph."""
@@ -130,18 +122,47 @@ class _Reader:
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
+class _Around:
+    """The graph around nodes, and the facts about it that a verdict depends on. An IR's has no opset."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        value_info: ValueInfo,
+        where: str,
+        folded: set[str],
+        ends: set[str],
+        opset: int = 0,
+    ) -> None:
+        self._where, self._folded, self._ends = where, folded, ends | folded
+        self._view = view_of(owner, value_info)
+        self._mistaken = defaultdict[str, dict[str, str]](dict)
+        for power, runtime, reason in fused(owner, value_info, opset or 1):
+            if reason and (opset or runtime == "openvino"):
+                self._mistaken[power.output[0]][runtime] = reason
+
+    def placed(self, use: Use) -> Use:
+        """Return a node with these facts."""
+        read = {operand.name for operand in use.inputs if operand.constant is None}
+        use.is_alone = not self._where and self._ends >= {use.output.name, *read}
+        use.folded, use.mistaken = self._folded, self._mistaken[use.output.name]
+        base = use.inputs[0].name if use.inputs else ""
+        use.is_base_positive = is_never_negative(base, self._view)
+        return use
+
+
 def _folded(
     steps: Iterable[tuple[Iterable[str], Iterable[str]]],
     is_constant: Callable[[str], bool],
     outer: Iterable[str] = (),
 ) -> set[str]:
     """Return the values that nodes, by their inputs and outputs, compute from constants alone, and outer ones."""
-    found = {"", *outer}
+    folded = {"", *outer}
     for inputs, outputs in steps:
         names = list(inputs)
-        if names and all(name in found or is_constant(name) for name in names):
-            found.update(outputs)
-    return found
+        if names and all(name in folded or is_constant(name) for name in names):
+            folded.update(outputs)
+    return folded
 
 
 # --- OpenVINO's IR -------------------------------------------------------------------------------
@@ -157,26 +178,18 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     replaced: list[str] = []
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
-        folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
-        ends = {value.name for value in (*graph.inputs, *graph.outputs)} | folded | graph.constants.keys()
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        in_onnx, known = _in_onnx(graph, makers, file)
-        view = view_of(in_onnx, known)
-        parts = fused(in_onnx, known, 1)
-        wrong = {node.output[0]: {runtime: why} for node, runtime, why in parts if runtime == "openvino"}
+        around = _around(graph, makers, where, file)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
-                names = (*node.inputs, node.outputs[0])
-                values = [graph.declared.get(name, Value(name)) for name in names]
-                arrays = [_constant(value, graph, makers) for value in values]
-                operands = zip(values, arrays, strict=True)
-                *inputs, output = [Operand(v.name, v.type, v.shape, array) for v, array in operands]
+                values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
+                *inputs, output = [
+                    Operand(value.name, value.type, value.shape, _constant(value, graph, makers))
+                    for value in values
+                ]
                 asked = f"opset{node.opset}"
                 use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
-                use.folded, use.mistaken = folded, wrong.get(output.name, {})
-                use.is_alone = not where and ends >= {*names}
-                use.is_base_positive = is_never_negative(names[0], view)
-                uses.append(use)
+                uses.append(around.placed(use))
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
     return uses, tuple(replaced)
@@ -190,6 +203,13 @@ _AS_ONNX = {
     "Maximum": "Max",
     "ReLU": "Relu",
 }
+
+
+def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> _Around:
+    steps = ((node.inputs, node.outputs) for node in graph.nodes)
+    folded = _folded(steps, graph.constants.__contains__)
+    ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
+    return _Around(*_in_onnx(graph, makers, file), where, folded, ends)
 
 
 def _in_onnx(graph: Graph, makers: dict[str, Node], file: str) -> tuple[onnx.GraphProto, ValueInfo]:
@@ -218,5 +238,5 @@ def _constant(value: Value, graph: Graph, makers: dict[str, Node]) -> Array | No
     for convert in reversed(converts):
         if array is None or array.size > _MOST_CONSTANT:
             return None
-        array = evaluate(convert, [array])
+        array = LAYERS["Convert"](convert, array)
     return array

@@ -17,9 +17,8 @@ from rich.table import Table
 import halfulp.operators as operators
 from halfulp._interop import Array
 from halfulp.benchmark.timing import InterleavedRuns, Summary, summary
-from halfulp.floats import codes, is_nan, ranks
 from halfulp.installed import has_module
-from halfulp.types import element_type
+from halfulp.types import codes, element_type, is_nan, ranks
 
 SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
 ROWS = ("float32 ** float32", "float64 ** float64", "float16 ** float16", "PRelu float32")

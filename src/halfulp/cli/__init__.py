@@ -26,9 +26,8 @@ from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
 from halfulp.cli.convert import convert, repair
-from halfulp.cli.programs import demo, doors, exec
+from halfulp.cli.programs import demo, doors, exec, spec
 from halfulp.cli.run import run
-from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable
 from halfulp.installed import ANSWERS, version_of
 
@@ -100,16 +99,8 @@ class _Verbs(_Flags, TyperGroup):
 def _in_words() -> Iterator[None]:
     """Turn an error into text on stderr and a status."""
     try:
-        ended = None
-        try:
+        with _flushed():
             yield
-        except typer.Exit as error:
-            ended = error
-        if sys.stdout is not None:  # None if it was closed at the start
-            sys.stdout.flush()
-        if ended is None:
-            return
-        raise ended
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
@@ -117,25 +108,45 @@ def _in_words() -> Iterator[None]:
             raise
         _let_go(sys.stdout)  # the reader closed the pipe, as in `halfulp ... | head`
         raise typer.Exit(0) from None
-    except HalfulpError as error:
-        text = str(error)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        text = f"{where}{error.strerror or error}"
-    except MemoryError:
-        text = "not enough memory"
     except Exception as error:
-        frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
-        if all(frame.f_globals.get("__name__") != "onnx" for frame in frames):
+        if isinstance(error, typer.Exit) or (text := _words(error)) is None:
             raise
-        reason = printable(f"{type(error).__name__}: {error}".partition("\n")[0], most=300)
-        text = f"onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
-    _let_go(sys.stdout)
+        _let_go(sys.stdout)
+        try:
+            typer.echo(f"error: {text}", err=True)
+        except OSError:
+            _let_go(sys.stderr)
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Write the standard output of a verb that ends without an error."""
+    ended = None
     try:
-        typer.echo(f"error: {text}", err=True)
-    except OSError:
-        _let_go(sys.stderr)
-    raise typer.Exit(2)
+        yield
+    except typer.Exit as error:
+        ended = error
+    if sys.stdout is not None:  # None if it was closed at the start
+        sys.stdout.flush()
+    if ended is not None:
+        raise ended
+
+
+def _words(error: Exception) -> str | None:
+    """Return an error in a line; None for a fault of halfulp."""
+    if isinstance(error, HalfulpError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
+    if all(frame.f_globals.get("__name__") != "onnx" for frame in frames):
+        return None
+    reason = printable(f"{type(error).__name__}: {error}".partition("\n")[0], most=300)
+    return f"onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
 
 
 def _is_of_rich(error: SystemExit) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import typer
 from typer import Argument, Option
@@ -28,10 +28,12 @@ from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
 from halfulp.errors import HalfulpError, in_shell
 from halfulp.measured import GRADES
+from halfulp.options import AuditOptions, takes
 
 _WIDEST = 110  # longer lines are harder to read
 
 
+@takes(AuditOptions, Option)
 def audit(
     model: Annotated[
         Path,
@@ -51,12 +53,7 @@ def audit(
         ),
     ] = None,
     inputs: Inputs = None,
-    samples: Annotated[
-        int,
-        Option(
-            min=0, metavar="N", rich_help_panel="Data", help="Make up N sets of inputs if there is no data."
-        ),
-    ] = 0,
+    *,
     blocklist: Annotated[
         str | None,
         OUTPUT(
@@ -70,6 +67,7 @@ def audit(
     json: Json = None,
     force: Force = False,
     fail_on: FailOn = "support",
+    **options: Unpack[AuditOptions],
 ) -> None:
     """Find Pow and PRelu nodes that a runtime rejects or computes wrongly, or that overflow float16, and print the fix.
 
@@ -83,25 +81,20 @@ def audit(
     html, json = placed(place, output, html=html, json=json)
     check_writable(json, html, read=[model, *files_of(inputs), *map(Path, targets or [])], force=force)
     check_grade(fail_on)
-    if blocklist is not None and not (inputs or samples):
-        way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
-        raise HalfulpError(
-            "--blocklist is about data", expected=f"--input NAME=FILE, or made-up data: {way_out}"
+    if blocklist is not None:
+        _check_blocklist(
+            model, blocklist, has_data=bool(inputs or options["samples"]), is_written=bool(json or html)
         )
-    if blocklist is not None and (json or html):
-        raise HalfulpError("--blocklist prints a list instead of the report: leave out -o, --json and --html")
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     files, dims = parted(inputs)
-    if dims and not samples:
+    if dims and not options["samples"]:
         raise HalfulpError(
             "sizes of dims are for inputs that are made up", expected="--samples N", got=", ".join(dims)
         )
-    given = samples_of(declared_inputs(model), files) if files else None
+    arrays = samples_of(declared_inputs(model), files) if files else None
     with working() as progress:
-        report = audit_model(
-            model, targets or None, inputs=given, samples=samples, dims=dims, progress=progress
-        )
+        report = audit_model(model, targets or None, inputs=arrays, dims=dims, progress=progress, **options)
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
@@ -111,6 +104,17 @@ def audit(
     console = people(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
     say(console, *lines(report, width=width))
-    least = GRADES.index(fail_on)
-    if any(found.grade is None or GRADES.index(found.grade) >= least for found in report.findings):
+    grave = {None, *GRADES[GRADES.index(fail_on) :]}
+    if any(finding.grade in grave for finding in report.findings):
         raise typer.Exit(1)
+
+
+def _check_blocklist(model: Path, tool: str, *, has_data: bool, is_written: bool) -> None:
+    """Refuse --blocklist without data, and beside the report that it replaces."""
+    if not has_data:
+        way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(tool)}"
+        raise HalfulpError(
+            "--blocklist is about data", expected=f"--input NAME=FILE, or made-up data: {way_out}"
+        )
+    if is_written:
+        raise HalfulpError("--blocklist prints a list instead of the report: leave out -o, --json and --html")

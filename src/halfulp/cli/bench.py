@@ -110,7 +110,7 @@ def _network(
     from halfulp.integrations import ir
     from halfulp.models import onnx
     from halfulp.models.onnx.tensors import release
-    from halfulp.models.run.fitting import fit
+    from halfulp.models.run.inputs import fit
     from halfulp.running import refuse_breaches
 
     read = partial(onnx.load, keep_unknown=True) if format_of(path) == "onnx" else ir.load
@@ -136,10 +136,10 @@ def _network(
         model = replace(model, file=str(path))  # as errors are to name it
         run = watched(copy, model)
         if files:
-            values, told = fed(model, files), ""
+            values, remark = fed(model, files), ""
         else:
-            found = fit(model, run, dims=dims)
-            values, told = found.inputs(model), str(found)
+            fitted = fit(model, run, dims=dims)
+            values, remark = fitted.inputs(model), str(fitted)
         network = network_of(copy, model, run, values, threads)
         del run
         release()
@@ -149,7 +149,7 @@ def _network(
     if is_stdout(output):
         return
     to = console()
-    say(to, *([told] if told else []))
+    say(to, *([remark] if remark else []))
     to.print(report(rows, nodes))
     say(to, *sentences(rows))
     to.print(

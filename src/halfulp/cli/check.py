@@ -144,8 +144,8 @@ def check(
         raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'")
     mode: Mode = "full" if full else "quick"
     if export is not None:
-        said = _export(export, format, mode, chosen, options["ulp_limit"])
-        typer.echo(said, err=any(map(is_stdout, written)))
+        summary = _export(export, format, mode, chosen, options["ulp_limit"])
+        typer.echo(summary, err=any(map(is_stdout, written)))
     if not specs:
         return
     reports = _check_all(
@@ -230,10 +230,10 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
     with working() as tell:
         tell("writing cases")
-        found = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
+        written = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
     return (
-        f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
-        f" {found.left_out} that this form cannot express left out"
+        f"{written.valid} cases, and {written.invalid} that must be refused, written to {folder};"
+        f" {written.left_out} that this form cannot express left out"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,24 +91,7 @@ def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dic
     values: dict[str, Array] = {}
     told = set() if told is None else told
     for argument in arguments:
-        name, equals, file = argument.partition("=")
-        if not equals and argument.endswith(".npz"):
-            entries = read_npz(Path(argument))
-            unknown = entries.keys() - declared.keys()
-            if unknown:
-                raise HalfulpError(
-                    f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
-                    expected=", ".join(map(repr, declared)),
-                )
-        elif not equals and len(required := needed(model)) == 1:
-            entries = {required[0].name: _read(Path(argument), required[0])}
-        elif not (name and equals and file):
-            raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
-        elif name not in declared:
-            raise HalfulpError(f"{model.file}: has no input {name!r}; {did_you_mean(name, declared)}")
-        else:
-            entries = {name: _read(Path(file), declared[name])}
-        for entry, array in entries.items():
+        for entry, array in _entries(argument, model, declared).items():
             if entry in values:
                 raise HalfulpError(f"input {entry!r} is given twice")
             values[entry] = _rounded(viewed(array, _dtype(declared[entry]), argument), declared[entry], told)
@@ -120,17 +104,39 @@ def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dic
     return values
 
 
+def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict[str, Array]:
+    """Return the arrays, by input, that one value of ``--input`` names."""
+    from halfulp.models.run.inputs import needed
+
+    name, equals, file = argument.partition("=")
+    if not equals and argument.endswith(".npz"):
+        entries = read_npz(Path(argument))
+        if unknown := entries.keys() - declared.keys():
+            raise HalfulpError(
+                f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
+                expected=", ".join(map(repr, declared)),
+            )
+        return entries
+    if not equals and len(required := needed(model)) == 1:
+        return {required[0].name: _read(Path(argument), required[0])}
+    if not (name and file):
+        raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
+    if name not in declared:
+        raise HalfulpError(f"{model.file}: has no input {name!r}; {did_you_mean(name, declared)}")
+    return {name: _read(Path(file), declared[name])}
+
+
 def _rounded(array: Array, declared: Value, told: set[str]) -> Array:
     """Return numbers in float32 or float64 in the shorter type of floats that an input has, and say so.
 
     The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
     """
-    wanted = _dtype(declared)
-    is_shorter = declared.type in FLOATS and wanted is not None and wanted.itemsize < 4
-    if wanted is None or not is_shorter or array.dtype.name not in ("float32", "float64"):
+    dtype = _dtype(declared)
+    is_shorter = declared.type in FLOATS and dtype is not None and dtype.itemsize < 4
+    if dtype is None or not is_shorter or array.dtype.name not in ("float32", "float64"):
         return array
     with np.errstate(over="ignore"):
-        short = array.astype(wanted)
+        short = array.astype(dtype)
     lost = np.count_nonzero(np.isfinite(array) & ~np.isfinite(short.astype(np.float32)))
     if lost:
         message = f"input {declared.name!r}: {declared.type} does not hold {lost} of its {array.size} numbers"

@@ -37,8 +37,9 @@ def placed(place: Path | None, output: Path | None, **formats: Path | None) -> t
     if output is None:
         return tuple(formats.values())
     suffix = "json" if is_stdout(output) else output.suffix.lower().removeprefix(".")
-    if suffix not in formats or formats[suffix] is not None:
-        names = " or ".join(f"FILE.{name}" for name in formats if formats[name] is None)
+    unnamed = [name for name in formats if formats[name] is None]
+    if suffix not in unnamed:
+        names = " or ".join(map("FILE.{}".format, unnamed))
         raise HalfulpError(f"{output}: -o tells the report's format by its suffix", expected=names)
     return tuple((formats | {suffix: output}).values())
 
@@ -55,27 +56,29 @@ def check_writable(
 
     Standard output takes text only. An output replaces a file that the verb reads only with ``force``.
     """
-    seen = set()
+    seen = set[Path]()
+    sources = [] if force else [source for source in filter(None, read) if source.exists()]
     for path in filter(None, paths):
         real = Path(os.path.realpath(path))  # Path.resolve() fails on links that lead to each other
-        if (key := path if is_stdout(path) else real) in seen:
+        key = path if is_stdout(path) else real
+        if key in seen:
             raise HalfulpError(f"{path}: two outputs can't be the same file")
         seen.add(key)
-        if is_stdout(path) and binary:
+        if not is_stdout(path):
+            _check_file(path, real, sources)
+        elif binary:
             raise HalfulpError(f"{path}: only text is written to standard output; name a file")
-        if is_stdout(path):
-            continue
-        if path.exists() and not path.is_file():
-            raise HalfulpError(f"{path}: can't be written: not a plain file")
-        if not real.parent.is_dir():
-            raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
-        if not os.access(real.parent, os.W_OK):
-            raise HalfulpError(f"{path}: can't be written: Permission denied")
-        sources = [] if force else [source for source in filter(None, read) if source.exists()]
-        if path.exists() and any(source.samefile(path) for source in sources):
-            raise HalfulpError(
-                f"{path}: is an input, which would be replaced; name another file, or add --force"
-            )
+
+
+def _check_file(path: Path, real: Path, sources: Sequence[Path]) -> None:
+    if path.exists() and not path.is_file():
+        raise HalfulpError(f"{path}: can't be written: not a plain file")
+    if not real.parent.is_dir():
+        raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
+    if not os.access(real.parent, os.W_OK):
+        raise HalfulpError(f"{path}: can't be written: Permission denied")
+    if path.exists() and any(source.samefile(path) for source in sources):
+        raise HalfulpError(f"{path}: is an input, which would be replaced; name another file, or add --force")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,15 +1,16 @@
 """``halfulp exec``: any program with the exact power. ``halfulp doors``: the same powers by every way into halfulp.
 
-``halfulp demo``: four small networks to try the other verbs on.
+``halfulp demo``: four small networks to try the other verbs on. ``halfulp spec``: the page of an operator version.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from filecmp import cmp
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -19,7 +20,10 @@ from halfulp.cli.output import console, placed, print_rows, working
 from halfulp.doors import COUNT, DIGESTS, DOORS, measure
 from halfulp.errors import HalfulpError, did_you_mean, in_shell, named
 from halfulp.installed import get_libm
+from halfulp.pages import WIDTH, page, text
+from halfulp.specs import find, ids
 
+_NARROWEST = 60  # columns of a page
 _TIMES = [f"ns, {dtype}" for dtype in DIGESTS]
 
 
@@ -71,16 +75,38 @@ def doors(
             if (name := named(given, DOORS)) is None:
                 raise HalfulpError(f"{given}: no door has this name; {did_you_mean(given, DOORS)}")
             progress(name)
-            results = measure(name, count)
-            digests = {dtype: results[dtype][0] for dtype in DIGESTS if dtype in results}
-            times = [f"{results[dtype][1]:.0f}" if dtype in digests else "" for dtype in DIGESTS]
-            differs = "failed" in results or not digests.items() <= expected.items()
-            says = results.get("absent") or results.get("failed") or ("differs" if differs else "right")
-            rows.append([name, *(digests.get(dtype, "") for dtype in DIGESTS), says, *times])
+            differs, cells = _cells(measure(name, count), expected)
+            rows.append([name, *cells])
             any_differs |= differs
     print_rows(console(), ["door", *DIGESTS, "", *_TIMES], rows, _TIMES)
     if any_differs:
         raise typer.Exit(1)
+
+
+def _cells(results: Mapping[str, Any], expected: Mapping[str, str]) -> tuple[bool, list[str]]:
+    """Return whether the results of a door differ, and its digests, the verdict and its times."""
+    digests = {dtype: results[dtype][0] for dtype in DIGESTS if dtype in results}
+    differs = "failed" in results or not digests.items() <= expected.items()
+    says = results.get("absent") or results.get("failed") or ("differs" if differs else "right")
+    times = [f"{results[dtype][1]:.0f}" if dtype in digests else "" for dtype in DIGESTS]
+    return differs, [*(digests.get(dtype, "") for dtype in DIGESTS), says, *times]
+
+
+def spec(
+    id: Annotated[
+        str | None,
+        Argument(metavar="OPERATOR", help="For example onnx.Pow-12. Without it, all versions are listed."),
+    ] = None,
+) -> None:
+    """Show an operator version's rules, types and examples, or the list of versions.
+
+    Example: halfulp spec onnx.Pow-12
+    """
+    if id is None:
+        typer.echo("\n".join(ids()))
+        return
+    width = max(min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), _NARROWEST)
+    typer.echo(text(page(find(id)), width))
 
 
 # --- networks to try -----------------------------------------------------------------------------------

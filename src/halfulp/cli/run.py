@@ -55,25 +55,23 @@ def run(
     subject = opened(model, engine)
     files, dims = parted(inputs)
     fed_arrays: dict[str, Array] | Literal["random"] = fed(subject.model, files) if files else "random"
-    found = evaluate(subject, fed_arrays, engine, dims=dims, with_report=True)
-    outputs, report = found.outputs, found.report
+    result = evaluate(subject, fed_arrays, engine, dims=dims, with_report=True)
+    outputs, report = result.outputs, result.report
     assert report is not None
     if output is not None:
         write_npz(output, _flat(outputs))
     to = console()
-    say(to, found.engine, *([found.made_up] if found.made_up else []))
+    say(to, *filter(None, (result.engine, result.made_up)))
     headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
     print_rows(to, headers, _nodes(report), ["ms", "share"])
     say(to, _summary(report))
     named = {"input" if files else "input (made up)": outputs.inputs, "output": outputs}
-    for title, arrays in named.items():
-        if arrays:
-            print_rows(to, [title, "type", *_NUMBERS], rows_of(arrays), _NUMBERS)
-    say(to, *found.lost)
-    if found.lost and subject.proto is not None:
-        given = " ".join(f"-i {shlex.quote(each)}" for each in files) or "--samples 1"
-        command = f"halfulp audit {in_shell(model)} {given}"
-        say(to, f"{command} says where the infinities go, and what helps")
+    for title in filter(named.get, named):
+        print_rows(to, [title, "type", *_NUMBERS], rows_of(named[title]), _NUMBERS)
+    say(to, *result.lost)
+    if result.lost and subject.proto is not None:
+        words = " ".join(f"-i {shlex.quote(file)}" for file in files) or "--samples 1"
+        say(to, f"halfulp audit {in_shell(model)} {words} says where the infinities go, and what helps")
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if outputs.vacuous and not files:
         say(to, "-i NAME=FILE gives it other inputs")

@@ -34,9 +34,8 @@ from halfulp.conformance.examine import Examiner
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
-from halfulp.floats import codes, float_type, from_codes, is_nan
 from halfulp.operators import pow as exact_pow
-from halfulp.types import FLOATS, TYPES
+from halfulp.types import FLOATS, TYPES, codes, float_type, from_codes, is_nan
 
 SCHEMA = "halfulp.accuracy/1"
 ALL_PAIRS = "all pairs"

@@ -30,9 +30,9 @@ from halfulp.conformance.judge import (
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.floats import codes, is_nan
 from halfulp.operators import thread_count
 from halfulp.specs.tensor import tensor_type
+from halfulp.types import codes, is_nan
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it

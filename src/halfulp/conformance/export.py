@@ -19,8 +19,7 @@ from halfulp.conformance.case import Case, broadcast, expected, parse
 from halfulp.conformance.judge import unspecified
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
-from halfulp.floats import codes, float_type
-from halfulp.types import element_type
+from halfulp.types import codes, element_type, float_type
 
 __all__ = ["Exported", "export"]
 

@@ -16,10 +16,19 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, operands_of
 from halfulp.errors import HalfulpError
-from halfulp.floats import codes, float_type, integer_range, is_float, is_nan, ranks
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
-from halfulp.types import TYPES, element_type, type_name
+from halfulp.types import (
+    TYPES,
+    codes,
+    element_type,
+    float_type,
+    integer_range,
+    is_float,
+    is_nan,
+    ranks,
+    type_name,
+)
 
 Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"

@@ -309,7 +309,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
     x, y = edit.value(node.input[0]), edit.value(y_name)
     axis, shape = attributes.get("axis"), y.shape
     if node.op_type != "Pow" and shape is not None and attributes.get("broadcast"):
-        shape = tuple(None if dim == 1 else dim for dim in shape)  # as models.run.operators does it
+        shape = tuple(None if dim == 1 else dim for dim in shape)  # as models.run.api does it
     try:
         LEGACY_AXIS.infer(x.shape, shape, attributes)
     except Mismatch as error:

@@ -35,8 +35,10 @@ from halfulp.conversion.rules import Answer, Check, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
+    REPAIR,
     HalfulpError,
     ModelError,
+    Remedy,
     UnsupportedError,
     check_integer,
     check_sizes,
@@ -93,6 +95,12 @@ class Left:
 
     def __str__(self) -> str:
         return f"{self.node}: {self.why}"
+
+    def remedy(self, file: str) -> Remedy:
+        """Return what an audit of a file advises for the node."""
+        if "--slopes" in self.why:
+            return Remedy(f"{command(file, REPAIR)} needs a choice", self.why)
+        return Remedy("halfulp repair does not know how it is meant", self.why)
 
 
 @dataclass(frozen=True, repr=False)

@@ -27,11 +27,8 @@ from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.onnx import build
 from halfulp.models.onnx.tensors import mapped
 from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
-from halfulp.models.run import openvino
-from halfulp.models.run.api import run
-from halfulp.models.run.fitting import fit
-from halfulp.models.run.inputs import is_integral
-from halfulp.models.run.operators import PLUMBING
+from halfulp.models.run.api import PLUMBING, Origin, foreign, run
+from halfulp.models.run.inputs import fit, is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES
 
@@ -141,7 +138,7 @@ def walk(model: Model) -> Run:
 
 def runs_in_openvino(model: Model) -> bool:
     """Return whether a model is an IR file with layers that halfulp lacks."""
-    return isinstance(model.graph.source, openvino.Origin) and bool(openvino.foreign(model.graph.nodes))
+    return isinstance(model.graph.source, Origin) and bool(foreign(model.graph.nodes))
 
 
 def has_ours(subject: Subject) -> bool:

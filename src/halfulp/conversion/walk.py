@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, UnsupportedError, printable, within
@@ -31,6 +31,7 @@ from halfulp.models.onnx.walk import (
     reached,
     read_names,
     root,
+    scopes,
     subgraphs,
     value_names,
 )
@@ -164,16 +165,8 @@ class Walk:
     def graphs(self, only: Owner | None = None) -> Iterator[tuple[str, Owner, ValueInfo, int]]:
         """Yield :attr:`owners`, or one of them, and the graphs within: path, graph, its values' types, opset."""
         for owner, opset in self.owners:
-            path = root(owner) if isinstance(owner, FunctionProto) else ""
-            todo: list[tuple[str, Owner, ValueInfo | None]] = [(path, owner, None)]
-            while todo and (only is None or only is owner):
-                path, graph, outer = todo.pop()
-                known = self._known(graph, outer, path)
-                yield path, graph, known, opset
-                nodes = (node for node in graph.node if node.attribute)
-                todo += [
-                    (inner_path(path, n, name), inner, known) for n in nodes for name, inner in subgraphs(n)
-                ]
+            if only is None or only is owner:
+                yield from ((*scope, opset) for scope in scopes(owner, self._known))
 
     def _walk(self, owner: Owner, outer: ValueInfo | None, path: str, task: _Task) -> None:
         opset, wanted, rewrite, where, collect = task

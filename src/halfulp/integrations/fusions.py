@@ -8,17 +8,9 @@ from pathlib import Path
 from onnx import ModelProto, NodeProto
 
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
+from halfulp.models.onnx.infer import ValueInfo, infer_types, known_graphs, scalar
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import (
-    Owner,
-    attributes_of,
-    inner_path,
-    owners_of,
-    readers_of,
-    root,
-    subgraphs,
-)
+from halfulp.models.onnx.walk import Owner, attributes_of, owners_of, readers_of
 
 _ENDS = [[square, root] for square in ("Pow", "Mul") for root in ("Sqrt", "Pow")]
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
@@ -34,16 +26,21 @@ def fused(graph: Owner, known: ValueInfo, opset: int) -> Iterator[tuple[NodeProt
     """
     makers = {name: node for node in graph.node for name in node.output}
     readers = readers_of(graph.node)
-    for square in graph.node:
-        path = [square]
-        while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
-            path += ahead
+    for path in (_path(square, readers) for square in graph.node):
         kinds = [node.op_type for node in path]
         is_norm = kinds[:1] + kinds[3:4] in _ENDS and kinds[1:3] == ["ReduceMean", "Add"]
         if is_norm and kinds[4:5] in (["Div"], ["Reciprocal"], ["Mul"]):
             reasons = _reasons(path, *_centred(path, makers), known, opset)
             for power in (node for node in path[:4] if node.op_type == "Pow"):
                 yield from ((power, *reason) for reason in reasons.items())
+
+
+def _path(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> list[NodeProto]:
+    """Return a node and those that follow it, at most 7, while each is the only one that reads the one before it."""
+    path = [node]
+    while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
+        path += ahead
+    return path
 
 
 def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
@@ -93,19 +90,11 @@ def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:
 
 def fused_by_onnxruntime(model: ModelProto, file: str, folder: Path | None = None) -> dict[str, bool]:
     """Return whether parts that ONNX Runtime takes for norms are such, by the names of their powers in messages."""
-    found: dict[str, bool] = {}
-    types = infer_types(model, file, ask="none")
+    norms: dict[str, bool] = {}
+    types, reader = infer_types(model, file, ask="none"), TensorReader(file, folder)
     for owner, opset in owners_of(model):
-        path = "" if owner is model.graph else root(owner)
-        todo: list[tuple[str, Owner, ValueInfo | None]] = [(path, owner, None)]
-        while todo:
-            path, graph, outer = todo.pop()
-            known = ValueInfo(types.setdefault(path, {}), TensorReader(file, folder), outer)
-            known.add_constants(graph)
+        for graph, known in known_graphs(owner, types, reader):
             numbers = {name: index for index, node in enumerate(graph.node) for name in node.output}
-            for node, runtime, reason in fused(graph, known, opset):
-                if runtime == "onnxruntime":
-                    found[label(node, numbers[node.output[0]], "")] = not reason
-            inner = ((n, *each) for n in graph.node if n.attribute for each in subgraphs(n))
-            todo += [(inner_path(path, n, name), body, known) for n, name, body in inner]
-    return found
+            parts = (part for part in fused(graph, known, opset) if part[1] == "onnxruntime")
+            norms |= {label(node, numbers[node.output[0]], ""): not reason for node, _, reason in parts}
+    return norms

@@ -23,7 +23,7 @@ import numpy as np
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import Source, opened, read_source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, unused
-from halfulp.models.run.openvino import LAYERS, Origin
+from halfulp.models.run.api import LAYERS, Origin
 from halfulp.specs import find
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
@@ -252,24 +252,31 @@ def _check_sizes(network: Any, file: str, where: str) -> None:
 
     OpenVINO does not notice the former, and runs for hours or for ever with the latter.
     """
+    for layer in network.get_ordered_ops():
+        with within(file, where + _label(layer), kind="layer"):
+            if layer.get_type_name() == "RegionYolo":
+                _check_regions(layer)
+            if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
+                _check_constant(layer)
+
+
+def _check_regions(layer: Any) -> None:
+    attributes, shape = layer.get_attributes(), layer.get_input_partial_shape(0)
+    regions = attributes["num"] if attributes["do_softmax"] else len(attributes["mask"])
+    counts = regions, attributes["classes"], attributes["coords"]
+    channels = regions * (counts[1] + counts[2] + 1)
+    fits = shape.rank.is_dynamic or shape[1].is_dynamic or shape[1].get_length() == channels
+    if min(counts) < 0 or not fits:
+        raise HalfulpError("its regions contradict its channels", expected=channels, got=shape)
+
+
+def _check_constant(layer: Any) -> None:
     from halfulp.integrations.openvino.operators import type_of
 
-    for layer in network.get_ordered_ops():
-        if layer.get_type_name() == "RegionYolo":
-            said, shape = layer.get_attributes(), layer.get_input_partial_shape(0)
-            regions = said["num"] if said["do_softmax"] else len(said["mask"])
-            counts = regions, said["classes"], said["coords"]
-            needed = regions * (counts[1] + counts[2] + 1)
-            fits = shape.rank.is_dynamic or shape[1].is_dynamic or shape[1].get_length() == needed
-            if min(counts) < 0 or not fits:
-                message = "its regions contradict its channels"
-                raise ModelError(message, file=file, node=where + _label(layer), expected=needed, got=shape)
-        if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
-            shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
-            if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():
-                message = "its shape contradicts its size"
-                got = f"{layer.get_byte_size()} bytes for {describe(type_of(layer), shape)}"
-                raise ModelError(message, file=file, node=where + _label(layer), got=got)
+    shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
+    if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():
+        got = f"{layer.get_byte_size()} bytes for {describe(type_of(layer), shape)}"
+        raise HalfulpError("its shape contradicts its size", got=got)
 
 
 def _array(layer: Any) -> Array | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from halfulp.errors import HalfulpError
-from halfulp.integrations.replacement import Replacement
+from halfulp.integrations import Replacement
 from halfulp.operators import power_ufunc, replace_numpy_power
 
 __all__ = ["disable", "enable", "exact", "power"]
@@ -53,10 +53,4 @@ def enable() -> None:
     _POWER.enable()
 
 
-def disable() -> None:
-    """Put NumPy's own power back, once it is called as often as ``enable``.
-
-    Raises:
-        HalfulpError: halfulp's powers are not enabled.
-    """
-    _POWER.disable()
+disable = _POWER.disable

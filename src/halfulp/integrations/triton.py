@@ -11,7 +11,7 @@ from typing import Any
 
 from halfulp.cuda.device import compiled_file
 from halfulp.errors import HalfulpError
-from halfulp.integrations.replacement import Replacement
+from halfulp.integrations import Replacement
 
 BITCODE = compiled_file("powers.bc")
 

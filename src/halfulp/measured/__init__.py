@@ -56,8 +56,8 @@ class Group:
     @property
     def operands(self) -> tuple[str, str] | None:
         """Return X and the exponent or slope of the example, as it spells them; None if it shows no element."""
-        found = None if self.example is None else _EXAMPLE.match(self.example)
-        return None if found is None else (found["x"], found["y"])
+        match = None if self.example is None else _EXAMPLE.match(self.example)
+        return None if match is None else (match["x"], match["y"])
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
 def loads(text: str) -> list[Measured]:
     """Return the measurements in a document of ``halfulp check --json``; raises ValueError if it is not one."""
     try:
-        found = json.loads(text)
-        documents = found if isinstance(found, list) else [found]
+        document_or_list = json.loads(text)
+        documents = document_or_list if isinstance(document_or_list, list) else [document_or_list]
         if any(document["schema"] != CHECK_SCHEMA for document in documents):
             raise ValueError(f"not {CHECK_SCHEMA}")
         return [from_json(measurement(document)) for document in documents]
@@ -138,13 +138,13 @@ def order(version: str) -> tuple[tuple[int, str], ...]:
 @cache
 def _files() -> dict[str, dict[str, Path]]:
     """Return the files by runtime and version, oldest first."""
-    found: dict[str, dict[str, Path]] = {}
+    paths: dict[str, dict[str, Path]] = {}
     for path in _FOLDER.glob("*.json"):
         target, _, version = path.stem.rpartition("-")
-        found.setdefault(target, {})[version] = path
+        paths.setdefault(target, {})[version] = path
     return {
         target: dict(sorted(files.items(), key=lambda file: order(file[0])))
-        for target, files in sorted(found.items())
+        for target, files in sorted(paths.items())
     }
 
 
@@ -198,8 +198,8 @@ def _constant(found: list[Any]) -> Group:
 
 
 def _group(name: str, group: Mapping[str, Any]) -> Group:
-    given = group.get("shapes", ())
-    shapes = tuple(Broadcast(tuple(map(tuple, shapes)), tuple(names)) for shapes, names in given)
+    cases = group.get("shapes", ())
+    shapes = tuple(Broadcast(tuple(map(tuple, shapes)), tuple(names)) for shapes, names in cases)
     return Group(name, **{**group, "shapes": shapes})
 
 
@@ -234,35 +234,35 @@ def row_of(
     row: Mapping[str, Any], cases: Sequence[Any], document: Mapping[str, Any], moved: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return a row with its results that are not exact, by group."""
-    made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
-    made["max_ulp"] = row["max_ulp"]
-    if all(verdict in ("refused", "unspecified") for verdict in row["cases"]):
-        return made | {"message": one_line(row["message"])}
+    result: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
+    result["max_ulp"] = row["max_ulp"]
+    if set(row["cases"]) <= {"refused", "unspecified"}:
+        return result | {"message": one_line(row["message"])}
     groups: dict[str, dict[str, Any]] = {}
     for case in cases:
         if case["verdict"] not in SILENT and case["group"] not in ("invalid", "reproducibility"):
-            group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
-            _add(group, case)
+            _add(groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0}), case)
+    if groups:
+        result["groups"] = groups
     differs = {*moved} if ".Pow" in row["operator"] else set()
-    for entry in document["reproducibility"]:
-        if all(entry[key] == row[key] for key in ("operator", "types")) and entry["verdict"] == "differs":
-            differs.add(entry["aspect"])
-    made |= {"groups": groups} if groups else {}
-    return made | ({"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {})
+    key = row["operator"], row["types"], "differs"
+    entries = document["reproducibility"]
+    differs |= {e["aspect"] for e in entries if (e["operator"], e["types"], e["verdict"]) == key}
+    if differs:
+        result["differs"] = [aspect for aspect in ASPECTS if aspect in differs]
+    return result
 
 
 def _add(group: dict[str, Any], case: Mapping[str, Any]) -> None:
     if (grade := case.get("grade")) is not None:
         group["grade"] = max(group.get("grade", grade), grade, key=GRADES.index)
     ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
-    worse = VERDICTS.index(case["verdict"]) > VERDICTS.index(group["verdict"])
-    larger = case["verdict"] == group["verdict"] and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)
-    if worse or larger:
+    rank, known = (VERDICTS.index(each["verdict"]) for each in (case, group))
+    if rank > known or (rank == known and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)):
         group["verdict"] = case["verdict"]
         shows = case["example"] is not None
         example = example_of(case["operator"], case["example"]) if shows else one_line(case["message"])
-        if example is not None:
-            group["example"] = example
+        group |= {} if example is None else {"example": example}
     group["max_ulp"] = max(ulps, default=None)
     group["wrong"] += case["wrong"]
     if case["group"] == "broadcast" and case["verdict"] != "within":

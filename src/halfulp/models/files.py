@@ -26,8 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from halfulp.errors import HalfulpError, MissingFileError, ModelError
-from halfulp.models.graph import Array, is_countable
-from halfulp.models.memory import available_memory
+from halfulp.models.graph import Array, available_memory, is_countable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -200,13 +199,17 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
         # NumPy evaluates the header as a Python literal, with more kinds of errors than it documents.
         line = (str(error).splitlines() or ["unreadable"])[0]
         raise HalfulpError(f"{what}: a broken .npy header: {line[:100]}") from None
+    _check_header(shape, dtype, what)
+    return shape, fortran, dtype
+
+
+def _check_header(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
     if dtype.hasobject:
         raise HalfulpError(f"{what}: holds pickled objects, which are never loaded")
     if dtype.names is not None or dtype.subdtype is not None:
         raise HalfulpError(f"{what}: holds records, not numbers", got=str(dtype)[:80])
     if any(dim < 0 or isinstance(dim, bool) for dim in shape) or len(shape) > 64 or not dtype.itemsize:
         raise HalfulpError(f"{what}: its header has an invalid shape", got=str(shape)[:80])
-    return shape, fortran, dtype
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: str) -> None:
@@ -257,8 +260,7 @@ def inside(folder: Path | None, location: str, what: str) -> Path:
     if folder is None:
         raise HalfulpError(f"{what} names a file, but the model came without a folder", got=shown)
     relative = PurePosixPath(location.replace("\\", "/"))
-    drive = len(location) > 1 and location[1] == ":"
-    if not relative.name or "\0" in location or relative.is_absolute() or drive or ".." in relative.parts:
+    if _leaves(location, relative):
         raise HalfulpError(f"{what} leaves the model's folder", got=shown)
     try:
         root = folder.resolve(strict=True)
@@ -278,6 +280,11 @@ def inside(folder: Path | None, location: str, what: str) -> Path:
     if not os.access(path, os.R_OK):
         raise HalfulpError(f"{what} may not be read", got=shown)
     return path
+
+
+def _leaves(location: str, path: PurePosixPath) -> bool:
+    has_drive = location[1:2] == ":"
+    return not path.name or "\0" in location or path.is_absolute() or has_drive or ".." in path.parts
 
 
 # --- models ------------------------------------------------------------------------------------------

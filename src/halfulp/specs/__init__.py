@@ -46,10 +46,7 @@ def find(id: str) -> OpVersion:
     name, _, version = id.partition("-")
     rows = operators(name)
     if rows and not version:
-        raise UnsupportedError(
-            f"{id}: the version is missing",
-            expected=", ".join(row.id for row in _ROWS.values() if row in rows),
-        )
+        raise UnsupportedError(f"{id}: the version is missing", expected=", ".join(row.id for row in rows))
     if not rows or _VERSION.fullmatch(version) is None or name in {row.standard for row in rows}:
         raise UnsupportedError(f"no operator version {id[:80]}; {did_you_mean(id, _ROWS)}")
     return in_force(rows[0].standard, rows[0].name, version)

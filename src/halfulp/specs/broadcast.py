@@ -146,17 +146,14 @@ def _one_element(y: Shape) -> bool | None:
 
 
 def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shape:
-    one = _one_element(y)
-    if x is None or y is None or one:
+    if x is None or y is None or _one_element(y) is not False:
+        # A tensor whose dims are symbols may have one element.
         return x
     if len(y) != 1:
-        # A tensor whose dims are symbols may have one element.
-        return _infer_unidirectional(x, y, attributes) if one is False else x
-    if one is False and (len(x) < 2 or _differ(x[1], y[0])):
+        return _infer_unidirectional(x, y, attributes)
+    if len(x) < 2 or _differ(x[1], y[0]):
         raise Mismatch("shape", "{y} must have one element, or one for each channel (dim 1) of {x}")
-    if one is False and x[1] is None:
-        return (x[0], y[0], *x[2:])
-    return x
+    return (x[0], _known(x[1], y[0]), *x[2:])
 
 
 def _channel(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
@@ -182,14 +179,12 @@ SHARED_OR_CHANNEL = Rule(
 
 
 def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
-    if y is not None and len(y) == 0:
+    if y == ():
         raise Mismatch("rank", "{y} must have rank 1 or more")
     if x is None or y is None:
         return x
     if len(y) != 1 or len(x) < 2 or _differ(x[1], y[0]):
         return _infer_unidirectional(x, y, attributes)
-    if x[1] is not None and x[1] == y[0]:
-        return x
     per_channel = (x[0], _known(x[1], y[0]), *x[2:])
     try:
         by_numpy = _infer_unidirectional(x, y, attributes)
@@ -229,9 +224,10 @@ def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
         return x
     start = _start(x, y, attributes)
     pairs = list(zip(x[start : start + len(y)], y, strict=True))
-    if any(b == 1 and _differ(a, b) for a, b in pairs):
+    differing = [b for a, b in pairs if _differ(a, b)]
+    if 1 in differing:
         raise Mismatch("1-dim expansion", "a dim of 1 inside {y} does not expand")
-    if any(_differ(a, b) for a, b in pairs):
+    if differing:
         raise Mismatch("shape", "the shape of {y} must be a contiguous subset of the shape of {x}")
     return x[:start] + tuple(_known(a, b) for a, b in pairs) + x[start + len(y) :]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, Limits, OpVersion, Unspecified, clauses, later, ports, questions
-from halfulp.specs.unspecified import SHARED
+from halfulp.specs.model import Attribute, Limits, OpVersion, clauses, later, ports, questions, shared
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
 _MOST_ELEMENTS = 2**32 - 1
@@ -49,13 +48,6 @@ _OWN = questions("""
         Choice: x < 0 decides, not x >= 0: a NaN passes through bit for bit, and so do +0 and -0; a product
         that is NaN is the canonical quiet NaN.
 """)
-_OPEN = {**SHARED, **{question.key: question for question in _OWN}}
-
-
-def _open(keys: str) -> tuple[Unspecified, ...]:
-    return tuple(_OPEN[key] for key in keys.split())
-
-
 _SCALED = "negative-base scale-bias-rounding exponent-not-float32 rounding special-values nan environment"
 
 # --- the rows ------------------------------------------------------------------------------------
@@ -97,7 +89,7 @@ _CONSTANT_POW_1_0 = _first(
         C10 A negative base gives NaN unless the exponent is integral.
         C11 The output may alias InputTensor.
     """),
-    unspecified=_open(_SCALED),
+    unspecified=shared(_SCALED, _OWN),
     kernel="pow_directml",
 )
 _CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", limits=_ANY_RANK)
@@ -128,7 +120,7 @@ _POW_1_0 = _first(
         C9 A negative base gives NaN unless the exponent has an integral value, whatever its type is.
         C10 The output may alias InputTensor.
     """),
-    unspecified=_open(f"differing-sizes {_SCALED}"),
+    unspecified=shared(f"differing-sizes {_SCALED}", _OWN),
     kernel="pow_directml",
 )
 _POW_3_0 = later(
@@ -153,9 +145,10 @@ _POW_3_0 = later(
         """,
         _POW_1_0.clauses,
     ),
-    unspecified=_open(
+    unspecified=shared(
         "differing-sizes negative-base scale-bias-rounding scale-bias-of-integers exponent-not-float32"
-        " rounding special-values nan integer-overflow integer-base environment"
+        " rounding special-values nan integer-overflow integer-base environment",
+        _OWN,
     ),
 )
 
@@ -183,7 +176,7 @@ _RELU_1_0 = _first(
         C7 There are no attributes. [unknown attribute]
         C8 The output may alias InputTensor.
     """),
-    unspecified=_open("differing-sizes prelu-nan prelu-rounding environment"),
+    unspecified=shared("differing-sizes prelu-nan prelu-rounding environment", _OWN),
     kernel="prelu",
 )
 _RELU_2_0 = later(_RELU_1_0, "2_0", limits=Limits((4, 5), _MOST_ELEMENTS))
@@ -192,7 +185,7 @@ _RELU_5_1 = later(
     _RELU_3_0,
     "5_1",
     type_variables={"DataType": (*_FLOATS, *_SIGNED)},
-    unspecified=_open("differing-sizes prelu-nan prelu-rounding prelu-integer-overflow environment"),
+    unspecified=shared("differing-sizes prelu-nan prelu-rounding prelu-integer-overflow environment", _OWN),
 )
 
 ROWS = (

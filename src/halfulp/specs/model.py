@@ -20,7 +20,7 @@ import numpy as np
 from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
 from halfulp.specs.tensor import Shape, TensorType, tensor_type
-from halfulp.types import TYPES, type_name
+from halfulp.types import TYPES, to_odd, type_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
@@ -338,10 +338,10 @@ def ports(text: str) -> tuple[Port, ...]:
 
 def clauses(text: str, before: tuple[Clause, ...] = ()) -> tuple[Clause, ...]:
     """Read clauses, each as ``id text [checks]``. A clause replaces the one with its id in ``before``."""
-    found = {clause.id: clause for clause in before}
+    by_id = {clause.id: clause for clause in before}
     for id, rule, checks in _items(r"(C\d+) (.+?)(?: \[(.+)\])?", text):
-        found[id] = Clause(id, rule, tuple(checks.split(", ")) if checks else ())
-    return tuple(found.values())
+        by_id[id] = Clause(id, rule, tuple(checks.split(", ")) if checks else ())
+    return tuple(by_id.values())
 
 
 def questions(text: str) -> tuple[Unspecified, ...]:
@@ -401,24 +401,12 @@ def _float(value: Any) -> float:
     if not (is_number or (isinstance(value, np.generic) and type_name(value.dtype) in TYPES)):
         raise TypeError
     if isinstance(value, int | np.integer):
-        value = _shortened(int(value))
+        value = to_odd(np.float64(int(value)), int(value))  # which float32 rounds as it would the integer
     with np.errstate(over="ignore"):
         rounded = float(np.float32(value))
     if math.isinf(rounded) and not math.isinf(value):
         raise OverflowError
     return rounded
-
-
-def _shortened(value: int) -> float:
-    """Return a float64 that rounds to the same float32 as the integer does.
-
-    Via float64, a long integer would be rounded twice. Its leading 40 bits, with the last one set if any other bit was
-    set, round like the integer.
-    """
-    magnitude = abs(value)
-    cut = max(magnitude.bit_length() - 40, 0)
-    sticky = bool(magnitude & ((1 << cut) - 1))
-    return math.copysign(math.ldexp(float((magnitude >> cut) | sticky), cut), value)
 
 
 def _scale_bias(value: Any) -> ScaleBias:
@@ -439,3 +427,51 @@ CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
 }
 """For each type its checker, and the values that it takes, in words."""
+
+
+# --- the questions that rows of several standards share, with halfulp's choices ------------------
+#
+# N1 to N7 are rules of the numeric contract, which every row follows.
+
+SHARED: dict[str, Unspecified] = {
+    question.key: question
+    for question in questions("""
+        rounding (N1): How exact a floating result is.
+            Choice: The exact real x^y of the operands as stored, rounded once to the output's type, to
+            nearest, ties to even; subnormals are kept and overflow gives an infinity (in a type without one,
+            what ml_dtypes converts an overflow to).
+        special-values (N1): Results for zeros, infinities, NaN and a negative base.
+            Choice: As pow of IEEE 754-2019 9.2.1: x^0 = 1 and 1^y = 1 even for a NaN; a negative finite base
+            with a finite exponent that is not an integer gives NaN.
+        nan (N2): Sign and payload of a NaN result.
+            Choice: The canonical quiet NaN of the type, with the sign bit clear.
+        integer-overflow (N3): An integer result that the type does not hold.
+            Choice: The exact integer modulo 2^n (it wraps); 0^0 = 1.
+        integer-base (N4): An integer base with a negative or a floating exponent.
+            Choice: The exact real value truncated toward zero and saturated to the type; NaN gives 0, and 0
+            to a negative power gives the type's maximum.
+        environment (N7): Whether a result may depend on anything but its operands.
+            Choice: It does not: not on the floating-point environment, shapes, position, alignment, strides,
+            aliasing of the output, thread count or instruction set.
+        prelu-zero-and-nan (N5): A NaN in the input, and the sign of a zero.
+            Choice: x < 0 decides: NaN, +0 and -0 pass through bit for bit, even where the slope is NaN or
+            infinite; a product that is NaN is the canonical quiet NaN.
+        prelu-rounding (N5): How exact a floating product is.
+            Choice: The exact product rounded once to the type, to nearest, ties to even.
+        prelu-integer-overflow (N5): An integer product that the type does not hold.
+            Choice: The product modulo 2^n (it wraps); an unsigned input is never below 0 and is copied.
+    """)
+}
+"""The questions that rows of several standards share, by key, with halfulp's choices."""
+
+
+def shared(keys: str, own: tuple[Unspecified, ...] = ()) -> tuple[Unspecified, ...]:
+    """Return questions by their keys, which spaces separate: shared ones, and those that a standard has of its own."""
+    known = SHARED | {question.key: question for question in own}
+    return tuple(known[key] for key in keys.split())
+
+
+POW_FLOAT = shared("rounding special-values nan environment")
+POW_ANY = shared("rounding special-values nan integer-overflow integer-base environment")
+PRELU_FLOAT = shared("prelu-zero-and-nan prelu-rounding environment")
+PRELU_ANY = shared("prelu-zero-and-nan prelu-rounding prelu-integer-overflow environment")

@@ -9,8 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import Attribute, Example, OpVersion, Unspecified, clauses, later, ports, questions
+from halfulp.specs import broadcast
+from halfulp.specs.model import (
+    POW_ANY,
+    POW_FLOAT,
+    PRELU_ANY,
+    PRELU_FLOAT,
+    SHARED,
+    Attribute,
+    Example,
+    OpVersion,
+    Unspecified,
+    clauses,
+    later,
+    ports,
+    questions,
+    shared,
+)
 from halfulp.specs.tensor import TensorType
 
 _URLS = {
@@ -130,7 +145,7 @@ _POW_1 = OpVersion(
             shapes-without-broadcast: Differing shapes without broadcast=1. Choice: An error.
             other-broadcast: A broadcast that is neither 0 nor 1. Choice: An error.
         """),
-        *unspecified.POW_FLOAT,
+        *POW_FLOAT,
     ),
     examples=(
         _shape_example("a scalar tensor", ()),
@@ -162,7 +177,7 @@ _POW_7 = _later(
         C5 There are no attributes. [unknown attribute]
         C6 Z has X's type and the broadcast shape. [output]
     """),
-    unspecified=unspecified.POW_FLOAT,
+    unspecified=POW_FLOAT,
     examples=(),
 )
 _POW_12 = _later(
@@ -174,7 +189,7 @@ _POW_12 = _later(
         C3 X and Z have the same type, one that T allows. [type T]
         C7 Y has a type that T1 allows, whatever X's type is. [type T1]
     """,
-    unspecified=unspecified.POW_ANY,
+    unspecified=POW_ANY,
 )
 _POW_13 = _later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1})
 _POW_15 = _later(
@@ -224,7 +239,7 @@ _PRELU_1 = OpVersion(
             slope-of-one-element: The rank of a slope of one element. Choice: Any.
             output-shape: The shape of Y. Choice: X's shape.
         """),
-        *unspecified.PRELU_FLOAT,
+        *PRELU_FLOAT,
     ),
     source=_URLS["PRelu"].format(1),
     kernel="prelu",
@@ -251,11 +266,9 @@ _PRELU_7 = _later(
     outputs=ports("Y (T): Output tensor (same size as X)"),
     broadcasting=broadcast.UNIDIRECTIONAL,
     amended="C2 slope is unidirectionally broadcast to X: X is never enlarged. [shape]",
-    unspecified=(*_HIGHER_RANK, *unspecified.PRELU_FLOAT),
+    unspecified=(*_HIGHER_RANK, *PRELU_FLOAT),
 )
-_PRELU_9 = _later(
-    _PRELU_7, "9", type_variables={"T": _PRELU_9_T}, unspecified=(*_HIGHER_RANK, *unspecified.PRELU_ANY)
-)
+_PRELU_9 = _later(_PRELU_7, "9", type_variables={"T": _PRELU_9_T}, unspecified=(*_HIGHER_RANK, *PRELU_ANY))
 _PRELU_16 = _later(
     _PRELU_9,
     "16",
@@ -290,22 +303,22 @@ SONNX_POW_15 = OpVersion(
         C7 C has A's type and shape. [output]
     """),
     unspecified=(
-        *unspecified.shared("rounding"),
+        *shared("rounding"),
         Unspecified(
             "draft-special-values",
             "Special values for which the draft's table contradicts IEEE 754, which it refers to: 1^NaN,"
             " abs(A) <= 1 to an infinite B, and odd powers of -0 and -infinity.",
-            unspecified.SHARED["special-values"].choice,
+            SHARED["special-values"].choice,
             "N1",
         ),
-        *unspecified.shared("nan", "integer-overflow"),
+        *shared("nan integer-overflow"),
         Unspecified(
             "negative-exponent",
             "An integer exponent below 0, against C3.",
-            unspecified.SHARED["integer-base"].choice,
+            SHARED["integer-base"].choice,
             "N4",
         ),
-        *unspecified.shared("environment"),
+        *shared("environment"),
     ),
     source=(
         "https://github.com/onnx/working-groups/blob/247d3de1a4bfc99e167f1145c8366cbba5f085f7"

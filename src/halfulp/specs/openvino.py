@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import Attribute, Example, OpVersion, clauses, ports, questions
+from halfulp.specs import broadcast
+from halfulp.specs.model import POW_ANY, PRELU_FLOAT, Attribute, Example, OpVersion, clauses, ports, questions
 from halfulp.specs.tensor import TensorType
 from halfulp.types import FLOATS, TYPES
 
@@ -58,7 +58,7 @@ ROWS = (
                     Choice: Every type of the type table: floating types of 4 to 64 bits, and signed and
                     unsigned integers of 4 to 64 bits.
             """),
-            *unspecified.POW_ANY,
+            *POW_ANY,
         ),
         examples=(
             Example(
@@ -107,7 +107,7 @@ ROWS = (
                 supported-types: Which floating types are supported.
                     Choice: Every floating type of the type table, 4 to 64 bits.
             """),
-            *unspecified.PRELU_FLOAT,
+            *PRELU_FLOAT,
         ),
         examples=(
             Example("1D input tensor data", (_f32(128), _f32(1)), _f32(128)),

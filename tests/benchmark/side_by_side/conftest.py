@@ -20,6 +20,4 @@ def _module(name: str) -> Any:
     return module
 
 
-bars, chart, line, measure, memory, page, rows, worst = map(
-    _module, ("bars", "chart", "line", "measure", "memory", "page", "rows", "worst")
-)
+bars, line, measure, memory, page, rows = map(_module, ("bars", "line", "measure", "memory", "page", "rows"))

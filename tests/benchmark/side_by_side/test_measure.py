@@ -12,14 +12,17 @@ from side_by_side.peers import constant_power, power, prelu
 
 
 def test_a_row_is_measured_in_two_processes_that_are_started_again(
-    measure: Any, rows: Any, tmp_path: Path
+    measure: Any, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    slow = ["torch", "jax", "openvino", "numba"]
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({slow})")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     known = rows.rows(quick=True)
     index = next(
         i for i, row in enumerate(known) if row.label == "int32 ** int32" and row.place == rows.IN_CACHE
     )
     few = next(i for i, row in enumerate(known) if row.label == "16 elements")
-    # The worker makes the row by its index, and asks all that are installed.
+    # The worker makes the row by its index, and asks all that are installed and quick to import.
     with measure.workers(quick=True, log=tmp_path / "log.txt") as workers:
         lines = workers.measure(index, known[index], seconds=0, least=6)
         with pytest.raises(measure.WorkerError, match="ended"):

@@ -1,8 +1,7 @@
-"""From measurements to lines, tables, bars, CSV, page and chart: with made-up times."""
+"""From measurements to lines, tables, bars, CSV and page: with made-up times."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,15 +123,3 @@ def test_the_pages_of_the_docs_have_all_parts(bars: Any, page: Any) -> None:
     for name, parts in page.parts(page.machine(), bars.outcomes([]), []).items():
         text = (Path(__file__).parents[3] / "docs" / f"{name}.md").read_text()
         assert page.regenerate(text, parts)
-
-
-def test_chart(chart: Any, lines: list[Any], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "chart.svg"
-    chart.draw(lines, path)
-    texts = [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
-    assert {"halfulp", "numpy", "torch", "float32", "float64"} <= set(texts)
-    assert not any(name in texts for name in ("beside", "numba"))
-    first = path.read_bytes()
-    chart.draw(lines, path)
-    assert path.read_bytes() == first

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -131,28 +129,3 @@ def test_a_library_for_c(name: str) -> None:
     for refused in (CASES["mixed"], CASES["constant"], CASES["float16"], CASES["elementwise"]):
         with pytest.raises(RefusalError):
             prepare(name, refused, 1)
-
-
-def test_an_absent_library_for_c_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    vectors._library.cache_clear()
-    monkeypatch.setenv(vectors.SLEEF, str(tmp_path / "libsleef.so"))
-    monkeypatch.setenv(vectors.CORE_MATH, str(tmp_path))
-    monkeypatch.setattr(vectors.sys, "prefix", str(tmp_path))
-    reasons = vectors.absent()
-    vectors._library.cache_clear()
-    assert set(reasons) >= {"SVML la", "SVML ha", "SVML br", "SLEEF", "CORE-MATH"}
-    assert all("\n" not in reason for reason in reasons.values())
-
-
-def test_sources_of_core_math(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A stand-in for them."""
-    for folder, name, real in (("binary32", "powf", "float"), ("binary64", "pow", "double")):
-        source = tmp_path / "src" / folder / "pow" / f"{name}.c"
-        source.parent.mkdir(parents=True)
-        source.write_text(
-            f"#include <math.h>\n{real} cr_{name}({real} x, {real} y) {{ return {name}(x, y); }}\n"
-        )
-    monkeypatch.setenv(vectors.CORE_MATH, str(tmp_path))
-    vectors._library.cache_clear()
-    test_a_library_for_c("CORE-MATH")
-    vectors._library.cache_clear()

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
-
-import numpy as np
-import pytest
 
 import halfulp as hu
 
@@ -60,45 +56,3 @@ def test_who_is_held_against_a_bar_takes_part(rows: Any, bars: Any) -> None:
                     assert row.addition, row
                 elif bar.against not in (bars.FASTEST, bars.ONE_THREAD, bars.MICROSECOND):
                     assert bar.against in row.peers, row
-
-
-@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
-class TestWorstData:
-    """What the rows of worst data claim to be."""
-
-    def test_exact(self, worst: Any, name: str) -> None:
-        case = worst.exact(name, 2000)
-        for x, y, z in zip(*self.doubles(case), strict=True):
-            assert Fraction(x) ** int(y) == Fraction(z)
-
-    def test_ties(self, worst: Any, name: str) -> None:
-        case = worst.ties(name, 2000)
-        right = hu.pow(case.x, case.y)
-        above = np.nextafter(right, np.array(np.inf, right.dtype))
-        below = np.nextafter(right, np.array(-np.inf, right.dtype))
-        for x, down, z, up in zip(
-            *(a.astype(float).tolist() for a in (case.x, below, right, above)), strict=True
-        ):
-            power = 2 * Fraction(x) ** 2
-            assert power in (Fraction(down) + Fraction(z), Fraction(z) + Fraction(up))
-
-    def test_specials(self, worst: Any, name: str) -> None:
-        case = worst.specials(name, 2000)
-        assert np.isnan(hu.pow(case.x, case.y).astype(float)).any()
-        assert np.signbit(case.x).any()
-
-    def test_subnormals(self, worst: Any, name: str) -> None:
-        case = worst.subnormals(name, 2000)
-        least = 2.0 ** worst._LEAST_NORMAL_EXPONENT[name]
-        x, _, z = self.doubles(case)
-        small = [0 < a < least for a in x], [0 < a < least for a in z]
-        assert all(map(any, zip(*small, strict=True)))
-        assert 600 < sum(small[0]) < 1400
-
-    def test_hard(self, worst: Any, name: str) -> None:
-        case = worst.hard(name, 2000)
-        assert case.x.dtype == case.y.dtype == name
-        assert len(np.unique(case.x)) > 50
-
-    def doubles(self, case: Any) -> list[list[float]]:
-        return [a.astype(float).tolist() for a in (case.x, case.y, hu.pow(case.x, case.y))]

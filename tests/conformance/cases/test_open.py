@@ -89,8 +89,7 @@ def test_integer_powers_at_the_ends(x, y, power) -> None:
     assert integer_power(x, y) == power
 
 
-@pytest.mark.parametrize("y_name", ["int8", "uint8", "int4"])
-@pytest.mark.parametrize("x_name", ["int8", "uint8"])
+@pytest.mark.parametrize(("x_name", "y_name"), [("int8", "int8"), ("uint8", "uint8"), ("int8", "int4")])
 def test_every_8_bit_power_is_open_unless_it_is_an_integer_of_the_type(x_name, y_name, monkeypatch) -> None:
     # A row that allows all of them together.
     every = {"T": tuple(TYPES), "T1": tuple(TYPES)}

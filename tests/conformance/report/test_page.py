@@ -1,10 +1,9 @@
-"""The page as text: whole, self-contained, safe against what documents say, and with colours that can be read."""
+"""The page as text: whole, self-contained, and safe against what documents say."""
 
 from __future__ import annotations
 
 import html.parser
 import re
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -140,42 +139,6 @@ def test_an_empty_page_and_a_clean_target() -> None:
 def test_no_two_verdicts_have_one_sign() -> None:
     signs = [shown.sign for shown in SHOWN.values()]
     assert len(set(signs)) == len(signs)
-
-
-def luminance(colour: str) -> float:
-    """Return the relative luminance of a colour, as WCAG 2 defines it."""
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-TOKENS = dict(
-    re.findall(
-        r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\)",
-        (files("halfulp.conformance.report") / "assets/colours.css").read_text("utf-8"),
-    )
-)
-SURFACES = ("page", "surface", "raised")
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize(
-    ("ink", "paper", "least"),
-    [
-        *((ink, paper, 4.5) for ink in ("text", "muted", "accent", "fault") for paper in SURFACES),
-        *((f"on-{name}", name, 4.5) for name in SHOWN),
-        # The outlines of controls need 3 to 1.
-        *(("control", paper, 3.0) for paper in ("page", "surface")),
-    ],
-)
-def test_contrast(ink: str, paper: str, least: float, scheme: int) -> None:
-    colours = {name: pair.split(", ")[scheme] for name, pair in TOKENS.items()}
-    assert contrast(colours[ink], colours[paper]) >= least
 
 
 @pytest.mark.parametrize(("number", "text"), [(4096, "4096"), (0.5, "0.5"), (2.0**63, "9.2e18")])

@@ -11,7 +11,7 @@ from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.floats import codes
+from halfulp.types import codes
 
 SELECTIONS = [("onnx.Pow-1", "float32"), ("onnx.Pow-15", "int64"), ("onnx.PRelu-6", "float16")]
 SELECTIONS += [("onnx.PRelu-16", "bfloat16"), ("onnx.Pow-13", "bfloat16"), ("onnx.PRelu-7", "float64")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from bisect import bisect
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import ml_dtypes
@@ -22,6 +23,7 @@ def dtype(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
+@cache
 def all_values(target: np.dtype) -> list[Fraction]:
     """Every finite value of a type, in order, without the second zero."""
     bits = np.arange(1 << (16 if target.itemsize == 2 else 8), dtype=f"u{target.itemsize}")
@@ -56,12 +58,11 @@ def test_small_floats_round_once(name: str) -> None:
         assert distance == min(abs(v - exact) for v in values[max(above - 1, 0) : above + 1])
 
 
-@pytest.mark.parametrize("source", ["int64", "uint64", "int32"])
+@pytest.mark.parametrize("source", ["int64", "uint64"])
 def test_integers_round_once(source: str) -> None:
     rng = np.random.default_rng(2)
     values = all_values(dtype("bfloat16"))
-    limit = 2**31 if source == "int32" else 2**63
-    whole = [int(v) for v in values if v.denominator == 1 and abs(v) < limit and (v >= 0 or source[0] == "i")]
+    whole = [int(v) for v in values if v.denominator == 1 and abs(v) < 2**63 and (v >= 0 or source[0] == "i")]
     ties = [(a + b) // 2 for a, b in pairwise(whole) if (a + b) % 2 == 0 and b - a > 2]
     picks = [ties[i] for i in rng.integers(0, len(ties), 200)]
     x = np.array([p + d for p in picks for d in (-1, 0, 1)], source)

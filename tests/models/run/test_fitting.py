@@ -17,7 +17,7 @@ from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run
-from halfulp.models.run.fitting import fit, make_up
+from halfulp.models.run.inputs import fit, make_up
 
 
 def model_of(text: str, opset: int = 17) -> Model:
@@ -100,13 +100,6 @@ def test_channels_are_those_of_the_first_weights() -> None:
     assert str(found) == "dims made up: N=1, bands=80, T=64; -i DIM=N changes one"
 
 
-def test_sizes_that_are_given_stay() -> None:
-    model = model_of("g (float[N, C] x) => (float[N, C] y) { y = Exp(x) }")
-    found = fit(model, partial(run, model), dims={"N": 2, "C": 4})
-    assert found.dims == {"N": 2, "C": 4}
-    assert str(found) == ""
-
-
 def test_a_sampling_rate_is_what_it_is_compared_with() -> None:
     model = model_of(
         """g (float[N] x, int64 rate) => (float[N] y)
@@ -136,12 +129,6 @@ def test_an_error_names_the_sizes_that_were_made_up() -> None:
     with pytest.raises(ModelError, match=words):
         hu.run(model, "random", dims={"N": 1}, engine="halfulp")
     assert hu.run(model, "random", dims={"C": 14})["y"].shape == (7, 2)
-
-
-def test_one_that_leaves_nothing_open_says_what_went_wrong() -> None:
-    model = model_of("g (float[4] x) => (float[4] y) { f = Constant<value_ints=[3]>()  y = Reshape(x, f) }")
-    with pytest.raises(ModelError, match="Reshape"):
-        fit(model, partial(run, model))
 
 
 def test_an_operator_that_nothing_evaluates_is_said_at_once() -> None:

@@ -11,8 +11,7 @@ from tests.models.onnx_models import single
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Graph, Model, Value
 from halfulp.models.run.api import run
-from halfulp.models.run.fitting import Fit
-from halfulp.models.run.inputs import bind
+from halfulp.models.run.inputs import Fit, bind
 from halfulp.types import TYPES
 
 

@@ -6,8 +6,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from ml_dtypes import bfloat16
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 from tests.models.onnx_models import single
 
@@ -27,12 +26,6 @@ def constant(opset: int, **attribute: object) -> np.ndarray:
     node = helper.make_node("Constant", [], ["out"], "node", **attribute)
     graph = helper.make_graph([node], "g", [], [helper.make_empty_tensor_value_info("out")])
     return evaluated(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]))
-
-
-@pytest.mark.parametrize("opset", [1, 9, 11, 13, NEWEST])
-def test_constant(opset: int) -> None:
-    value = numpy_helper.from_array(np.arange(3, dtype=np.int64))
-    np.testing.assert_array_equal(constant(opset, value=value), [0, 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -85,6 +78,9 @@ def test_legacy_broadcasting(op_type: str, opset: int) -> None:
     for bad, attributes in ((b, {}), (b, {"broadcast": 1}), (b, {"broadcast": 1, "axis": 5}), (a[:1], {})):
         with pytest.raises(ModelError, match=r"node 'node'"):
             run(bad, **attributes)
+    a = a[:1, :1, :1]
+    with pytest.raises(ModelError, match="contiguous subset"):  # only the second is broadcast
+        run(b, broadcast=1)
 
 
 SUMS = [
@@ -182,13 +178,6 @@ def test_numpy_broadcasting(opset: int) -> None:
         run(model, {"a": np.ones(3, np.int32), "b": b})
 
 
-def test_where() -> None:
-    model = single("Where", 16, {"c": ("bool", None), "a": F32, "b": F32})
-    a, b = np.ones((2, 1), np.float32), np.zeros(3, np.float32)
-    c = np.array([True, False, True])
-    np.testing.assert_array_equal(evaluated(model, c=c, a=a, b=b), np.where(c, a, b))
-
-
 @pytest.mark.parametrize("to", ["FLOAT16", "INT32", "BOOL"])
 def test_cast_1_spells_the_type(to: str) -> None:
     model = single(
@@ -210,12 +199,6 @@ def test_cast_to_what_does_not_exist() -> None:
             run(single("Cast", opset, {"x": F32}, F32, to=to), {"x": np.ones(1, np.float32)})
 
 
-def test_cast_like_takes_the_other_type() -> None:
-    model = single("CastLike", 15, {"x": ("float64", None), "like": ("bfloat16", None)}, ("bfloat16", None))
-    x = np.array([1 + 2.0**-8 + 2.0**-40])
-    assert float(evaluated(model, x=x, like=np.zeros(0, bfloat16))[0]) == 1 + 2.0**-7
-
-
 def test_cast_of_strings_goes_to_the_onnx_package() -> None:
     model = single("Cast", 13, {"x": F32}, F32, to=TensorProto.FLOAT)
     model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
@@ -229,18 +212,6 @@ def reshape(opset: int, x: np.ndarray, shape: list[int], **attributes: int) -> n
         return evaluated(single("Reshape", opset, {"x": F32}, shape=shape), x=x)
     model = single("Reshape", opset, {"x": F32, "shape": ("int64", None)}, **attributes)
     return evaluated(model, x=x, shape=np.array(shape, np.int64))
-
-
-@pytest.mark.parametrize("opset", [1, 5, 13, 14, NEWEST])
-def test_reshape(opset: int) -> None:
-    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    assert reshape(opset, x, [4, 6]).shape == (4, 6)
-    assert reshape(opset, x, [0, -1]).shape == (2, 12)
-    assert reshape(opset, x, [-1, 0, 1, 2]).shape == (4, 3, 1, 2)
-    assert reshape(opset, x, [24]).tolist() == list(range(24))
-    for bad in ([5, 5], [-1, -1], [-2, -12], [1, 1, 1, 0], [7, -1]):
-        with pytest.raises(ModelError, match="node 'node'"):
-            reshape(opset, x, bad)
 
 
 def test_reshape_of_nothing_and_allowzero() -> None:
@@ -261,14 +232,3 @@ def unsqueeze(opset: int, x: np.ndarray, axes: list[int]) -> np.ndarray:
     return evaluated(
         single("Unsqueeze", opset, {"x": F32, "axes": ("int64", None)}), x=x, axes=np.array(axes, np.int64)
     )
-
-
-@pytest.mark.parametrize("opset", [1, 11, 13, NEWEST])
-def test_unsqueeze(opset: int) -> None:
-    x = np.zeros((2, 3), np.float32)
-    assert unsqueeze(opset, x, [0, 3]).shape == (1, 2, 3, 1)
-    assert unsqueeze(opset, x, [2, 1]).shape == (2, 1, 1, 3)
-    assert unsqueeze(opset, x, [-1] if opset >= 11 else [2]).shape == (2, 3, 1)
-    for bad in ([0, 0], [3], [0, 5]):
-        with pytest.raises(ModelError, match=r"node 'node' \(Unsqueeze\): the onnx package fails"):
-            unsqueeze(opset, x, bad)

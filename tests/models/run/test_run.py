@@ -11,8 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
-from tests.models.onnx_models import parsed, single, with_initializer
+from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError
@@ -61,12 +60,6 @@ def test_prelu_of_every_opset(opset: int) -> None:
     assert same_bits(run(model, {"x": x, "slope": slope})["out"], want)
 
 
-def test_prelu_1_takes_consumed_inputs() -> None:
-    model = single("PRelu", 1, {"x": ("float32", [2]), "s": ("float32", [1])}, consumed_inputs=[0, 0])
-    out = run(model, {"x": np.array([-1, 1], np.float32), "s": np.array([2], np.float32)})
-    np.testing.assert_array_equal(out["out"], [-2, 1])
-
-
 def test_subgraphs_use_the_outer_opset_and_see_outer_names() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 6]>
         g (bool c, float[2,3] x, float[2] y) => (float[2,3] z) {
@@ -83,21 +76,6 @@ def test_subgraphs_use_the_outer_opset_and_see_outer_names() -> None:
     }
     out = run(model, {"c": np.array(False), "x": x, "y": y})
     assert same_bits(out["z"], hu.prelu(x, x))
-
-
-def test_functions_have_their_own_opset() -> None:
-    model = parsed("""<ir_version: 10, opset_import: ["": 15, "own": 1]>
-        g (float[2,3] x, float[3] s) => (float[2,3] z) {
-            y = own.old (x, s)
-            z = Pow (y, s)
-        }
-        <domain: "own", opset_import: ["": 6]>
-        old (a, b) => (c) { c = PRelu (a, b) }""")
-    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
-    s = np.array([1, 2, 3], np.float32)
-    out, report = run_with_report(model, {"x": x, "s": s})
-    assert same_bits(out["z"], hu.pow(hu.prelu(x, s), s))
-    assert [row.operator for row in report.nodes] == ["onnx.PRelu-6", "own.old-1", "onnx.Pow-15"]
 
 
 def test_an_input_that_a_call_leaves_out_is_absent() -> None:
@@ -142,28 +120,6 @@ def test_an_operator_before_its_opset() -> None:
     x = {"x": np.array([1, 2, 3, 0.5], np.float32)}
     old, new = (run(load(parsed(gelu.format(opset)), keep_unknown=True), x)["y"] for opset in (17, 20))
     assert same_bits(old, new)
-
-
-def test_optional_outputs() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[M] values, int64[N] places) {
-            y = Pow (x, x)
-            values, , places = Unique (y)
-        }""")
-    out = run(model, {"x": np.array([2, 1, 2], np.float32)})
-    np.testing.assert_array_equal(out["values"], [1, 4])
-    np.testing.assert_array_equal(out["places"], [1, 0, 1])
-
-
-def test_initializers_are_default_inputs() -> None:
-    model = with_initializer(np.array([2.0], np.float32))
-    x = np.array([3], np.float32)
-    assert run(model, {"x": x})["out"] == 9
-    with pytest.raises(ModelError, match="has no input 'w'"):
-        run(model, {"x": x, "w": x})  # it is a constant, not an input
-    model.graph.input.append(helper.make_tensor_value_info("w", 1, [1]))
-    assert run(model, {"x": x})["out"] == 9
-    assert run(model, {"x": x, "w": x})["out"] == 27
 
 
 def test_an_output_is_nobody_elses_memory() -> None:

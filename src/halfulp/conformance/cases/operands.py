@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.floats import (
+from halfulp.operators import pow as exact_pow
+from halfulp.types import (
+    TYPES,
     FloatType,
     clipped,
     codes,
@@ -27,8 +29,6 @@ from halfulp.floats import (
     from_integers,
     integer_range,
 )
-from halfulp.operators import pow as exact_pow
-from halfulp.types import TYPES
 
 
 class Random:

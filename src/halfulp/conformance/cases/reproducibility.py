@@ -17,8 +17,8 @@ from halfulp.conformance.cases.operands import Pairs, Random, cast
 from halfulp.conformance.cases.shapes import refusal
 from halfulp.conformance.cases.values import Types, case_id, hard_pairs, line, ordinary
 from halfulp.conformance.judge import unspecified
-from halfulp.floats import is_float
 from halfulp.specs import OpVersion
+from halfulp.types import is_float
 
 _COUNT = 259  # more than any vector and tile of common code, and odd
 _MANY = (1 << 17) + 91  # enough for a runtime to split them over threads, into parts that no vector divides

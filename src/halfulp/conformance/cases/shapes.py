@@ -19,10 +19,9 @@ from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.operands import Pairs, Random, cast, has_sign
 from halfulp.conformance.cases.values import Types, case_id, least_rank, operand_types, ordinary
 from halfulp.errors import SpecError
-from halfulp.floats import integer_range
 from halfulp.specs import OpVersion, TensorType
 from halfulp.specs.model import Attribute
-from halfulp.types import TYPES
+from halfulp.types import TYPES, integer_range
 
 Shape = tuple[int, ...]
 

@@ -28,10 +28,9 @@ from halfulp.conformance.cases.operands import (
     result_logs,
 )
 from halfulp.conformance.judge import unspecified
-from halfulp.floats import clipped, codes, float_type, from_codes, integer_range, integers_within
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
-from halfulp.types import TYPES
+from halfulp.types import TYPES, clipped, codes, float_type, from_codes, integer_range, integers_within
 
 Types = tuple[str, ...]
 

@@ -117,29 +117,38 @@ def open_session(
     """Return a session as :func:`session` does; it tells of fusions that are given up only if it ``warns``."""
     ort = installed()
     options = _quiet_options() if sess_options is None else sess_options
-    made = None
-    # If this fails, patched() below names the clause that a node breaks, if that is the reason.
+    by_provider = None
+    # If this fails, patched() names the clause that a node breaks, if that is the reason.
     if _takes_provider(ort, options, providers):
         with contextlib.suppress(Exception):
             fusions: set[str] = set() if keep_fusions else {_FUSION}
-            made, proto = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
-    if made is None:
-        proto, file, folder = parse(model)
-        check_calls(proto, file)
-        register(options)
-        if folder is not None:
-            find_external_data(options, proto, file, folder)
-        data = patched(proto, file).SerializeToString()
-        made = ort.InferenceSession(data, options, providers=providers, **kwargs)
-    fused = fused_by_onnxruntime(proto, "") if warns and not keep_fusions and proto is not None else {}
-    if powers := [power for power, is_norm in fused.items() if is_norm]:
+            by_provider = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
+    session, proto = by_provider or _session_of_patched(ort, options, model, providers, kwargs)
+    if warns and not keep_fusions and proto is not None:
+        _warn_of_norms(proto)
+    return session
+
+
+def _warn_of_norms(model: ModelProto) -> None:
+    if powers := [power for power, is_norm in fused_by_onnxruntime(model, "").items() if is_norm]:
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
             " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
             HalfulpWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return made
+
+
+def _session_of_patched(
+    ort: Any, options: Any, model: Source, providers: Sequence[Any] | None, keywords: dict[str, Any]
+) -> tuple[Any, ModelProto]:
+    proto, file, folder = parse(model)
+    check_calls(proto, file)
+    register(options)
+    if folder is not None:
+        find_external_data(options, proto, file, folder)
+    data = patched(proto, file).SerializeToString()
+    return ort.InferenceSession(data, options, providers=providers, **keywords), proto
 
 
 def _quiet_options() -> Any:
@@ -307,16 +316,19 @@ def provider(
         ort.register_execution_provider_library("halfulp", library())
     _guard(ort)
     if session_options is not None:
-        wanted = ",".join(operators)
-        before = session_options.has_providers() and _entry(session_options, _OPERATORS)
-        if not before:
-            session_options.add_provider_for_devices(_devices(ort), {"operators": wanted})
-        elif before != wanted:
-            session_options.add_session_config_entry(_OPERATORS, wanted)
-        if fusions == "exact":
-            disabled = {_FOLDING, _FUSION, *_entry(session_options, _DISABLED).split(";")} - {""}
-            session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
+        _choose(session_options, _devices(ort), ",".join(operators), fusions)
     return PROVIDER
+
+
+def _choose(session_options: Any, devices: list[Any], operators: str, fusions: str) -> None:
+    before = session_options.has_providers() and _entry(session_options, _OPERATORS)
+    if not before:
+        session_options.add_provider_for_devices(devices, {"operators": operators})
+    elif before != operators:
+        session_options.add_session_config_entry(_OPERATORS, operators)
+    if fusions == "exact":
+        disabled = {_FOLDING, _FUSION, *_entry(session_options, _DISABLED).split(";")} - {""}
+        session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
 
 
 def register(session_options: Any) -> None:

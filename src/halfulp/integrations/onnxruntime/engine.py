@@ -126,18 +126,7 @@ def open_session(
     folder = own_folder or folder
     try:
         ort = plugin.installed()
-        options = ort.SessionOptions()
-        options.log_severity_level = 4  # errors have the same texts
-        options.intra_op_num_threads = settings.threads
-        # Threads that spin would slow other timed code.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0" if settings.threads else "1")
-        if profile:
-            options.enable_profiling = True
-            options.profile_file_prefix = profile
-        if not settings.optimized:
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-            # By default casts of all weights run first, and their results are in memory together.
-            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+        options = _options(ort, settings, profile)
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
         if not settings.exact:
@@ -151,6 +140,22 @@ def open_session(
         raise Refused(
             f"{file}: refused by onnxruntime: {_text(error)}{_way_out(error, proto, file)}"
         ) from None
+
+
+def _options(ort: Any, settings: Settings, profile: str) -> Any:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # errors have the same texts
+    options.intra_op_num_threads = settings.threads
+    # Threads that spin would slow other timed code.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if settings.threads else "1")
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
+    if not settings.optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        # By default casts of all weights run first, and their results are in memory together.
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    return options
 
 
 def _way_out(error: Exception, proto: ModelProto, file: str) -> str:

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, helper
 
 from halfulp.errors import REPAIR, HalfulpError, ModelError, SpecError, printable, within
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
+from halfulp.models.onnx.infer import Ask, ValueInfo, infer_types, known_graphs
 from halfulp.models.onnx.inline import RESOLVED, resolved
 from halfulp.models.onnx.tensors import TensorReader, declaration
-from halfulp.models.onnx.walk import every_node, inner_path, subgraphs
+from halfulp.models.onnx.walk import every_node
 from halfulp.specs import OpVersion, TensorType, find
 
 DOMAIN = "halfulp"
@@ -46,7 +46,9 @@ def patched(model: ModelProto, file: str) -> ModelProto:
     for ask in ways:
         attempt = deepcopy(result)
         try:
-            _Patcher(infer_types(result, file, ask=ask), file).graph(attempt.graph, "", None)
+            types, reader = infer_types(result, file, ask=ask), TensorReader(file, None)
+            for graph, known in known_graphs(attempt.graph, types, reader):
+                _patch(graph, known, file)
         except _Untyped as untyped:
             name, node = untyped.args
             continue
@@ -57,45 +59,36 @@ def patched(model: ModelProto, file: str) -> ModelProto:
     raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
 
 
-class _Patcher:
-    def __init__(self, types: dict[str, Types], file: str) -> None:
-        self._types = types
-        self._file = file
-        self._reader = TensorReader(file, None)
+def _patch(graph: Any, known: ValueInfo, file: str) -> None:
+    """Patch the nodes of a graph, but not of the graphs within it."""
+    declared = {info.name for info in (*graph.value_info, *graph.output)}
+    for index, node in enumerate(graph.node):
+        if node.domain == RESOLVED:
+            output = _patch_node(node, index, known, file)
+            known.types.setdefault(output.name, output)
+            # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
+            if output.name not in declared:
+                graph.value_info.append(declaration(output.name, output.type, output.shape))
 
-    def graph(self, graph: GraphProto, path: str, outer: ValueInfo | None) -> None:
-        """Patch a graph in place."""
-        known = ValueInfo(self._types.setdefault(path, {}), self._reader, outer)
-        known.add_constants(graph)
-        stated = {info.name for info in (*graph.value_info, *graph.output)}
-        for index, node in enumerate(graph.node):
-            for name, inner in subgraphs(node):
-                self.graph(inner, inner_path(path, node, name), known)
-            if node.domain == RESOLVED:
-                output = self._node(node, index, known)
-                known.types.setdefault(output.name, output)
-                # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
-                if output.name not in stated:
-                    graph.value_info.append(declaration(output.name, output.type, output.shape))
 
-    def _node(self, node: NodeProto, index: int, known: ValueInfo) -> Value:
-        """Make a node a custom operator, and return its output's type and shape."""
-        row = find(node.op_type)
-        named = label(NodeProto(name=node.name, op_type=row.name), index, "")
-        with within(self._file, named):
-            if not (all(node.input) and any(node.output)):
-                raise HalfulpError("an operand or the output is missing")
-            attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
-            operands = [_operand(known.value(name), named) for name in node.input]
-            try:
-                output = row.infer(*operands, **attributes)
-            except SpecError as error:
-                raise error.with_hint(REPAIR) from None
-            told = list(_told(row, attributes))
-        node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
-        del node.attribute[:]
-        node.attribute.extend(told)
-        return Value(node.output[0], output.type, output.shape)
+def _patch_node(node: NodeProto, index: int, known: ValueInfo, file: str) -> Value:
+    """Make a node a custom operator, and return its output's type and shape."""
+    row = find(node.op_type)
+    named = label(NodeProto(name=node.name, op_type=row.name), index, "")
+    with within(file, named):
+        if not (all(node.input) and any(node.output)):
+            raise HalfulpError("an operand or the output is missing")
+        attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
+        operands = [_operand(known.value(name), named) for name in node.input]
+        try:
+            output = row.infer(*operands, **attributes)
+        except SpecError as error:
+            raise error.with_hint(REPAIR) from None
+        told = list(_told(row, attributes))
+    node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
+    del node.attribute[:]
+    node.attribute.extend(told)
+    return Value(node.output[0], output.type, output.shape)
 
 
 def _operand(value: Value, node: str) -> TensorType:

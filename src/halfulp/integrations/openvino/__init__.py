@@ -98,22 +98,11 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
             left += _replace(body, every_node)
         if node.get_type_name() == "ReduceMean" and _is_in_norm(node):
             _keep_dims(node)
-        if node.get_type_name() not in _OURS or node.get_type_info().version_id != "opset1":
-            continue
-        varies = node.get_name() in varying
-        # The plugin folds all other nodes, with other code.
-        if varies and not every_node and _is_exact(node):
-            continue
-        types = [type_of(end) for end in (*node.inputs(), *node.outputs())]
-        unknown = next((kind for kind in types if kind not in ROWS), "")
-        wide = next((kind for kind in types if kind in WIDE), "")
-        if unknown:
-            left.append(f"{label(node)} stays OpenVINO's own: halfulp has no type {unknown}")
-        elif not wide:
-            _substitute(node)
-        elif varies or wide == "f64":
-            narrow = "f32" if wide == "f64" else "i32"
-            left.append(f"{label(node)} stays OpenVINO's own: the CPU plugin computes {wide} in {narrow}")
+        if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
+            varies = node.get_name() in varying
+            # The plugin folds all other nodes, with other code.
+            if every_node or not varies or not _is_exact(node):
+                left += _substitute(node, varies)
     return left
 
 
@@ -150,10 +139,22 @@ def _stays_ours(output: Any, members: Set[str]) -> bool:
     return True
 
 
-def _substitute(node: Any) -> None:
+def _substitute(node: Any, varies: bool) -> list[str]:
+    """Replace a node, or return the sentence why it stays OpenVINO's own. Powers of sizes have none."""
+    types = [type_of(end) for end in (*node.inputs(), *node.outputs())]
+    own = f"{label(node)} stays OpenVINO's own"
+    if unknown := [kind for kind in types if kind not in ROWS]:
+        return [f"{own}: halfulp has no type {unknown[0]}"]
+    if wide := [kind for kind in types if kind in WIDE]:
+        is_size = WIDE[wide[0]] == "i32" and not varies
+        return [] if is_size else [f"{own}: the CPU plugin computes {wide[0]} in {WIDE[wide[0]]}"]
+    _put_ours(node, ",".join(types[:2]))
+    return []
+
+
+def _put_ours(node: Any, operands: str) -> None:
     known = node.get_attributes()
     attributes = {"auto_broadcast": str(known["auto_broadcast"])} if "auto_broadcast" in known else {}
-    operands = ",".join(map(type_of, node.inputs()))
     with within(None, label(node)):
         ours = _OURS[node.get_type_name()](node.input_values(), operands=operands, **attributes)
     in_cpp = native.node(type(ours).__name__, node.input_values(), {"operands": operands, **attributes})
@@ -190,22 +191,23 @@ def _is_exact(node: Any) -> bool:
 
     The node must depend on an input's values, in a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
     """
-    if any(end.get_element_type() != ov.Type.f32 for end in node.inputs()):
-        return False
     constant = node.input_value(1).get_node()
     x = dims(node.get_input_partial_shape(0))
-    if constant.get_type_name() != "Constant" or x is None:
+    is_f32 = {type_of(end) for end in node.inputs()} == {"f32"}
+    if not is_f32 or constant.get_type_name() != "Constant" or x is None:
         return False
     values = array_of(constant)
     if node.get_type_name() == "Power":
         # The exponent broadcasts to the base, not the other way round.
         same_shape = values.size == 1 and values.ndim <= len(x)
         return same_shape and values.item() in _EXPONENTS and _passes_trial("Power")
+    return _are_plain(values, x) and _passes_trial("PRelu", 0 if (values >= 0).all() else -2)
+
+
+def _are_plain(slopes: Array, x: tuple[int | None, ...]) -> bool:
     tiny = np.finfo(np.float32).tiny  # the plugin treats smaller slopes as zero
-    sound = np.isfinite(values) & ((np.abs(values) >= tiny) | (values == 0))
-    if not (sound.all() and _is_by_channel(values.shape, x)):
-        return False
-    return _passes_trial("PRelu", 0 if (values >= 0).all() else -2)
+    sound = np.isfinite(slopes) & ((np.abs(slopes) >= tiny) | (slopes == 0))
+    return bool(sound.all()) and _is_by_channel(slopes.shape, x)
 
 
 def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:

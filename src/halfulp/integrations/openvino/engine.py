@@ -15,8 +15,8 @@ from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.operators import array_of, core, is_ours, place_of, tensor_of
 from halfulp.models.graph import Model
+from halfulp.models.run.api import Origin
 from halfulp.models.run.inputs import bind
-from halfulp.models.run.openvino import Origin
 from halfulp.models.run.report import NodeRun, RunReport
 
 

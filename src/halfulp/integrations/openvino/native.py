@@ -49,24 +49,27 @@ def build() -> str:
                 got=f"openvino {ov.__version__} in {_FOLDER}",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        libraries.append(get_library())
-        compiler = os.environ.get("CXX") or "c++"
-        options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(made)]
-        options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
-        try:
-            done = subprocess.run([compiler, *options], capture_output=True, text=True)
-        except OSError as error:
-            raise UnsupportedError(
-                f"{compiler}: no compiler for C++: {error.strerror}",
-                expected="c++, or another one by the environment variable CXX",
-            ) from None
-        if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if "error" in line]
-            raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")
-        made.replace(target)
+        _compile(target, [*libraries, get_library()])
     _factory.cache_clear()
     return str(target)
+
+
+def _compile(target: Path, libraries: Sequence[str]) -> None:
+    written = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    compiler = os.environ.get("CXX") or "c++"
+    options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(written)]
+    options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
+    try:
+        done = subprocess.run([compiler, *options], capture_output=True, text=True)
+    except OSError as error:
+        raise UnsupportedError(
+            f"{compiler}: no compiler for C++: {error.strerror}",
+            expected="c++, or another one by the environment variable CXX",
+        ) from None
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")
+    written.replace(target)
 
 
 def path() -> Path:

@@ -24,8 +24,8 @@ from halfulp.types import TYPES, ElementType, type_name
 ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 """Element types by OpenVINO's name."""
 
-WIDE = frozenset({"f64", "i64", "u64"})
-"""The types that the CPU plugin narrows by default."""
+WIDE = {"f64": "f32", "i64": "i32", "u64": "i32"}
+"""The types that the CPU plugin narrows by default, and to which."""
 
 # The types in which the CPU plugin holds a type without loss; u32 in i32 modulo 2^32.
 _HELD_AS = {"f16": "f32", "bf16": "f32", "i16": "i32", "u16": "i32", "u32": "i32", "i4": "i8", "u4": "u8"}

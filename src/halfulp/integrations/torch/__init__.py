@@ -214,9 +214,13 @@ def _bypassing(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor 
         return None
     if not (_wants_gradient(x) or _wants_gradient(y)):
         return _direct(function, x, y)
+    if isinstance(x, Tensor) and x.is_floating_point():
+        return _with_gradient(function, x, y)
+    return None
+
+
+def _with_gradient(function: Any, x: Tensor, y: Tensor | Number) -> Tensor | None:
     result: Tensor | None = None
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        return None
     if isinstance(y, Tensor):
         result = (_Power if function is hu.pow else _Prelu).apply(x, y)
     elif function is hu.pow and (type(y) is float or abs(y) < 1 << 53):  # doubles hold y and y - 1
@@ -267,14 +271,8 @@ class _PowerByNumber(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (x,) = ctx.saved_tensors
-        y = ctx.exponent
-        if y == 0:
-            return torch.zeros_like(gradient), None
-        below = _bypassing(hu.pow, x, y - 1)
-        if below is None:
-            below = _direct(hu.pow, x, y - 1)
-        return gradient * (y * below), None
+        (x,), y = ctx.saved_tensors, ctx.exponent
+        return gradient * (y * pow(x, y - 1)) if y != 0 else torch.zeros_like(gradient), None
 
 
 class _Prelu(torch.autograd.Function):

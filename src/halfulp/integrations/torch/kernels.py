@@ -8,21 +8,25 @@ turn. Derivatives, batching, autocast and so on are torch's own: they are above 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import math
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, lru_cache, partial
+from importlib.abc import MetaPathFinder
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import halfulp.operators as hu
 from halfulp._interop import Number
-from halfulp.errors import HalfulpError
-from halfulp.integrations.replacement import Replacement
-from halfulp.integrations.torch.inductor import Inductor
+from halfulp.errors import HalfulpError, HalfulpWarning
+from halfulp.integrations import Replacement, triton
 from halfulp.integrations.torch.operators import (
     DTYPES,
     LIBRARY,
@@ -71,16 +75,120 @@ def enable() -> None:
     _KERNELS.enable()
 
 
-def disable() -> None:
-    """Put torch's own kernels back, once it is called as often as ``enable``.
+# torch.compile: Inductor calls torch's operator for powers, and on CUDA libdevice.
 
-    Raises:
-        HalfulpError: the kernels are not enabled.
-    """
-    _KERNELS.disable()
+_LOWERING = "torch._inductor.lowering"
+_POWERS = [getattr(torch.ops.aten.pow, name) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")]
 
 
-_INDUCTOR = Inductor()
+class _Inductor(MetaPathFinder):
+    """Inductor's rules for powers, which are replaced when Inductor is loaded: to load it takes seconds."""
+
+    def __init__(self) -> None:
+        self._is_in = self._has_triton = False
+        self._undo = ExitStack()
+        self._programs: list[Any] = []  # those that existed when the kernels were taken out
+
+    def put_in(self) -> None:
+        self._is_in = True
+        if list(map(id, _programs())) != list(map(id, self._programs)):
+            sys.modules["torch._dynamo"].reset_code_caches()  # the new ones contain Inductor's powers
+        if _LOWERING in sys.modules:
+            self._replace(sys.modules[_LOWERING])
+        else:
+            sys.meta_path.insert(0, self)
+
+    def take_out(self) -> None:
+        self._is_in, self._programs = False, _programs()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        self._undo.close()
+        self._has_triton = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _LOWERING:
+            return None
+        sys.meta_path.remove(self)
+        spec: Any = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+
+        def load_and_replace(module: Any) -> None:
+            load(module)
+            if self._is_in:
+                self._replace(module)
+
+        spec.loader.exec_module = load_and_replace
+        return spec
+
+    def _replace(self, lowering: Any) -> None:
+        try:
+            from torch._inductor import codecache
+
+            key, rules, decompositions = codecache.torch_key, lowering.lowerings, lowering.decompositions
+            before = {op: rules[op] for op in _POWERS}
+            decomposed = {op: decompositions.pop(op) for op in _POWERS if op in decompositions}
+            rules |= {op: _calling(lowering, op, self.open_triton) for op in _POWERS}
+        except (AttributeError, ImportError, KeyError, TypeError):
+            _warn(f"torch {torch.__version__}")
+            return
+        process = os.urandom(8)
+        # Programs on the disk that were compiled without the kernels, or with a warning, are not taken.
+        codecache.torch_key = lambda: key() + process
+        self._undo.callback(setattr, codecache, "torch_key", key)
+        self._undo.callback(decompositions.update, decomposed)
+        self._undo.callback(rules.update, before)
+
+    def open_triton(self) -> bool:
+        """Let programs for CUDA link halfulp's powers from now on, and return whether they do."""
+        if not self._has_triton:
+            config, _triton = torch._inductor.config, torch.utils._triton
+            if triton.BITCODE is None or torch.version.hip:
+                return False
+            triton.enable()
+            threads, key = config.compile_threads, _triton.triton_hash_with_backend
+            config.compile_threads = 1  # workers are other processes
+            # It is part of a kernel's source, so that one from outside is not taken.
+            _triton.triton_hash_with_backend = lambda: f"{key()} halfulp"
+            self._undo.callback(setattr, _triton, "triton_hash_with_backend", key)
+            self._undo.callback(setattr, config, "compile_threads", threads)
+            self._undo.callback(triton.disable)
+            self._has_triton = True
+        return True
+
+
+def _programs() -> list[Any]:
+    """Return references to the programs that torch.compile has made."""
+    codes = getattr(sys.modules.get("torch._dynamo.convert_frame"), "output_codes", None)
+    return [] if codes is None else list(codes.seen)
+
+
+def _calling(lowering: Any, op: Any, open_triton: Any) -> Any:
+    """Return Inductor's rule to call an operator on the CPU, where halfulp's kernels are, or libdevice's on CUDA."""
+    call, own = lowering.fallback_handler(op, add_to_fallback_set=False), lowering.lowerings[op]
+
+    def lower(*operands: Any) -> Any:
+        devices = {operand.get_device().type for operand in operands if hasattr(operand, "get_device")}
+        if devices <= {"cpu"} and not lowering.V.graph.cpp_wrapper:
+            return call(*operands)
+        if devices == {"cuda"} and open_triton() and not lowering.V.graph.cpp_wrapper:
+            kind = lowering.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+            powers = lowering.pow_native(*lowering.transform_args(list(operands), {}, True, kind, False)[0])
+            real: Any = {torch.float32: np.float32, torch.float64: np.float64}.get(powers.get_dtype())
+            numbers = [operand for operand in operands if not hasattr(operand, "get_dtype")]
+            if real and all(isinstance(n, float | int) and float(real(n)) == n for n in numbers):
+                return powers
+        _warn("C++ wrappers" if devices <= {"cpu"} else f"programs for {', '.join(sorted(devices))}")
+        return own(*operands)
+
+    return lower
+
+
+def _warn(where: str) -> None:
+    told = f"torch.compile keeps torch's own powers in {where}; call halfulp.integrations.torch.pow there"
+    warnings.warn(told, HalfulpWarning, stacklevel=3)
+
+
+_INDUCTOR = _Inductor()
 _REMOVALS = ExitStack()
 
 
@@ -100,6 +208,7 @@ def _put_in() -> None:
 
 
 _KERNELS = Replacement(_put_in, _REMOVALS.close)
+disable = _KERNELS.disable
 
 
 @cache
@@ -145,19 +254,29 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
     """Compute a power of any operands by torch's rules for types; by torch's kernel if halfulp's do not take them."""
     target = x if name.startswith("aten::pow_.") else out
     result = _power(x, y)
-    if result is not None and target is None:
-        return result
-    if result is not None and target is not None and torch.can_cast(result.dtype, target.dtype):
-        if out is not None and out.shape != result.shape:
-            out.resize_(result.shape).as_strided_(result.shape, result.stride())
-        if target.shape == result.shape:
-            return target.copy_(result)
+    if result is not None and _fit(result, target, out):
+        return result if target is None else target.copy_(result)
+    return _by_torch(name, x, y, **({} if out is None else {"out": out}))
+
+
+def _fit(result: Tensor, target: Tensor | None, out: Tensor | None) -> bool:
+    """Resize out as torch does, and return whether a result can be copied to its target, if it has one."""
+    if target is None:
+        return True
+    if not torch.can_cast(result.dtype, target.dtype):
+        return False
+    if out is not None and out.shape != result.shape:
+        out.resize_(result.shape).as_strided_(result.shape, result.stride())
+    return target.shape == result.shape
+
+
+def _by_torch(name: str, x: Any, y: Any, **out: Tensor) -> Tensor:
+    """Call torch's kernel. It raises torch's own error, unless it knows these types."""
     if not isinstance(x, Tensor):  # torch's kernel for numbers cannot be called by itself
         dtype = torch.result_type(x, y)
         x, y = torch.tensor(x, dtype=dtype), y.contiguous() if x != 1 else y.new_zeros(y.shape)
         name = name.replace("Scalar", "Tensor_Tensor")
-    # It raises torch's own error, unless it knows these types.
-    return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
+    return _torchs[name].call_boxed(_CPU, x, y, **out)
 
 
 def _power(x: Any, y: Any) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -196,19 +196,11 @@ def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
     return tensor.reshape(tensor.shape[:1] + (1,) * (rank + 1 - tensor.dim()) + tensor.shape[1:])
 
 
-@torch.library.register_vmap("halfulp::pow", lib=LIBRARY)
-def _pow_vmap(_: Any, dims: tuple[int | None, int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+    if operator is _prelu and dims[0] is None:  # a batched slope must not enlarge an x without a batch
+        x, dims = x.expand(info.batch_size, *x.shape), (0, dims[1])
     rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
-    return _pow(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
-
-
-@torch.library.register_vmap("halfulp::prelu", lib=LIBRARY)
-def _prelu_vmap(
-    info: Any, dims: tuple[int | None, int | None], x: Tensor, slope: Tensor
-) -> tuple[Tensor, int]:
-    rank = x.dim() - (dims[0] is not None)
-    x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
-    return _prelu(x, _batch_first(slope, dims[1], rank)), 0
+    return operator(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
 
 
 # Derivatives. They consist of differentiable operations, so that they have derivatives too.
@@ -265,44 +257,36 @@ def _primals(ctx: Any) -> list[Tensor]:
     return [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
 
 
-class _Pow(torch.autograd.Function):
-    """The operator with a forward-mode derivative. (Operators can't have one: it would silently be 0.)
+def _pow_tangent(x: Tensor, y: Tensor, by_x: Tensor | None, by_y: Tensor | None) -> Tensor | None:
+    parts: list[Any] = [] if by_x is None else [by_x * _pow_by_x(x, y)]
+    if by_y is not None and y.is_floating_point():
+        parts.append(by_y * _pow_by_y(x, y))
+    return sum(parts).to(x.dtype) if parts else None
+
+
+def _prelu_tangent(x: Tensor, slope: Tensor, by_x: Tensor | None, by_slope: Tensor | None) -> Tensor:
+    by_x = torch.zeros_like(x) if by_x is None else by_x
+    return torch.where(x > 0, by_x, slope * by_x if by_slope is None else slope * by_x + by_slope * x)
+
+
+def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
+    """Return the operator with a forward-mode derivative. (Operators can't have one: it would silently be 0.)
 
     The compiler refuses such functions, and they are slower. So it is used only if needed.
     """
 
-    generate_vmap_rule = True
-    forward = staticmethod(_pow)
-    setup_context = staticmethod(_save)
-    backward = staticmethod(pow_gradients)
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor | None, y_tangent: Tensor | None) -> Tensor | None:
-        parts = []
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
         with forward_ad._set_fwd_grad_enabled(True):
-            x, y = _primals(ctx)
-            if x_tangent is not None:
-                parts.append(x_tangent * _pow_by_x(x, y))
-            if y_tangent is not None and y.is_floating_point():
-                parts.append(y_tangent * _pow_by_y(x, y))
-            return sum(parts).to(x.dtype) if parts else None
+            result: Tensor | None = tangent(*_primals(ctx), *tangents)
+            return result
+
+    functions = {"forward": operator, "setup_context": _save, "backward": gradients, "jvp": jvp}
+    members = {name: staticmethod(function) for name, function in functions.items()}
+    return type("WithTangent", (torch.autograd.Function,), {"generate_vmap_rule": True, **members})
 
 
-class _Prelu(torch.autograd.Function):
-    generate_vmap_rule = True
-    forward = staticmethod(_prelu)
-    setup_context = staticmethod(_save)
-    backward = staticmethod(prelu_gradients)
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor | None, slope_tangent: Tensor | None) -> Tensor:
-        with forward_ad._set_fwd_grad_enabled(True):
-            x, slope = _primals(ctx)
-            x_tangent = torch.zeros_like(x) if x_tangent is None else x_tangent
-            negative = slope * x_tangent
-            if slope_tangent is not None:
-                negative = negative + slope_tangent * x
-            return torch.where(x > 0, x_tangent, negative)
+_Pow = _with_tangent(_pow, pow_gradients, _pow_tangent)
+_Prelu = _with_tangent(_prelu, prelu_gradients, _prelu_tangent)
 
 
 def is_transformed() -> bool:
@@ -351,6 +335,7 @@ def _register(name: str, function: Any, gradients: Any) -> None:
         torch.library.register_torch_dispatch(
             operator, kind, lambda cls, func, types, args, kwargs, kernel=kernel: kernel(*args), lib=LIBRARY
         )
+    torch.library.register_vmap(operator, partial(_vmap, overload), lib=LIBRARY)
     torch.library.register_autograd(operator, gradients, setup_context=_save_for_backward, lib=LIBRARY)
 
     @torch.library.register_fake(operator, lib=LIBRARY)

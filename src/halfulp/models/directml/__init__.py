@@ -146,7 +146,7 @@ class DML_BUFFER_TENSOR_DESC:
         if _reach(self.Sizes, self.Strides) > _MOST:
             raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(self.Strides))
         alignment = self.GuaranteedBaseOffsetAlignment
-        if alignment and (alignment & (alignment - 1) or alignment < itemsize):
+        if alignment.bit_count() > 1 or 0 < alignment < itemsize:
             rule = "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size"
             raise error("C7", rule, got=alignment)
         if self.Flags not in ("NONE", "OWNED_BY_DML"):

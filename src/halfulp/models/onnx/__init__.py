@@ -14,18 +14,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx.defs import OpSchema
 
 from halfulp.errors import REPAIR, HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
 from halfulp.models.files import Source, misnamed, read_source
-from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
+from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
 from halfulp.models.onnx.walk import (
     Identity,
     bound,
+    every_name,
     identity,
     in_order,
     is_ours,
@@ -100,8 +101,8 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
         expected = None if is_deep else "the whole file: download or export it again"
         raise misnamed(data, name) or ModelError(reason, file=name, expected=expected) from None
     # Protobuf files of other libraries may parse without an error, as an empty message.
-    if not proto.HasField("graph") and (other := misnamed(data, name)) is not None:
-        raise other
+    if not proto.HasField("graph") and (wrong_format := misnamed(data, name)) is not None:
+        raise wrong_format
     # The file may be a link. Its external data is in the folder that the caller names.
     return proto, name, None if path is None else path.parent
 
@@ -132,10 +133,6 @@ def fault_of_ours(proto: ModelProto, file: str, folder: Path | None) -> HalfulpE
         build(proto, file, folder, keep_unknown=True, check_ours=False)
         return error
     return None
-
-
-_Operands = tuple[tuple[str, ...], tuple[str, ...]]
-"""The inputs and the outputs of a node."""
 
 
 class _Around(NamedTuple):
@@ -173,9 +170,8 @@ class _Builder:
     def model(self) -> Model:
         proto = self._proto
         self._check.model(proto)
+        self._check.text(every_name(proto))
         for function in proto.functions:
-            named = (function.domain, function.name, function.overload, *function.attribute)
-            self._check.text([*named, *function.input, *function.output])
             if identity(function) in self._functions:
                 self._check.fail(f"defines the function {function.name!r} twice")
             self._functions[identity(function)] = function
@@ -189,123 +185,134 @@ class _Builder:
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
         """Build a graph or subgraph."""
         names, inside = around.names, around.where and f" of {around.where}"
-        self._check.text([proto.name])
-        inputs = tuple(self._declared(info) for info in proto.input)
-        self._check.distinct((value.name for value in inputs), f"input{inside}")
-        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
-        self._check.distinct((tensor.name for tensor in weights), f"initializer{inside}")
-        constants = {
-            tensor.name: self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
-            for tensor in proto.initializer
-        }
-        for sparse in proto.sparse_initializer:
-            name = sparse.values.name
-            constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}{inside}")
-        names.update(dict.fromkeys((*constants, *(value.name for value in inputs)), True))
-        outputs = tuple(self._declared(info) for info in proto.output)
+        inputs = tuple(declared(info, self._file) for info in proto.input)
+        input_names = [value.name for value in inputs]
+        self._check.distinct(input_names, f"input{inside}")
+        constants = self._constants(proto, inside)
+        names.update(dict.fromkeys((*constants, *input_names), True))
+        outputs = tuple(declared(info, self._file) for info in proto.output)
         nodes = self._body(proto.node, around)
-        for value in outputs:
-            if not names.get(value.name):
-                self._check.fail(f"output {value.name!r}{inside} is made by no node")
-        known = {value.name: value for value in map(self._declared, proto.value_info)}
+        self._check_made((value.name for value in outputs), names, inside)
+        known = {info.name: declared(info, self._file) for info in proto.value_info}
         known |= {value.name: value for value in (*inputs, *outputs)}
-        for name, array in constants.items():
-            if name in known and not known[name].fits(array):
+        for name in filter(known.__contains__, constants):
+            if not known[name].fits(array := constants[name]):
                 message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
                 self._check.fail(message, expected=known[name], got=got, run=REPAIR)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
+    def _constants(self, proto: GraphProto, inside: str) -> dict[str, Array]:
+        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
+        self._check.distinct((tensor.name for tensor in weights), f"initializer{inside}")
+        constants = {}
+        for tensor in proto.initializer:
+            constants[tensor.name] = self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
+        for sparse in proto.sparse_initializer:
+            name = sparse.values.name
+            constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}{inside}")
+        return constants
+
+    def _check_made(self, outputs: Iterable[str], names: Mapping[str, bool], inside: str) -> None:
+        for name in outputs:
+            if not names.get(name):
+                self._check.fail(f"output {name!r}{inside} is made by no node")
+
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
-        names, own = around.names, around.names.maps[0]
-        read = [(proto, tuple(proto.input), tuple(proto.output)) for proto in protos]
-        self._check.count(len(read))
-        for index, (proto, inputs, outputs) in enumerate(read):
-            self._check.text((proto.name, proto.domain, proto.op_type, proto.overload, *inputs, *outputs))
-            for name in filter(None, outputs):
-                if name in own:
-                    node = label(proto, index, around.where)
+        defined = around.names.maps[0]
+        labelled = [(proto, label(proto, index, around.where)) for index, proto in enumerate(protos)]
+        self._check.count(len(labelled))
+        for proto, node in labelled:
+            for name in filter(None, proto.output):
+                if name in defined:
                     self._check.fail(f"its output {name!r} is defined before", node=node)
-                own[name] = False
+                defined[name] = False
         nodes = []
-        for index, (proto, inputs, outputs) in enumerate(read):
-            node = label(proto, index, around.where)
-            for name in inputs:
-                if name and not own.get(name) and not names.get(name):
+        for proto, node in labelled:
+            for name in filter(None, proto.input):
+                if not defined.get(name) and not around.names.get(name):
                     # The nodes are sorted (in_order), so that the maker of an input comes later only on a cycle.
-                    if name in names:
+                    if name in around.names:
                         self._check.fail(f"the graph has a cycle through its input {name!r}", node=node)
                     self._check.fail(f"it reads {name!r}, which nothing defines", node=node)
-            nodes.append(self._node(proto, (inputs, outputs), around, node))
-            for name in filter(None, outputs):
-                own[name] = True
+            nodes.append(self._node(proto, around, node))
+            defined.update(dict.fromkeys(filter(None, proto.output), True))
         return tuple(nodes)
 
-    def _node(self, proto: NodeProto, operands: _Operands, around: _Around, node: str) -> Node:
-        domain, opsets = plain_domain(proto.domain), around.opsets
-        bound = self._bound(proto, around, node)
-        function = self._functions.get(identity(proto)) if self._functions else None
+    def _node(self, proto: NodeProto, around: _Around, node: str) -> Node:
+        domain, operands = plain_domain(proto.domain), (tuple(proto.input), tuple(proto.output))
+        attributes = self._bound(proto, around, node)
+        function = self._functions.get(identity(proto))
+        opset = self._opset(domain, function, around, node)
+        values = self._values(attributes, around, node)
+        body = None if function is None else self._call(function, proto, attributes, node)
+        schema = None
+        if body is None and (self._check_ours or not is_ours(proto)):
+            schema = self._schema(domain, proto.op_type, opset, node)
+        if schema is not None:
+            self._check.node(proto, operands, attributes, values, around.opsets, node)
+        source = None
+        if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
+            source = with_attributes(proto, (a for a in attributes if a.type != AttributeProto.GRAPH))
+        version = str(opset if schema is None else schema.since_version)
+        kind = domain, proto.op_type, version, opset
+        return Node(node, "onnx", *kind, *operands, values, function=body, source=source)
+
+    def _opset(self, domain: str, function: FunctionProto | None, around: _Around, node: str) -> int:
+        """Return the version of a node's domain."""
         is_foreign = function is not None or (self._keep_unknown and not is_known(domain))
         # ONNX Runtime takes nodes of its own domains without an import.
-        opset = opsets.get(domain, 1 if is_foreign else None)
+        opset = around.opsets.get(domain, 1 if is_foreign else None)
         if opset is None:
             asked = f"domain={domain!r}, version=N" if domain else "version=N"
             way_out = f"the exporter's version: in Python, model.opset_import.add({asked}), then onnx.save"
             message = f"the domain {domain or 'ai.onnx'!r} is not imported"
             self._check.fail(message, node=node, expected=way_out)
-        attributes: dict[str, Any] = {}
-        for attribute in bound:
-            if attribute.name in attributes:
-                self._check.fail(f"its attribute {attribute.name!r} is given twice", node=node)
-            if attribute.type == AttributeProto.GRAPH:
-                inner = around._replace(names=around.names.new_child(), where=f"{node}.{attribute.name}")
-                with self._check.deeper(node):
-                    attributes[attribute.name] = self._graph(attribute.g, inner)
-            else:
-                attributes[attribute.name] = self._check.value(attribute, self._tensors, node)
-        body = None if function is None else self._call(function, proto, bound, node)
-        version = str(opset)
-        if function is None and (self._check_ours or not is_ours(proto)):
-            schema = schema_in_force(domain, proto.op_type, opset)
-            if schema is not None:
-                self._check.node(proto, operands, bound, attributes, opsets, node)
-                version = str(schema.since_version)
-            elif not self._keep_unknown:
-                self._check.unknown(domain, proto.op_type, opset, node)
-        source = None
-        if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
-            source = with_attributes(proto, (a for a in bound if a.type != AttributeProto.GRAPH))
-        kind = domain, proto.op_type, version, opset
-        return Node(node, "onnx", *kind, *operands, attributes, function=body, source=source)
+        return opset
+
+    def _schema(self, domain: str, op_type: str, opset: int, node: str) -> OpSchema | None:
+        schema = schema_in_force(domain, op_type, opset)
+        if schema is None and not self._keep_unknown:
+            self._check.unknown(domain, op_type, opset, node)
+        return schema
 
     def _bound(self, proto: NodeProto, around: _Around, node: str) -> list[AttributeProto]:
         """Return the node's attributes with references to the function's own replaced."""
-        found = []
         for attribute in proto.attribute:
-            self._check.text((attribute.name, attribute.ref_attr_name))
             if attribute.ref_attr_name in around.binding:
                 self._check.copy(around.binding[attribute.ref_attr_name].ByteSize())
             elif attribute.ref_attr_name and not self._calling:
                 self._check.fail(f"its attribute {attribute.name!r} refers to a function", node=node)
-            value = bound(attribute, around.binding)
-            if value is not None:
-                found.append(value)
-        return found
+        attributes = (bound(attribute, around.binding) for attribute in proto.attribute)
+        return [attribute for attribute in attributes if attribute is not None]
+
+    def _values(self, attributes: list[AttributeProto], around: _Around, node: str) -> dict[str, Any]:
+        """Return the attributes' values by name."""
+        values: dict[str, Any] = {}
+        for attribute in attributes:
+            if attribute.name in values:
+                self._check.fail(f"its attribute {attribute.name!r} is given twice", node=node)
+            if attribute.type == AttributeProto.GRAPH:
+                inner = around._replace(names=around.names.new_child(), where=f"{node}.{attribute.name}")
+                with self._check.deeper(node):
+                    values[attribute.name] = self._graph(attribute.g, inner)
+            else:
+                values[attribute.name] = self._check.value(attribute, self._tensors, node)
+        return values
 
     def _call(
-        self, function: FunctionProto, proto: NodeProto, bound: list[AttributeProto], node: str
+        self, function: FunctionProto, proto: NodeProto, attributes: list[AttributeProto], node: str
     ) -> Graph:
         """Return the function's body with this call's attributes; equal calls share one body."""
-        name = function.name
-        key = identity(function)
+        name, key = function.name, identity(function)
         if key in self._calling:
             self._check.recursive((*self._calling, key), node)
         if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
             self._check.fail(f"the function {name!r} has fewer inputs or outputs", node=node)
         binding = {attribute.name: attribute for attribute in function.attribute_proto}
         allowed = set(function.attribute) | set(binding)
-        for attribute in bound:
+        for attribute in attributes:
             if attribute.name not in allowed:
                 self._check.fail(f"the function {name!r} has no {attribute.name!r}", node=node)
             binding[attribute.name] = attribute
@@ -319,21 +326,20 @@ class _Builder:
         self._check.copy(sum(len(text) for _, text in given))
         before = self._check.nodes
         self._calling.append(key)
-        opsets = self._check.opsets(function.opset_import, f"the function {name!r}")
-        self._check.distinct(function.input, f"input of the function {name!r}")
-        names = ChainMap(dict.fromkeys(function.input, True))
         with self._check.deeper(node):
-            nodes = self._body(function.node, _Around(opsets, names, binding, printable(name)))
-        for output in function.output:
-            if not names.get(output):
-                self._check.fail(f"output {output!r} of the function {name!r} is made by no node")
+            body = self._expanded(function, binding)
         self._calling.pop()
-        known = {value.name: value for value in map(self._declared, function.value_info)}
-        inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
-        body = Graph(name, inputs, outputs, {}, nodes, known)
         self._bodies[call] = body, self._check.nodes - before, self._check.height
         return body
 
-    def _declared(self, info: onnx.ValueInfoProto) -> Value:
-        self._check.text([info.name])
-        return declared(info, self._file)
+    def _expanded(self, function: FunctionProto, binding: Mapping[str, AttributeProto]) -> Graph:
+        """Build the body of a function with the attributes of a call."""
+        what = f"the function {function.name!r}"
+        opsets = self._check.opsets(function.opset_import, what)
+        self._check.distinct(function.input, f"input of {what}")
+        names = ChainMap(dict.fromkeys(function.input, True))
+        nodes = self._body(function.node, _Around(opsets, names, binding, printable(function.name)))
+        self._check_made(function.output, names, f" of {what}")
+        known = {info.name: declared(info, self._file) for info in function.value_info}
+        inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
+        return Graph(function.name, inputs, outputs, {}, nodes, known)

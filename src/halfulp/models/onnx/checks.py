@@ -70,7 +70,6 @@ class Checks:
         """Return the imported version of each domain; refuse two versions of one, and versions that do not exist."""
         opsets: dict[str, int] = {}
         for entry in imports:
-            self.text([entry.domain])
             domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
                 message = f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}"
@@ -136,10 +135,9 @@ class Checks:
                 self.fail("a name is not UTF-8", got=repr(name)[:80])
 
     def distinct(self, names: Iterable[str], what: str) -> None:
-        """Refuse names that are not UTF-8, empty or repeated."""
+        """Refuse names that are empty or repeated."""
         seen: set[str] = set()
         for name in names:
-            self.text([name])
             if not name or name in seen:
                 self.fail(f"{what} {name!r} is defined twice" if name else f"{what} has no name")
             seen.add(name)
@@ -169,7 +167,7 @@ class Checks:
         domain = plain_domain(proto.domain)
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
-            tuple([tuple(map(bool, names)) if "" in names else len(names) for names in operands]),
+            tuple([tuple(map(bool, names)) for names in operands]),
             tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
         )
         if seen in self._passed:
@@ -244,7 +242,7 @@ def ports(op_type: str, opset: int) -> Ports | None:
     schema = schema_in_force("", op_type, opset)
     if schema is None:
         return None
-    allowed = {each.type_param_str: frozenset(each.allowed_type_strs) for each in schema.type_constraints}
+    allowed = {row.type_param_str: frozenset(row.allowed_type_strs) for row in schema.type_constraints}
     return Ports(schema.inputs, schema.outputs, allowed)
 
 

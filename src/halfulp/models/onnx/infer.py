@@ -11,10 +11,11 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import reduce
 from importlib import import_module
+from itertools import chain
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -31,15 +32,18 @@ from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enu
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
+    attributes_of,
     bind,
     default_opset,
     every_node,
     graphs,
     identity,
     inner_path,
+    is_ours,
     plain_domain,
     reached,
     root,
+    scopes,
     subgraphs,
 )
 from halfulp.specs import find
@@ -68,6 +72,8 @@ _KEEPS_SHAPE = {
     *("BatchNormalization", "InstanceNormalization", "PRelu", "Relu", "LeakyRelu", "Elu", "Selu", "Clip"),
     *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Identity", "Cast", "Dropout", "Neg", "Abs"),
 }
+# The axis of the weights that has the channels of the first input, and the attribute by which they are multiplied.
+_KERNELS = {"Conv": (1, "group"), "ConvTranspose": (0, "")}
 _KEEPS_CHANNELS = {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool"}
 
 OLDEST_IR_OF_DEFAULTS = 4  # before, an initializer had to be an input too
@@ -89,6 +95,7 @@ class ValueInfo:
         self.defaults: set[str] = set()
         self._reader = reader
         self.outer = outer
+        self._made = set[str]()  # the outputs of this graph's nodes, which hide outer values of their names
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
         self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
 
@@ -111,6 +118,7 @@ class ValueInfo:
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
+        self._made.update(node.output)
         tensor = held_tensor(node)
         if tensor is not None:
             self.add_tensor(node.output[0], tensor)
@@ -134,7 +142,7 @@ class ValueInfo:
         """Return the type and shape of a value; each is None if it is not known."""
         known = self.types.get(name)
         if known is None:
-            return self.outer.value(name) if self.outer is not None else Value(name)
+            return Value(name) if self.outer is None or name in self._made else self.outer.value(name)
         return known
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
@@ -142,13 +150,12 @@ class ValueInfo:
         if name in self._makers:
             self._fold(self._makers.pop(name))
         if name in self._measured and name not in self.constants:
-            shape = self.value(self._measured[name]).shape
-            dims = [dim for dim in shape or () if isinstance(dim, int)]
-            if shape is not None and len(dims) == len(shape):
-                self.add_tensor(name, onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims))
+            dims = self._dims(name)
+            if dims is not None:
+                self.add_tensor(name, dims)
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
-        if name in self.types or self.outer is None:
+        if name in self.types or name in self._made or self.outer is None:
             return None
         return self.outer.tensor(name, or_default=or_default)
 
@@ -156,30 +163,34 @@ class ValueInfo:
         """Add the result of a node whose inputs are constants; its inputs are folded first, without recursion."""
         todo = [node]
         while todo:
-            made = [self._makers.pop(name) for name in todo[-1].input if name in self._makers]
-            if made:
-                todo += made
-                continue
-            last = self.as_cast(todo.pop())
-            tensors = [self.tensor(name) for name in last.input]
-            if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
-                tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
-            if last.op_type == "Size" and last.input[0] in self._measured:
-                tensors[0] = self._dims(self._measured[last.input[0]])
-            if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
-                continue
-            where = f"the constants of {last.output[0]!r}"
-            result = folded(last, [t if t is None else self._reader.read(t, where) for t in tensors])
-            if result is not None:
-                self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
+            makers = [self._makers.pop(name) for name in todo[-1].input if name in self._makers]
+            todo += makers
+            if not makers:
+                self._fold_one(self.as_cast(todo.pop()))
 
-    def _dims(self, name: str, asked: TensorProto | None = None) -> TensorProto | None:
-        """Return the shape of a value if the dims asked for, or their number, are known; the others are 0 in it."""
-        shape = self.value(name).shape
+    def _fold_one(self, node: NodeProto) -> None:
+        tensors = [self.tensor(name) for name in node.input]
+        if node.op_type in ("Gather", "Size") and node.input[0] in self._measured:
+            tensors[0] = self._dims_read(node)
+        if any(tensor is None for name, tensor in zip(node.input, tensors, strict=True) if name):
+            return
+        where = f"the constants of {node.output[0]!r}"
+        result = folded(node, [tensor and self._reader.read(tensor, where) for tensor in tensors])
+        if result is not None:
+            self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
+
+    def _dims_read(self, node: NodeProto) -> TensorProto | None:
+        """Return the output of a Shape node as far as a Gather or a Size reads it, which needs the number of dims."""
+        places = np.empty(0, np.int64) if node.op_type == "Size" else self.array(node.input[1])
+        return None if places is None else self._dims(node.input[0], places.reshape(-1))
+
+    def _dims(self, name: str, places: Iterable[int] | None = None) -> TensorProto | None:
+        """Return the output of a Shape node if the dims at some places are known, by default all; others are 0."""
+        shape = self.value(self._measured[name]).shape
         if shape is None:
             return None
-        places = () if asked is None else self._reader.read(asked, "dims").reshape(-1)
-        known = all(-len(shape) <= place < len(shape) and isinstance(shape[place], int) for place in places)
+        at = dict(enumerate(shape)) | {place - len(shape): dim for place, dim in enumerate(shape)}
+        known = all(isinstance(at.get(place), int) for place in (at if places is None else places))
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
@@ -200,6 +211,19 @@ class ValueInfo:
         """Return the array of a constant, None for any other value."""
         tensor = self.tensor(name, or_default=or_default)
         return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
+
+
+def known_graphs(
+    owner: Owner, types: dict[str, Types], reader: TensorReader
+) -> Iterator[tuple[Owner, ValueInfo]]:
+    """Yield a graph or function and the graphs within it, each with the values that its nodes can read."""
+
+    def enter(graph: Owner, outer: ValueInfo | None, path: str) -> ValueInfo:
+        known = ValueInfo(types.setdefault(path, {}), reader, outer)
+        known.add_constants(graph)
+        return known
+
+    yield from ((graph, known) for _, graph, known in scopes(owner, enter))
 
 
 def scalar(name: str, known: ValueInfo) -> float | None:
@@ -228,8 +252,8 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     if attribute.ref_attr_name:
         return None
     if attribute.name == "value" and attribute.type == AttributeProto.TENSOR:
-        held: TensorProto = attribute.t
-        return held
+        tensor: TensorProto = attribute.t
+        return tensor
     if attribute.name not in _HELD:
         return None
     field, dtype = _HELD[attribute.name]
@@ -250,21 +274,27 @@ def infer_types(
     """
     light = _light(model)
     if not declared_too:
-        for _, graph in graphs(light.graph):
+        for _, graph in _graphs(light):
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
-    found = inferred(light)
-    if ask != "none" and _ask_onnxruntime(found, ask):
-        found = inferred(found)
-    types = _types(found, file)
-    return _types(inferred(found), file) if _declare_by_readers(found, types) else types
+    typed = inferred(light)
+    if ask != "none" and _ask_onnxruntime(typed, ask):
+        typed = inferred(typed)
+    types = _types(typed, file)
+    return _types(inferred(typed), file) if _declare_by_readers(typed, types) else types
+
+
+def _graphs(model: ModelProto) -> Iterator[tuple[str, GraphProto]]:
+    for path, graph in graphs(model.graph):
+        assert isinstance(graph, GraphProto)
+        yield path, graph
 
 
 def _types(model: ModelProto, file: str) -> dict[str, Types]:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
-    found: dict[str, Types] = {}
-    for path, graph in graphs(model.graph):
+    types_by_path: dict[str, Types] = {}
+    for path, graph in _graphs(model):
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
             for tensor in graph.initializer
@@ -277,8 +307,8 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
             before = types.get(value.name, value)
             shape = before.shape if value.shape is None else value.shape
             types[value.name] = Value(value.name, value.type or before.type, shape, value.kind)
-        found[path] = types
-    return found
+        types_by_path[path] = types
+    return types_by_path
 
 
 REFUSALS = (
@@ -294,12 +324,12 @@ REFUSALS = (
 def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     with contextlib.suppress(*REFUSALS):
-        found = onnx.shape_inference.infer_shapes(model)
+        typed = onnx.shape_inference.infer_shapes(model)
         nodes = every_node(model.graph, *model.functions)
-        if any(node.op_type in _PROPAGATING for node in nodes) and _longest(found) <= _MOST_PROPAGATED:
+        if any(node.op_type in _PROPAGATING for node in nodes) and _longest(typed) <= _MOST_PROPAGATED:
             # Of the model, because dims that are found stay as they are.
             return onnx.shape_inference.infer_shapes(model, data_prop=True)
-        return found
+        return typed
     return model  # with its declared types only
 
 
@@ -320,7 +350,7 @@ _MOST_PROPAGATED = 1 << 18
 def _longest(model: ModelProto) -> int:
     """Return the length of the longest vector of a model, by its types and weights."""
     longest = 0
-    for _, graph in graphs(model.graph):
+    for _, graph in _graphs(model):
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
             longest = max(longest, dims[0].dim_value if len(dims) == 1 else 0)
@@ -331,27 +361,32 @@ def _longest(model: ModelProto) -> int:
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
+    infos = {info.name: info for info in (*graph.value_info, *graph.output)}
+    shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
+    if shaped.issuperset(_asked(model, ask)):
+        return False
+    unshaped = [info for info in _types_of_onnxruntime(model) if info.name not in shaped]
+    news = [_declare(info, infos.get(info.name) or graph.value_info.add()) for info in unshaped]
+    return any(news)
+
+
+def _asked(model: ModelProto, ask: Ask) -> Iterator[str]:
     opset = default_opset(model.opset_import) or 1
-    asked = [node for node in graph.node if ask == "all" or is_foreign(node, opset)]
-    if not asked:
+    for node in model.graph.node:
+        if ask == "all" or is_foreign(node, opset):
+            yield from node.output
+
+
+def _declare(inferred: onnx.ValueInfoProto, info: onnx.ValueInfoProto) -> bool:
+    """Declare an inferred type, or only the shape if a type is declared; tell whether that is new."""
+    is_typed = info.type.WhichOneof("value") is not None
+    if is_typed and not inferred.type.tensor_type.HasField("shape"):
         return False
-    infos = (*graph.value_info, *graph.output)
-    known = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
-    typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
-    if all(name in known for node in asked for name in node.output):
-        return False
-    outputs = {info.name: info for info in graph.output}
-    found = False
-    for info in _types_of_onnxruntime(model):
-        if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
-            continue
-        found = True
-        before = outputs.get(info.name) or typed.get(info.name) or graph.value_info.add(name=info.name)
-        if before.type.WhichOneof("value") is None:
-            before.type.CopyFrom(info.type)
-        else:
-            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
-    return found
+    if is_typed:
+        info.type.tensor_type.shape.CopyFrom(inferred.type.tensor_type.shape)
+    else:
+        info.CopyFrom(inferred)
+    return True
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
@@ -361,16 +396,10 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     except ImportError:
         return []
     probe = deepcopy(model)
-    shapes = _shapes(_types(model, ""))
-    exact = True  # whether it is asked about the very shapes of the model
-    for node in every_node(probe.graph):
-        if node.op_type == "Pow" and not plain_domain(node.domain):
-            shape = shapes.get(node.output[0] if node.output else "")
-            exact = exact and shape is not None and shape == shapes.get(node.input[0])
-            _make_identity(node)  # it may refuse this one
+    exact = _without_powers(probe, _shapes(_types(model, "")))
     del probe.graph.output[:]
-    names = [name for node in probe.graph.node for name in node.output if name]
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    names = chain.from_iterable(node.output for node in probe.graph.node)
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, names))
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -378,66 +407,79 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
-    found = []
-    for output in session.get_outputs():
-        kind = TYPE_NAMES.get(output.type)
-        # It says [] of a scalar and of a value whose rank it does not know.
-        shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
-        if kind is not None:
-            found.append(declaration(output.name, kind, shape if exact else None))
-    return found
+    outputs = [output for output in session.get_outputs() if output.type in TYPE_NAMES]
+    return [declaration(o.name, TYPE_NAMES[o.type], _dims_of(o) if exact else None) for o in outputs]
 
 
-def _shapes(found: dict[str, Types]) -> dict[str, Shape]:
-    return {name: value.shape for types in found.values() for name, value in types.items()}
+def _dims_of(output: Any) -> Shape:
+    # ONNX Runtime says [] of a scalar and of a value whose rank it does not know.
+    return tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
+
+
+def _without_powers(model: ModelProto, shapes: dict[str, Shape]) -> bool:
+    """Replace each Pow, which ONNX Runtime may refuse, by an Identity; tell whether that keeps all shapes."""
+    nodes = [node for node in every_node(model.graph) if is_ours(node) and node.op_type == "Pow"]
+    operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in nodes]
+    for node in nodes:
+        _make_identity(node)
+    return all(shapes.get(z) is not None and shapes[z] == shapes.get(x) for z, x in operands)
+
+
+def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
+    return {name: value.shape for values in types_by_path.values() for name, value in values.items()}
 
 
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
-    """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
-
-    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
-    keep its shape, or its channels.
-    """
-    owners = [*graphs(model.graph)]
+    """Declare the shapes that follow from the nodes that read a value; tell whether there are any."""
+    owners = dict(_graphs(model))
+    defined = {path: _made(graph) for path, graph in owners.items()}
     unknown = set[str]()
-    for path, graph in owners:
-        unknown |= _made(graph) - {name for name, value in types[path].items() if value.shape is not None}
+    for path, names in defined.items():
+        unknown |= names - {name for name, value in types[path].items() if value.shape is not None}
     if not unknown:
         return False
-    shapes, found = _shapes(types), dict[str, Shape]()
-    for node in reversed([*every_node(model.graph)]):
-        if node.input and node.input[0] in unknown and not plain_domain(node.domain):
-            output = node.output[0] if node.output else ""
-            shape = _shape_read(node, shapes, shapes.get(output) or found.get(output))
-            if shape is not None:
-                found.setdefault(node.input[0], shape)
-    for _, graph in owners if found else ():
+    shapes = _shapes_by_readers(model, unknown, _shapes(types))
+    for path, graph in owners.items():
         known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
-        for name in _made(graph) & found.keys():
+        for name in defined[path] & shapes.keys():
             info = known.get(name) or graph.value_info.add(name=name)
-            shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, found[name]).tensor_type.shape
+            shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, shapes[name]).tensor_type.shape
             info.type.tensor_type.shape.CopyFrom(shape)
-    return bool(found)
+    return bool(shapes)
 
 
 def _made(graph: GraphProto) -> set[str]:
     """Return the names of a graph's inputs and of its nodes' outputs."""
-    made = (name for node in graph.node for name in node.output if name)
-    return {info.name for info in graph.input}.union(made)
+    outputs = (name for node in graph.node for name in node.output if name)
+    return {info.name for info in graph.input}.union(outputs)
+
+
+def _shapes_by_readers(model: ModelProto, unknown: set[str], shapes: dict[str, Shape]) -> dict[str, Shape]:
+    """Return the shapes of unknown values that follow from the nodes that read them.
+
+    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
+    keep its shape, or its channels.
+    """
+    read: dict[str, Shape] = {}
+    for node in reversed([*every_node(model.graph)]):
+        if node.input and node.input[0] in unknown and not plain_domain(node.domain):
+            output = node.output[0] if node.output else ""
+            shape = _shape_read(node, shapes, shapes.get(output) or read.get(output))
+            if shape is not None:
+                read.setdefault(node.input[0], shape)
+    return read
 
 
 def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Shape:
     """Return the shape of a node's first input by its other inputs and its output; None where these do not tell."""
-    weights = shapes.get(node.input[1]) if len(node.input) > 1 else None
-    if node.op_type in ("Conv", "ConvTranspose") and weights is not None and len(weights) > 2:
-        channels = weights[0] if node.op_type == "ConvTranspose" else weights[1]
-        group = next((a.i for a in node.attribute if a.name == "group" and node.op_type == "Conv"), 1)
-        known = channels * group if isinstance(channels, int) else None
-        return (None, known, *(None for _ in weights[2:]))
-    if output is None:
-        return None
-    if node.op_type in _KEEPS_CHANNELS:
-        return (*output[:2], *(None for _ in output[2:]))
+    weights = shapes.get([*node.input, ""][1]) if node.op_type in _KERNELS else None
+    if weights is not None and len(weights) > 2:
+        axis, factor = _KERNELS[node.op_type]
+        channels = weights[axis]
+        known = channels * attributes_of(node).get(factor, 1) if isinstance(channels, int) else None
+        return (None, known, *[None] * (len(weights) - 2))
+    if output is not None and node.op_type in _KEEPS_CHANNELS:
+        return (*output[:2], *[None] * (len(output) - 2))
     return output if node.op_type in _KEEPS_SHAPE else None
 
 
@@ -454,7 +496,7 @@ def _light(model: ModelProto) -> ModelProto:
     )
     graph = light.graph
     del graph.sparse_initializer[:]
-    light.ir_version = max(model.ir_version, 4)
+    light.ir_version = max(model.ir_version, OLDEST_IR_OF_DEFAULTS)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
             # Some exporters declare a scalar when they do not know the shape.
@@ -465,23 +507,29 @@ def _light(model: ModelProto) -> ModelProto:
     opset = default_opset(model.opset_import) or 1
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
-    for node in every_node(light.graph):
+    _make_identities(graph, opset)
+    return light
+
+
+def _make_identities(graph: GraphProto, opset: int) -> None:
+    """Replace the nodes that keep the type and shape of their first input."""
+    for node in every_node(graph):
         version = opset
         if node.domain == RESOLVED:
             row = find(node.op_type)
             node.domain, node.op_type, version = "", row.name, int(row.since_version)
-        if (version < 7 or node.op_type in _KEEPS_FIRST) and _keeps_first(node, version):
+        if _keeps_first(node, version):
             _make_identity(node)
-    return light
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
     if plain_domain(node.domain) or len(node.output) != 1 or not node.input:
         return False
+    if node.op_type in _KEEPS_FIRST or opset >= 7:
+        return node.op_type in _KEEPS_FIRST
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
-    consumes = schema is not None and "consumed_inputs" in schema.attributes
-    return consumes or node.op_type in _KEEPS_FIRST or node.op_type in _SAME_AS_FIRST
+    return node.op_type in _SAME_AS_FIRST or (schema is not None and "consumed_inputs" in schema.attributes)
 
 
 class _Call(NamedTuple):
@@ -518,24 +566,24 @@ class FunctionTypes:
         key = identity(function)
         if key not in self._found:
             calls = [call for call, *_ in self.kinds(function)]
-            found = [self._inferred(function, call.node, self._inputs(function, call)) for call in calls]
-            joined = reduce(_joined, found) if found else {"": {}}
+            per_call = [self._inferred(function, call.node, self._inputs(function, call)) for call in calls]
+            joined = reduce(_joined, per_call) if per_call else {"": {}}
             self._found[key] = {root(function) + path: types for path, types in joined.items()}
         return self._found[key]
 
     def kinds(self, function: FunctionProto) -> list[list[_Call]]:
         """Return the calls of a function, with those of equal types and attributes in one list."""
-        found: dict[tuple[bytes, ...], list[_Call]] = {}
+        calls_by_types: dict[tuple[bytes, ...], list[_Call]] = {}
         for call in self._calls[identity(function)]:
             given = (*self._inputs(function, call), *call.node.attribute)
             equal = (*(message.SerializeToString(deterministic=True) for message in given),)
-            found.setdefault(equal, []).append(call)
-        return [*found.values()]
+            calls_by_types.setdefault(equal, []).append(call)
+        return [*calls_by_types.values()]
 
     def _inputs(self, function: FunctionProto, call: _Call) -> list[onnx.ValueInfoProto]:
         """Return a function's inputs with the types that a call gives them."""
-        found = self._types if call.caller is None else self.of(call.caller)
-        types = ChainMap(*(found.get(path, {}) for path in call.paths))
+        types_by_path = self._types if call.caller is None else self.of(call.caller)
+        types = ChainMap(*(types_by_path.get(path, {}) for path in call.paths))
         given = zip(function.input, call.node.input, strict=False)
         values = [(name, types.get(outer, Value(outer))) for name, outer in given]
         return [declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values]
@@ -624,17 +672,34 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
 
 def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
     """Return an upper bound for the number of elements of a node's result."""
-    arrays = [array for array in inputs if array is not None]
-    if node.op_type in ("ConstantOfShape", "Expand"):
-        shape = arrays[-1] if arrays else np.zeros(0, np.int64)
-        is_shape = shape.dtype.kind == "i"
-        wanted = math.prod(int(dim) for dim in shape.reshape(-1)[:64]) if is_shape else _MOST_FOLDED + 1
-        return max(abs(wanted), arrays[0].size if node.op_type == "Expand" and arrays else 1)
-    if node.op_type == "Range":
-        is_small = len(arrays) == 3 and all(array.size == 1 and array.dtype.kind == "i" for array in arrays)
-        start, limit, step = (int(array.item()) for array in arrays) if is_small else (0, 0, 0)
-        # Numbers of floats are not counted: the evaluator may sum or multiply their steps.
-        return -(-abs(limit - start) // abs(step)) if step else _MOST_FOLDED + 1
-    if node.op_type in (*_ARITHMETIC, "Where"):
-        return math.prod(array.size for array in arrays)
+    return _BOUNDS.get(node.op_type, _bound_by_sum)([array for array in inputs if array is not None])
+
+
+def _bound_by_sum(arrays: Sequence[Array]) -> int:
     return max(sum(array.size for array in arrays), 1)
+
+
+def _bound_of_shape(arrays: Sequence[Array]) -> int:
+    """Return the size of the result of ConstantOfShape and Expand, whose last input is the shape."""
+    shape = arrays[-1] if arrays else np.zeros(0, np.int64)
+    if shape.dtype.kind != "i":
+        return _MOST_FOLDED + 1
+    dims = (int(dim) for dim in shape.reshape(-1)[:64])
+    return max(abs(math.prod(dims)), _bound_by_sum(arrays[:-1]))
+
+
+def _bound_of_range(arrays: Sequence[Array]) -> int:
+    # Numbers of floats are not counted: the evaluator may sum or multiply their steps.
+    if len(arrays) != 3 or any(array.size != 1 or array.dtype.kind != "i" for array in arrays):
+        return _MOST_FOLDED + 1
+    start, limit, step = (int(array.item()) for array in arrays)
+    return -(-abs(limit - start) // abs(step)) if step else _MOST_FOLDED + 1
+
+
+_BOUNDS: Mapping[str, Callable[[Sequence[Array]], int]] = {
+    "ConstantOfShape": _bound_of_shape,
+    "Expand": _bound_of_shape,
+    "Range": _bound_of_range,
+    **dict.fromkeys((*_ARITHMETIC, "Where"), lambda arrays: math.prod(array.size for array in arrays)),
+}
+"""Functions by operator. Each returns an upper bound for the number of elements of the result."""

@@ -5,7 +5,7 @@ A function's body has types only at a call, and ONNX Runtime infers no types thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import zip_longest
 
@@ -18,6 +18,7 @@ from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bind,
+    every_name,
     every_node,
     identity,
     is_ours,
@@ -25,7 +26,6 @@ from halfulp.models.onnx.walk import (
     plain_domain,
     reached,
     subgraphs,
-    value_names,
 )
 from halfulp.specs import in_force
 
@@ -56,7 +56,7 @@ def check_calls(model: ModelProto, file: str) -> None:
     check = Checks(file, model.ir_version)
     functions = {identity(function): function for function in reached(model)}
     # The nodes that a call of each function expands to, and how deep its calls nest.
-    found: dict[Identity, tuple[int, int]] = {}
+    measures: dict[Identity, tuple[int, int]] = {}
 
     def measure(owner: Owner, callers: tuple[Identity, ...]) -> tuple[int, int]:
         check.depth(len(callers))
@@ -65,9 +65,9 @@ def check_calls(model: ModelProto, file: str) -> None:
             key = identity(node)
             if key in callers:
                 check.recursive((*callers, key))
-            if key in functions and key not in found:
-                found[key] = measure(functions[key], (*callers, key))
-            inner = found.get(key, (0, -1))
+            if key in functions and key not in measures:
+                measures[key] = measure(functions[key], (*callers, key))
+            inner = measures.get(key, (0, -1))
             size, height = size + inner[0] + 1, max(height, inner[1] + 1)
         return size, height
 
@@ -82,7 +82,7 @@ class _Inliner:
         self._every = every
         check_calls(model, file)
         self._check = Checks(file, model.ir_version)
-        self._check.text(_names(model))
+        self._check.text(every_name(model))
         self._functions = {identity(function): function for function in reached(model)}
         for function in self._functions.values():
             self._check.opsets(function.opset_import, f"the function {function.name!r}")
@@ -91,15 +91,15 @@ class _Inliner:
             self._is_inlined(key)
         self.result = deepcopy(model)
         self._opsets = opsets_of(model.opset_import)
-        for key in (key for key, goes in self._goes.items() if goes):
+        for key in filter(self._goes.get, self._functions):
             for domain, version in opsets_of(self._functions[key].opset_import).items():
                 if domain not in self._opsets:
                     self._opsets[domain] = version
                     self.result.opset_import.append(helper.make_opsetid(domain, version))
         self._replace(self.result.graph, self._opsets, depth=0)
-        kept = [f for f in self.result.functions if not self._goes.get(identity(f), True)]
+        functions = [f for f in self.result.functions if not self._goes.get(identity(f), True)]
         del self.result.functions[:]
-        self.result.functions.extend(kept)
+        self.result.functions.extend(functions)
 
     def _is_inlined(self, key: Identity) -> bool:
         """Return whether an operator is Pow, PRelu or an inlined function."""
@@ -182,21 +182,6 @@ def rename(graph: GraphProto, names: dict[str, str], prefix: str) -> None:
     for sparse in graph.sparse_initializer:
         sparse.values.name = names.setdefault(sparse.values.name, prefix + sparse.values.name)
     _rename(graph.node, names, prefix)
-
-
-def _names(model: ModelProto) -> Iterator[str]:
-    """Yield every name that inlining reads."""
-    owners = (model.graph, *model.functions)
-    yield from value_names(*owners)
-    for holder in (model, *model.functions):
-        yield from (entry.domain for entry in holder.opset_import)
-    for function in model.functions:
-        yield from (function.domain, function.name, function.overload)
-        yield from (attribute.name for attribute in function.attribute_proto)
-    for node in every_node(*owners):
-        yield from (node.domain, node.op_type, node.overload, node.name)
-        for attribute in node.attribute:
-            yield from (attribute.name, attribute.ref_attr_name)
 
 
 def _version(node: NodeProto, opsets: Mapping[str, int]) -> int | None:

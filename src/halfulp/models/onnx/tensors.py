@@ -40,10 +40,14 @@ _DENSE_LIMIT = 1 << 30
 
 # Elements smaller than a byte are stored packed. Older onnx packages lack some of these types.
 _PACKED_BITS = {
-    number: int(found[2])
+    number: int(match[2])
     for name, number in TensorProto.DataType.items()
-    if (found := re.match(r"(U?INT|FLOAT)([246])(E|$)", name))
+    if (match := re.match(r"(U?INT|FLOAT)([246])(E|$)", name))
 }
+# The eighths of an element of the field for the type that an element takes there.
+_EIGHTHS = {number: bits for number, bits in _PACKED_BITS.items() if bits in (2, 4)}
+_EIGHTHS |= dict.fromkeys((TensorProto.COMPLEX64, TensorProto.COMPLEX128), 16)
+_BYTES = ("external_data", "raw_data")
 _DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -147,44 +151,44 @@ class TensorReader:
         except KeyError:
             self._fail(f"{what} has an unknown element type", got=tensor.data_type)
         shape = self._shape(tensor.dims, what)
-        if tensor.HasField("segment"):
-            self._fail(f"{what} is stored in segments, which no runtime reads")
-        count = math.prod(shape)
-        external = tensor.data_location == TensorProto.EXTERNAL
-        filled = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
-        filled += ["raw_data"] * (tensor.HasField("raw_data") and not external)
-        if len(filled) > 1 or (external and filled):
-            self._fail(f"{what} carries its data twice", got=", ".join(filled))
-        is_raw = external or filled == ["raw_data"]
-        if is_raw:
-            if tensor.data_type == TensorProto.STRING:
-                self._fail(f"{what} stores strings as {'external' if external else 'raw'} data")
-            needed = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8)
-            if external:
-                raw = self._external(tensor, needed, what, describe(dtype.name, shape))
-            else:
-                raw = np.frombuffer(tensor.raw_data, np.uint8)
-            stored, unit = raw.size, "bytes"
+        described, count = describe(dtype.name, shape), math.prod(shape)
+        field, raw = self._field(tensor, what), None
+        if field in _BYTES:
+            needed, unit = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8), "bytes"
+            is_external = field == "external_data"
+            raw = (self._external if is_external else _raw)(tensor, needed, what, described)
+            stored = raw.size
         else:
-            field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
-            if filled and filled != [field]:
-                self._fail(f"{what} has its data in the wrong field", expected=field, got=filled[0])
-            needed, stored, unit = count, len(getattr(tensor, field)), "elements"
-            if tensor.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
-                needed = 2 * count
-            elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
-                needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
+            needed, unit = -(-count * _EIGHTHS.get(tensor.data_type, 8) // 8), "elements"
+            stored = len(getattr(tensor, field))
         if stored != needed:
-            message = f"{what} has dims that its data contradicts: {describe(dtype.name, shape)}"
+            message = f"{what} has dims that its data contradicts: {described}"
             self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
-        if is_raw and tensor.data_type not in _PACKED_BITS:
+        if raw is not None and tensor.data_type not in _PACKED_BITS:
             return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
-        if external:
+        if raw is not None:
             tensor = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=raw.tobytes())
         try:
             return _frozen(onnx.numpy_helper.to_array(tensor))
         except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
             self._fail(f"{what} can't be read: {error}")
+
+    def _field(self, tensor: TensorProto, what: str) -> str:
+        """Return the field with the tensor's data, one of _BYTES or the field for the elements of its type."""
+        if tensor.HasField("segment"):
+            self._fail(f"{what} is stored in segments, which no runtime reads")
+        is_external = tensor.data_location == TensorProto.EXTERNAL
+        filled = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
+        filled += ["raw_data"] * (tensor.HasField("raw_data") and not is_external)
+        if len(filled) + is_external > 1:
+            self._fail(f"{what} carries its data twice", got=", ".join(filled))
+        field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+        actual = next(iter(["external_data"] * is_external + filled), field)
+        if actual in _BYTES and tensor.data_type == TensorProto.STRING:
+            self._fail(f"{what} stores strings as {actual.removesuffix('_data')} data")
+        if actual not in {*_BYTES, field}:
+            self._fail(f"{what} has its data in the wrong field", expected=field, got=actual)
+        return actual
 
     def read_sparse(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
         """Return a sparse tensor as a dense array of at most 1 GiB."""
@@ -227,14 +231,12 @@ class TensorReader:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
             self._fail(f"{what} has external data, and its location is not UTF-8")
-        try:
+        with within(self._file):
             path = inside(self._folder, entries.get("location", ""), f"external data of {what}")
-        except HalfulpError as error:
-            self._fail(error.message, **error.shown)
         size = path.stat().st_size
         offset = self._number(entries, "offset", what) or 0
         length = self._number(entries, "length", what)
-        if length is not None and length != needed:
+        if length not in (None, needed):
             message = f"{what} has external data of the wrong length for {described}"
             self._fail(message, expected=f"{needed} bytes", got=f"{length} bytes")
         if offset + needed > size:
@@ -254,6 +256,10 @@ class TensorReader:
 
     def _fail(self, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, **shown)
+
+
+def _raw(tensor: TensorProto, *_: object) -> Array:
+    return np.frombuffer(tensor.raw_data, np.uint8)
 
 
 def _frozen(array: Array) -> Array:
@@ -276,16 +282,17 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
         file: its name in messages.
         folder: where its external data lies.
     """
-    with TemporaryDirectory(prefix="halfulp-") as made:
-        place = Path(made)
+    with TemporaryDirectory(prefix="halfulp-") as temporary:
+        place = Path(temporary)
         for location in set(external_data(proto)) if folder is not None else ():
             with within(file):
                 source = inside(folder, location, "external data")
             link(source.resolve(), place / location)
         light = ModelProto()
         if _is_mapped():
-            copy_fields(proto, light, without={"graph"})
-            copy_fields(proto.graph, light.graph, without={"initializer"})
+            with within(file):
+                copy_fields(proto, light, without={"graph"})
+                copy_fields(proto.graph, light.graph, without={"initializer"})
             _write_weights(proto, light, place)
         else:
             light.CopyFrom(proto)

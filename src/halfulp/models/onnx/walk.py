@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import chain, count
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
+
+from halfulp.errors import HalfulpError
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
@@ -25,6 +27,7 @@ If each function calls the next one twice, a small file expands to more nodes th
 
 Identity = tuple[str, str, str]
 Owner = GraphProto | FunctionProto
+T = TypeVar("T")
 
 
 def plain_domain(domain: str) -> str:
@@ -55,18 +58,18 @@ def is_ours(node: NodeProto) -> bool:
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
     """Return the values of a node's attributes by name, without those that depend on the call of a function."""
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute if not each.ref_attr_name}
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
 
 
 def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
     """Return the graphs among a node's attributes, with the attributes' names."""
-    found: list[tuple[str, GraphProto]] = []
+    inner: list[tuple[str, GraphProto]] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            found.append((attribute.name, attribute.g))
+            inner.append((attribute.name, attribute.g))
         elif attribute.type == AttributeProto.GRAPHS:  # which no operator of ONNX has
-            found += [(attribute.name, graph) for graph in attribute.graphs]
-    return found
+            inner += [(attribute.name, graph) for graph in attribute.graphs]
+    return inner
 
 
 @overload
@@ -84,6 +87,18 @@ def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
         yield path, owner
         nodes = (node for node in owner.node if node.attribute)
         todo += reversed([(inner_path(path, node, name), g) for node in nodes for name, g in subgraphs(node)])
+
+
+def scopes(owner: Owner, enter: Callable[[Owner, T | None, str], T]) -> Iterator[tuple[str, Owner, T]]:
+    """Yield a graph or function and the graphs within it: path, graph, and ``enter`` of it and the one around it."""
+    path = root(owner) if isinstance(owner, FunctionProto) else ""
+    todo: list[tuple[str, Owner, T | None]] = [(path, owner, None)]
+    while todo:
+        path, graph, outer = todo.pop()
+        scope = enter(graph, outer, path)
+        yield path, graph, scope
+        nodes = (node for node in graph.node if node.attribute)
+        todo += [(inner_path(path, n, name), inner, scope) for n in nodes for name, inner in subgraphs(n)]
 
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
@@ -125,15 +140,15 @@ def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
     every verb leaves them out.
     """
     functions = {identity(function): function for function in model.functions}
-    found: set[Identity] = set()
+    called: set[Identity] = set()
     todo: list[Owner] = [*owners] or [model.graph]
     while todo and functions:
         for node in every_node(todo.pop()):
             key = identity(node)
-            if key in functions and key not in found:
-                found.add(key)
+            if key in functions and key not in called:
+                called.add(key)
                 todo.append(functions[key])
-    return [function for key, function in functions.items() if key in found]
+    return [function for key, function in functions.items() if key in called]
 
 
 def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
@@ -148,26 +163,43 @@ def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
 def value_names(*owners: Owner) -> Iterator[str]:
     """Yield the names of all values of graphs and functions, and of the graphs within them."""
     for owner in owners:
-        for _, each in graphs(owner):
-            if isinstance(each, FunctionProto):
-                yield from (*each.input, *each.output)
+        for _, graph in graphs(owner):
+            if isinstance(graph, FunctionProto):
+                yield from (*graph.input, *graph.output)
             else:
-                for info in (*each.input, *each.output, *each.value_info, *each.initializer):
+                for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
                     yield info.name
-                yield from (sparse.values.name for sparse in each.sparse_initializer)
-            for node in each.node:
+                yield from (sparse.values.name for sparse in graph.sparse_initializer)
+            for node in graph.node:
                 yield from node.input
                 yield from node.output
 
 
+def every_name(model: ModelProto) -> Iterator[str]:
+    """Yield the names in a model, except those in the bodies of functions that nothing calls."""
+    owners: list[Owner] = [model.graph, *reached(model)]
+    yield from value_names(*owners)
+    yield from (graph.name for owner in owners for _, graph in graphs(owner))
+    for holder in (model, *model.functions):
+        yield from (entry.domain for entry in holder.opset_import)
+    for function in model.functions:
+        yield from (function.domain, function.name, function.overload)
+        yield from (*function.attribute, *function.input, *function.output)
+        yield from (attribute.name for attribute in function.attribute_proto)
+    for node in every_node(*owners):
+        yield from (node.domain, node.op_type, node.overload, node.name)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+
+
 def read_names(owner: Owner) -> Iterator[str]:
     """Yield the inputs of all nodes of a graph or function and of the graphs within it, and their outputs."""
-    for _, each in graphs(owner):
-        if isinstance(each, FunctionProto):
-            yield from each.output
+    for _, graph in graphs(owner):
+        if isinstance(graph, FunctionProto):
+            yield from graph.output
         else:
-            yield from (info.name for info in each.output)
-        for node in each.node:
+            yield from (info.name for info in graph.output)
+        for node in graph.node:
             yield from node.input
 
 
@@ -181,8 +213,8 @@ def bind(owner: Owner, function: FunctionProto, call: NodeProto) -> None:
     for node in every_node(owner):
         if any(attribute.ref_attr_name for attribute in node.attribute):
             before = len(node.attribute)
-            found = (bound(attribute, values) for attribute in node.attribute[:before])
-            node.attribute.extend([attribute for attribute in found if attribute is not None])
+            attributes = (bound(attribute, values) for attribute in node.attribute[:before])
+            node.attribute.extend([attribute for attribute in attributes if attribute is not None])
             del node.attribute[:before]
 
 
@@ -205,6 +237,8 @@ def copy_fields(source: Message, target: Message, *, without: Container[str]) ->
         to: Any = getattr(target, field.name)
         if hasattr(to, "MergeFrom"):  # a message, or several values
             to.MergeFrom(value)
+        elif field.type == field.TYPE_STRING and isinstance(value, bytes):  # as protobuf returns such a text
+            raise HalfulpError("a name is not UTF-8", got=repr(value)[:80])
         else:
             setattr(target, field.name, value)
 

@@ -1,31 +1,52 @@
 """Run a model node by node, for :mod:`halfulp.running` if no other engine runs it.
 
-The operators are those of the onnx package's evaluator, with Pow and PRelu by halfulp in the version of the model's own
-opset (:mod:`halfulp.models.run.operators`). That evaluator does not run the graphs themselves, because it keeps every
-intermediate value and does not name nodes in its errors.
+Pow and PRelu are halfulp's, in the version of the model's own opset. The other operators of ONNX are those of the onnx
+package's evaluator. It does not run the graphs themselves, because it keeps every intermediate value and does not name
+nodes in its errors. This module replaces or adapts its operators where they differ from the documents: the evaluator
+broadcasts as since opset 7, casts to small floats by way of float32, sums float16 in float16, refuses a ``stash_type``
+of 16 bits, and concatenates the tensors that a Loop's body scans.
+
+The layers of OpenVINO's IR are Power and PReLU by their rows, and plumbing beside them. :mod:`halfulp.integrations.ir`
+reads a file. OpenVINO's reader has checked types, shapes and attributes.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, TensorProto, TypeProto, helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpFunction, OpRun
+from onnx.reference.ops.op_cast import cast_to
 
-from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, within
+from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, printable, within
 from halfulp.models.files import Source
-from halfulp.models.graph import Graph, Model, Node, Value, listed
+from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory, listed, type_name
 from halfulp.models.onnx import load
-from halfulp.models.run import openvino
-from halfulp.models.run.inputs import bind, check
-from halfulp.models.run.openvino import LAYERS, Origin, foreign
-from halfulp.models.run.operators import Operators, Scope
+from halfulp.models.onnx.checks import port_at, ports, version_of
+from halfulp.models.onnx.tensors import dtype_of, enum_of
+from halfulp.models.onnx.walk import SUPPORTED_OPS, with_attributes
+from halfulp.models.run.cast import can_cast, cast
+from halfulp.models.run.inputs import bind, check, dtype_named
 from halfulp.models.run.report import Engine, RunReport, lost, vacuous
+from halfulp.operators import op
 from halfulp.specs import ids
+from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
+from halfulp.specs.tensor import tensor_type
+
+Scope = MutableMapping[str, Any]
 
 Watch = Callable[[Node, list[Any], list[Any]], None]
 """Receives a node, its operands and its results."""
@@ -80,41 +101,68 @@ def run_with_report(
         UnsupportedError: an operator that this module cannot evaluate.
     """
     loaded = model if isinstance(model, Model) else load(model)
-    if unsupported := foreign(loaded.graph.nodes):
-        message = "has layers that halfulp lacks; the engine 'auto' runs them in openvino"
-        raise UnsupportedError(
-            f"{loaded.file}: {message}", expected=", ".join(LAYERS), got=listed(unsupported)
-        )
-    evaluation = _Evaluation(loaded, watch)
-    values = bind(loaded, inputs)
     graph = loaded.graph
+    if unsupported := foreign(graph.nodes):
+        message = f"{loaded.file}: has layers that halfulp lacks; the engine 'auto' runs them in openvino"
+        raise UnsupportedError(message, expected=", ".join(LAYERS), got=listed(unsupported))
+    evaluation = Evaluation(loaded, watch)
+    values = bind(loaded, inputs)
     if isinstance(graph.source, Origin):
         with within(loaded.file):
             graph.source.check_ranges(values)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an overflow is a result
         outputs = evaluation.graph(graph, values)
-    kept = [value for value in values.values() if isinstance(value, np.ndarray)]
-    named = {}
-    for declared, value in zip(graph.outputs, outputs, strict=True):
-        # The caller owns each result. It never shares memory with an input, the model or another result.
-        if isinstance(value, np.ndarray):
-            if not value.flags.writeable or any(np.may_share_memory(value, other) for other in kept):
-                value = value.copy()
-            kept.append(value)
-        named[declared.name] = value
-    return Outputs(named, graph.outputs, inputs), evaluation.report
+    names = (declared.name for declared in graph.outputs)
+    owned = dict(zip(names, _owned(outputs, values.values()), strict=True))
+    return Outputs(owned, graph.outputs, inputs), evaluation.report
 
+
+def _owned(outputs: Iterable[Any], inputs: Iterable[Any]) -> Iterator[Any]:
+    """Yield the outputs. The caller owns each: it shares no memory with an input, the model or another output."""
+    arrays = [value for value in inputs if isinstance(value, np.ndarray)]
+    for value in outputs:
+        if isinstance(value, np.ndarray):
+            if not value.flags.writeable or any(np.may_share_memory(value, other) for other in arrays):
+                value = value.copy()
+            arrays.append(value)
+        yield value
+
+
+# --- the evaluation of a graph ----------------------------------------------------------------------
+
+# fmt: off
+PLUMBING = frozenset({
+    "Add", "Cast", "CastLike", "Constant", "Identity", "If", "Less", "Loop", "Mul", "Reshape", "Unsqueeze", "Where",
+})
+"""The operators that a model may have beside Pow and PRelu so that it runs without ONNX Runtime."""
+
+# Before opset 7, these have the attributes axis and broadcast.
+_LEGACY = frozenset({"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"})
+_NUMPY_SINCE = 7
+
+# The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
+_SUMS = frozenset({
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization",
+    "LpNormalization", "LRN", "MeanVarianceNormalization", "RMSNormalization", "AveragePool", "GlobalAveragePool",
+    "LpPool", "CumProd", "CumSum", "Mean", "Sum", "CausalConvWithState", "Conv", "ConvTranspose", "DeformConv",
+    "Einsum", "Gemm", "MatMul", "Det", "Attention", "LinearAttention", "GRU", "LSTM", "RNN", "Col2Im", "GridSample",
+    "Resize", "RoiAlign", "LogSoftmax", "NegativeLogLikelihoodLoss", "Softmax", "SoftmaxCrossEntropyLoss", "Softplus",
+})
+# fmt: on
 
 _OPERATORS = frozenset(ids())
 
 
-class _Evaluation:
+class Evaluation:
+    """One run of a model. An operator of the evaluator is made once for each node."""
+
     def __init__(self, model: Model, watch: Watch | None) -> None:
         self.report = RunReport()
         self._watch = watch
         self._file = model.file
-        self._operators = Operators(self.graph)
+        self._made: dict[Node, OpRun] = {}
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, outer: Scope) -> list[Any]:
@@ -131,9 +179,8 @@ class _Evaluation:
             with within(self._file, node.label):
                 outputs = self._timed(node, arguments, scope)
                 named = {name: value for name, value in zip(node.outputs, outputs, strict=False) if name}
-                for name in named:
-                    if name in graph.declared:
-                        check(named[name], graph.declared[name], f"its output {name!r}", REPAIR)
+                for name in filter(graph.declared.__contains__, named):
+                    check(named[name], graph.declared[name], f"its output {name!r}", REPAIR)
             scope.update(named)
             del arguments, outputs, named
             for name in dead:
@@ -143,7 +190,7 @@ class _Evaluation:
     def _timed(self, node: Node, inputs: list[Any], scope: Scope) -> list[Any]:
         around, self._inner = self._inner, 0.0
         start = time.perf_counter()
-        outputs = [*self._evaluate(node, inputs, scope)]
+        outputs = [*self.outputs(node, inputs, scope)]
         if len(outputs) < len(node.outputs):
             message = "the node names more outputs than there are"
             raise HalfulpError(message, expected=len(outputs), got=len(node.outputs))
@@ -159,10 +206,298 @@ class _Evaluation:
         self._inner = around + elapsed
         return outputs
 
-    def _evaluate(self, node: Node, inputs: list[Any], scope: Scope) -> Sequence[Any]:
+    def outputs(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
+        """Return the outputs of a node; its subgraphs may read the values of ``scope``.
+
+        Raises:
+            UnsupportedError: the onnx package does not have the operator.
+            HalfulpError: it fails on these operands.
+        """
         if node.function is not None:
             names = (value.name for value in node.function.inputs)
             return self.graph(node.function, dict(zip_longest(names, inputs)))
         if node.standard == "openvino":
-            return [openvino.evaluate(node, inputs)]
-        return self._operators(node, inputs, scope)
+            return [LAYERS[node.type](node, *inputs)]
+        try:
+            return self._evaluate(node, inputs, scope)
+        except (MemoryError, HalfulpError):
+            raise
+        except NotImplementedError as error:
+            message = f"the onnx package does not evaluate {node.operator}: {_line(error)}"
+            raise UnsupportedError(message, expected="the engine onnxruntime, if it has it") from error
+        except Exception as error:
+            # Any exception may occur: the evaluator checks little, and fails where NumPy fails.
+            message = f"the onnx package fails on {node.operator}: {_line(error.__cause__ or error)}"
+            raise HalfulpError(message, expected="the engine onnxruntime, if the model is right") from error
+
+    def _evaluate(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
+        if not node.domain and node.type in _LEGACY and node.opset < _NUMPY_SINCE:
+            inputs = inputs[0], _arranged(inputs[0], inputs[1], node.attributes)
+        if not node.domain and (node.type in _LEGACY or node.type == "Where"):
+            _guard_broadcast(inputs)
+        if not node.domain and node.type in _SUMS:
+            return _narrowed(node, inputs, self._outputs(node, [*map(_widened, inputs)], scope))
+        return self._outputs(node, inputs, scope)
+
+    def _outputs(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
+        if not node.domain and node.type in _OWN:
+            return [_OWN[node.type](node, *inputs)]
+        if not node.domain and node.type == "Loop":
+            return self._loop(node, inputs, scope)
+        operator = self._made.get(node) or self._operator(node, inputs)
+        if not isinstance(operator, OpFunction):  # its body is for the types of these inputs
+            self._made[node] = operator
+        context = {"context": scope} if operator.need_context() else {}
+        outputs: Sequence[Any] = operator.run(*inputs, **context)  # type: ignore[no-untyped-call]
+        return outputs
+
+    def _loop(self, node: Node, inputs: Sequence[Any], scope: Scope) -> list[Any]:
+        body: Graph = node.attributes["body"]
+        limit, condition, *carried = [*inputs, None, None][: max(2, len(inputs))]
+        if len(body.inputs) != len(carried) + 2 or len(body.outputs) <= len(carried):
+            raise HalfulpError("the body's inputs and outputs don't match the node's")
+        last = math.inf if limit is None else limit.item()
+        goes_on = True if condition is None else condition.item()
+        scanned: list[list[Any]] = []
+        while goes_on and len(scanned) < last:
+            values = [np.array(len(scanned), np.int64), np.array(goes_on), *carried]
+            named = dict(zip((value.name for value in body.inputs), values, strict=True))
+            outputs = self.graph(body, ChainMap(named, scope))
+            goes_on, carried = outputs[0].item(), outputs[1 : 1 + len(carried)]
+            scanned.append(outputs[1 + len(carried) :])
+        if not scanned:
+            return carried + [*map(_none_of, body.outputs[1 + len(carried) :])]
+        return carried + [np.stack(arrays) for arrays in zip(*scanned, strict=True)]
+
+    def _operator(self, node: Node, inputs: Sequence[Any]) -> OpRun:
+        dropped = {"stash_type", "consumed_inputs"}
+        opset = node.opset
+        if not node.domain and ports(node.type, opset) is None:  # a tool wrote it before its opset
+            opset = version_of(node.source, opset) or opset
+        if node.type in _LEGACY and opset < _NUMPY_SINCE:
+            opset, dropped = _NUMPY_SINCE, dropped | {"axis", "broadcast"}
+        spelled = with_attributes(node.source, (a for a in node.source.attribute if a.name not in dropped))
+        for name, value in node.attributes.items():
+            if isinstance(value, Graph):
+                spelled.attribute.add(name=name, type=AttributeProto.GRAPH, g=GraphProto(name=name))
+        evaluator = _evaluator(node.domain, opset)
+        parameters = {
+            "log": lambda *_: None,
+            "opsets": evaluator.opsets,
+            "new_ops": {},
+            "verbose": 0,
+            "existing_functions": {},
+            "evaluator_cls": lambda graph, **_: self._body(node.attributes[graph.name]),
+        }
+        types: Any = map(_type, inputs)  # read only if the operator is a function
+        operator: OpRun = evaluator._load_impl(spelled, types)(spelled, parameters)
+        return operator
+
+    def _body(self, graph: Graph) -> SimpleNamespace:
+        """Return a subgraph, as the evaluator's operators expect it."""
+        return SimpleNamespace(
+            has_linked_attribute=False,
+            input_names=[value.name for value in graph.inputs],
+            output_names=[value.name for value in graph.outputs],
+            run=lambda _, values, attributes=None: self.graph(graph, values),
+        )
+
+
+@cache
+def _evaluator(domain: str, opset: int) -> ReferenceEvaluator:
+    # If an operator of another domain is a function, its body may need ONNX's own operators.
+    return ReferenceEvaluator(GraphProto(), {"": onnx.defs.onnx_opset_version(), domain: opset})
+
+
+def _type(value: Any) -> TypeProto:
+    """Return the type of an operand; an empty one if it is absent or not a tensor."""
+    if not isinstance(value, np.ndarray):
+        return TypeProto()
+    return helper.make_tensor_type_proto(enum_of(type_name(value.dtype)), value.shape)
+
+
+def _line(error: BaseException) -> str:
+    return printable((str(error).strip() or type(error).__name__).splitlines()[0])
+
+
+def _widened(value: Any) -> Any:
+    is_half = isinstance(value, np.ndarray) and value.dtype.type in (np.float16, ml_dtypes.bfloat16)
+    return value.astype(np.float32) if is_half else value
+
+
+def _narrowed(node: Node, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """Return outputs in the types that the schema gives them for these inputs, and for a ``stash_type``."""
+    row = ports(node.type, node.opset)
+    if row is None:
+        return [*outputs]
+    arrays = [(index, value) for index, value in enumerate(inputs) if isinstance(value, np.ndarray)]
+    types = {port_at(row.inputs, index).type_str: value.dtype for index, value in arrays}
+    stash = dtype_of(node.attributes.get("stash_type", TensorProto.FLOAT))
+    kinds = [types.get(port_at(row.outputs, index).type_str, stash) for index in range(len(outputs))]
+    return [
+        value.astype(kind, copy=False) if value.dtype.kind == "f" else value
+        for value, kind in zip(outputs, kinds, strict=True)
+    ]
+
+
+def _guard_broadcast(inputs: Sequence[Array]) -> None:
+    """Refuse operands whose shapes don't fit together, or whose result does not fit in memory."""
+    try:
+        shape = np.broadcast_shapes(*(value.shape for value in inputs))
+    except ValueError:
+        shapes = [list(value.shape) for value in inputs]
+        raise HalfulpError("its inputs can't be broadcast to one shape", got=shapes) from None
+    guard_memory(shape, inputs[-1].itemsize, "its output")
+
+
+def _arranged(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
+    """Reshape y so that it broadcasts with x by the rules of ``axis`` and ``broadcast``."""
+    # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
+    # An unknown dim matches any dim.
+    known = tuple(None if dim == 1 and attributes.get("broadcast", 0) else dim for dim in y.shape)
+    try:
+        LEGACY_AXIS.infer(x.shape, known, attributes)
+        return y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, attributes))
+    except Mismatch as error:
+        message = error.message.format(x="the first input", y="the second")
+        raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
+
+
+# --- operators that replace the evaluator's ---------------------------------------------------------
+
+
+def power(node: Node, *operands: Any) -> Array:
+    """Return the output of a Pow or PRelu of any standard."""
+    if any(not isinstance(value, np.ndarray) for value in operands):
+        raise HalfulpError("an operand is missing, or not a tensor")
+    operator = op(node.operator)
+    sizes = operator.infer(*operands, **node.attributes).shape or ()
+    guard_memory(tuple(int(size or 0) for size in sizes), operands[0].itemsize, "its output")
+    return np.asarray(operator(*operands, **node.attributes))
+
+
+def _constant(node: Node) -> Any:
+    given = [name for name in node.attributes if name.startswith(("value", "sparse_value"))]
+    if len(given) != 1:
+        raise HalfulpError("Constant takes one of its attributes", got=", ".join(given) or "none")
+    types = {"float": np.float32, "floats": np.float32, "int": np.int64, "ints": np.int64}
+    kind, value = given[0].partition("value_")[2], node.attributes[given[0]]
+    return np.asarray(value, types.get(kind, object)) if kind else value
+
+
+def _cast(node: Node, x: Array, like: Array | None = None) -> Array:
+    to = node.attributes.get("to")
+    try:
+        # Version 1 spells the type.
+        named = TensorProto.DataType.Value(to) if isinstance(to, str) else to
+        target = dtype_of(named) if like is None else like.dtype
+    except (KeyError, ValueError):
+        raise HalfulpError("Cast does not know the type", got=to) from None
+    saturate = bool(node.attributes.get("saturate", 1))
+    if can_cast(x.dtype, target):
+        return cast(x, target, saturate=saturate)
+    number, mode = enum_of(type_name(target)), node.attributes.get("round_mode", "up")
+    return np.asarray(cast_to(x, number, saturate, mode))  # type: ignore[arg-type]
+
+
+def _reshaped(x: Array, shape: Any, *, copies: bool) -> Array:
+    """Return an array in another shape. If ``copies`` is set, a 0 stands for the dim at the same axis."""
+    dims = np.array(shape, np.int64).reshape(-1)  # exporters also write a scalar
+    if copies:
+        copied = np.flatnonzero(dims == 0)
+        dims[copied] = np.array(x.shape, np.int64)[copied]
+    return np.reshape(x, dims.tolist())
+
+
+def _unsqueezed(x: Array, axes: Any) -> Array:
+    """Return an array with 1-dims inserted at some axes of the result."""
+    return np.expand_dims(x, tuple(np.ravel(axes).tolist()))
+
+
+def _lp_normalization(node: Node, x: Array) -> Array:
+    # The evaluator sums X itself, not its magnitudes, if p is 1.
+    length = np.linalg.norm(x, node.attributes.get("p", 2), node.attributes.get("axis", -1), keepdims=True)
+    return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length != 0))
+
+
+_OWN: Mapping[str, Callable[..., Any]] = {
+    **dict.fromkeys(SUPPORTED_OPS, power),
+    "Constant": _constant,
+    "Cast": _cast,
+    "CastLike": _cast,
+    # In version 1, the shape is an attribute; before version 13, the axes are one.
+    "Reshape": lambda node, x, *shape: _reshaped(
+        x, *(shape or [node.attributes["shape"]]), copies=not node.attributes.get("allowzero", 0)
+    ),
+    "Unsqueeze": lambda node, x, *axes: _unsqueezed(x, *(axes or [node.attributes["axes"]])),
+    "LpNormalization": _lp_normalization,
+    "Softplus": lambda node, x: np.logaddexp(x, x.dtype.type(0)),  # the evaluator's exponential overflows
+}
+"""The functions by operator. Each takes the node and its inputs, and returns the one output."""
+
+
+def _none_of(declared: Value) -> Array:
+    """Return the scanned output of a Loop without iterations, as far as the body declares it."""
+    if declared.type is None or declared.shape is None:
+        raise UnsupportedError(f"no iteration, and the body does not declare its output {declared.name!r}")
+    shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape]
+    return np.empty([0, *shape], dtype_named(declared.type))
+
+
+# --- the layers of OpenVINO's IR --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The ``source`` of a graph: the ``openvino.Model``, and the ``openvino.Output`` of each value by its name."""
+
+    model: Any
+    ends: Mapping[str, Any]
+
+    def check_ranges(self, values: Mapping[str, Any]) -> None:
+        """Refuse an input if a dim is outside the range that the file declares."""
+        for name, value in values.items():
+            declared = self.ends[name].get_partial_shape()
+            if not declared.compatible(type(declared)(list(value.shape))):
+                message = f"input {name!r} has a dim that is out of range"
+                raise HalfulpError(message, expected=str(declared), got=list(value.shape))
+
+
+def foreign(nodes: Iterable[Node]) -> list[str]:
+    """Return the labels of the layers that halfulp does not evaluate."""
+
+    def is_known(node: Node) -> bool:
+        is_plain = node.opset == 1 and node.attributes.get("auto_broadcast") != "pdpd"
+        return node.type in LAYERS and (is_plain or node.type == "Power")
+
+    return [node.label for node in nodes if node.standard == "openvino" and not is_known(node)]
+
+
+def _convert(node: Node, x: Array) -> Array:
+    if x.dtype.name == "float8_e8m0fnu":
+        x = x.astype(np.float32)  # float32 holds all its values, powers of two
+    # As in OpenVINO, a value that is too large for a float8 does not become its largest number.
+    return cast(x, dtype_named(node.attributes["destination_type"]), saturate=False)
+
+
+def _by_numpy(function: Callable[..., Any], node: Node, *inputs: Array) -> Array:
+    shapes = {value.shape for value in inputs}
+    if node.attributes.get("auto_broadcast") == "none" and len(shapes) > 1:
+        got = " and ".join(str(tensor_type(value)) for value in inputs)
+        raise HalfulpError(f"the inputs of {node.type} can't be broadcast", got=got)
+    _guard_broadcast(inputs)
+    return np.asarray(function(*inputs))
+
+
+LAYERS: Mapping[str, Callable[..., Array]] = {
+    "Power": power,
+    "PReLU": power,
+    "Convert": _convert,
+    "Reshape": lambda node, x, shape: _reshaped(x, shape, copies=node.attributes["special_zero"]),
+    "Unsqueeze": lambda node, x, axes: _unsqueezed(x, axes),
+    "Multiply": partial(_by_numpy, np.multiply),
+    "Add": partial(_by_numpy, np.add),
+    "Less": partial(_by_numpy, np.less),
+    "Select": partial(_by_numpy, np.where),
+}
+"""The layers by type. Each takes the node and its inputs. All are of opset1."""

@@ -1,19 +1,28 @@
-"""A model's inputs: checks of given inputs against the declarations."""
+"""A model's inputs: checks of given inputs against the declarations, and inputs that are made up.
+
+Made-up inputs have batches of 1, the sizes that constants force, and random values with a fixed seed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from halfulp._interop import as_array
-from halfulp.errors import HalfulpError, ModelError, did_you_mean, within
-from halfulp.models.graph import Model, Value
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, did_you_mean, within
+from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
+from halfulp.specs.tensor import Dim
+from halfulp.types import FLOATS
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,29 +50,34 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> dict[str, Any]:
+def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, Any]:
     """Return the given values by the inputs' names. The caller may use aliases."""
     if not isinstance(inputs, Mapping):
-        raise ModelError(
-            "its inputs are fed as a dict of arrays by name", file=file, got=type(inputs).__name__
-        )
-    names = {value.name: [value.name] for value in declared}
-    for value in declared:
-        for alias in value.aliases:
-            if [alias] != names.get(alias):  # a name takes precedence over an alias
-                names.setdefault(alias, []).append(value.name)
-    found: dict[str, Any] = {}
+        message = "its inputs are fed as a dict of arrays by name"
+        raise ModelError(message, file=file, got=type(inputs).__name__)
+    names = _meanings(declared)
+    values: dict[str, Any] = {}
     for given, value in inputs.items():
-        meant = names.get(given, [])
-        if len(meant) != 1:
-            if meant:
-                raise ModelError(f"has several inputs called {given!r}", file=file, expected=", ".join(meant))
+        name, *others = names.get(given, [""])
+        if not name:
             suggestion = did_you_mean(str(given), [value.name for value in declared])
             raise ModelError(f"has no input {given!r}; {suggestion}", file=file)
-        if meant[0] in found:
-            raise ModelError(f"input {meant[0]!r} is given twice", file=file)
-        found[meant[0]] = value
-    return found
+        if others:
+            expected = ", ".join(names[given])
+            raise ModelError(f"has several inputs called {given!r}", file=file, expected=expected)
+        if name in values:
+            raise ModelError(f"input {name!r} is given twice", file=file)
+        values[name] = value
+    return values
+
+
+def _meanings(declared: Sequence[Value]) -> dict[str, list[str]]:
+    """Return the inputs that each name and alias means. A name takes precedence over an alias."""
+    names = {value.name: [value.name] for value in declared}
+    aliases = [(alias, value.name) for value in declared for alias in value.aliases if alias not in names]
+    for alias, name in aliases:
+        names.setdefault(alias, []).append(name)
+    return names
 
 
 def as_value(fed: Any, declared: Value) -> Any:
@@ -82,18 +96,22 @@ def as_value(fed: Any, declared: Value) -> Any:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U":
         array = array.astype(object)
-    if isinstance(fed, int | float | list | tuple) and declared.type is not None:
-        # Python's numbers have no element type. They get the declared type if they fit it.
-        target = dtype_named(declared.type)
-        if can_cast(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
-            with np.errstate(over="ignore"):  # too large: infinite, as in a Cast
-                converted = cast(array, target)
-            # Python compares numbers exactly. NumPy would convert one to the other's type.
-            wide = np.uint64 if "uint" in target.name else np.int64
-            if is_integral(target) and converted.astype(wide).tolist() != array.tolist():
-                raise HalfulpError(f"the numbers fed as {what} don't fit its type", expected=declared.type)
-            return converted
-    return array
+    is_python = isinstance(fed, int | float | list | tuple)
+    return _typed(array, declared.type, what) if is_python and declared.type is not None else array
+
+
+def _typed(numbers: Array, type: str, what: str) -> Array:
+    """Return Python's numbers, which have no element type, in the declared one; unchanged if a Cast has no meaning."""
+    target = dtype_named(type)
+    if not (can_cast(numbers.dtype, target) and np.can_cast(numbers.dtype, np.float64, "same_kind")):
+        return numbers
+    with np.errstate(over="ignore"):  # too large: infinite, as in a Cast
+        converted = cast(numbers, target)
+    # Python compares numbers exactly. NumPy would convert one to the other's type.
+    wide = np.uint64 if "uint" in target.name else np.int64
+    if is_integral(target) and converted.astype(wide).tolist() != numbers.tolist():
+        raise HalfulpError(f"the numbers fed as {what} don't fit its type", expected=type)
+    return converted
 
 
 def is_integral(dtype: np.dtype[Any]) -> bool:
@@ -136,3 +154,264 @@ def needed(model: Model) -> list[Value]:
 def dtype_named(name: str) -> np.dtype[Any]:
     """Return the dtype for an element type's name, including ``string``."""
     return dtype_of(enum_of(name))
+
+
+# --- inputs that are made up ----------------------------------------------------------------------------
+
+DEFAULT_DIM = 3
+"""The size of an open dim in made-up inputs, if nothing else is known."""
+
+_SIDE = 64  # of an image: larger than kernels, and divisible by the usual strides
+_SAMPLES = 512  # of a signal
+_BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.IGNORECASE)
+# Operators that an integer may pass through before it is compared or looked up.
+_PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+_BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "PRelu"}
+# Operators whose result has the channels of their first operand.
+_KEEPS_CHANNELS = {*_BROADCASTS, "Cast", "Identity", "Pad", "Relu", "Clip", "BatchNormalization"}
+MASK = (1, 1)  # a softmax of masked elements alone would be NaN
+_INDEXED = ("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot")
+# By operator, the axis of X whose size weights determine, and the axis of the weights.
+_SIZES = {"Conv": (1, 1), "BatchNormalization": (1, 0), "InstanceNormalization": (1, 0), "MatMul": (-1, -2)}
+_SIZES |= dict.fromkeys(("LSTM", "GRU", "RNN"), (2, -1))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The sizes and values of made-up inputs.
+
+    Attributes:
+        dims: sizes of the dims that the model leaves open, by the names of :func:`dim_names`. The others become 3.
+        ranges: the minimum and maximum of integer and boolean inputs that index, mask or are compared.
+        chosen: the dims whose sizes were made up, not given.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    chosen: frozenset[str] = frozenset()
+
+    def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
+        """Return arrays of the types and shapes that the model declares. The same seed gives the same arrays.
+
+        Inputs with initializers are left out. Integers are from -5 to 5 (unsigned: 0 to 5).
+
+        Raises:
+            ModelError: an input has unknown rank or type, or is too large for this computer's memory.
+            HalfulpError: ``dims`` names a dim that the model doesn't have.
+        """
+        required = needed(model)
+        names = {name for value in required for name in dim_names(value) if name is not None}
+        for name in sorted(set(self.dims) - names):
+            known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
+            raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
+        rng = np.random.default_rng(seed)
+        with within(model.file):
+            return {value.name: self._array(value, rng) for value in required}
+
+    def _array(self, value: Value, rng: np.random.Generator) -> Array:
+        if value.kind != "tensor" or value.type is None or value.shape is None:
+            message = f"does not declare enough of input {value.name!r} to make one up: feed it"
+            raise HalfulpError(message, got=str(value))
+        shape = tuple(
+            dim if isinstance(dim, int) else self.dims.get(str(name), DEFAULT_DIM)
+            for dim, name in zip(value.shape, dim_names(value), strict=True)
+        )
+        # 8 bytes per element, because values are made in float64 and narrowed afterwards.
+        guard_memory(shape, 8, f"input {value.name!r}")
+        return _random(rng, value.type, shape, self.ranges.get(value.name))
+
+    @contextmanager
+    def blamed(self, model: Model) -> Iterator[None]:
+        """Name the sizes that were made up in an error of a run on the inputs."""
+        try:
+            yield
+        except UnsupportedError:
+            raise
+        except HalfulpError as error:
+            if not self.chosen:
+                raise
+            where: dict[str, Any] = {name: getattr(error, name, None) for name in ("node", "clause")}
+            message = f"{error.message}; {self}, -i NAME=FILE gives an input"
+            raise ModelError(message, file=model.file, **where | dict(error.shown)) from None
+
+    def __str__(self) -> str:
+        """Return a line for the user; empty if no size was made up."""
+        sizes = ", ".join(f"{name}={size}" for name, size in self.dims.items() if name in self.chosen)
+        return f"dims made up: {sizes}; -i DIM=N changes one" if sizes else ""
+
+
+def dim_names(value: Value) -> tuple[str | None, ...]:
+    """Return the name of each dim of open size: its symbol, or the input with the axis. Other dims give None."""
+    return tuple(
+        dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
+        for axis, dim in enumerate(value.shape or ())
+    )
+
+
+def _random(
+    rng: np.random.Generator, kind: str, shape: tuple[int, ...], between: tuple[int, int] | None
+) -> Array:
+    dtype = dtype_named(kind)
+    if kind == "string":
+        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
+        return np.array(words, object).reshape(shape)
+    if dtype.kind == "b":
+        low, high = between or (0, 1)
+        return rng.integers(low, high + 1, shape).astype(bool)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    if is_integral(dtype):
+        low, high = between or (0 if "uint" in dtype.name else -5, 5)
+        return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
+    normal = np.asarray(rng.standard_normal(shape))
+    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
+
+
+def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
+    """Make up the sizes and values of the inputs without an initializer.
+
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others.
+
+    Raises:
+        ModelError: an input cannot be made up.
+        HalfulpError: ``dims`` names a dim that the model doesn't have.
+    """
+    given = dict(dims or {})
+    Fit(given).inputs(model)  # refuses names and sizes that are given
+    usual = {name: size for value in reversed(needed(model)) for name, size in _usual(value).items()}
+    sizes = {**usual, **_forced(model), **given}
+    return Fit(sizes, _ranges(model), frozenset(sizes.keys() - given.keys()))
+
+
+def fit(
+    model: Model,
+    run: Callable[[Mapping[str, Array]], Mapping[str, Any]],
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+) -> Fit:
+    """Make up inputs as :func:`make_up` does, and run the model once on them; errors are those of the run."""
+    made_up = make_up(model, dims)
+    with made_up.blamed(model):
+        run(made_up.inputs(model, seed))
+    return made_up
+
+
+def _usual(value: Value) -> dict[str, int]:
+    """Return the open dims of an input, each with its usual size."""
+    shape, names = value.shape or (), dim_names(value)
+    otherwise = _SAMPLES if len(shape) == 2 and value.type in FLOATS else DEFAULT_DIM
+    return {
+        name: _side(shape, axis, name) or otherwise for axis, name in enumerate(names) if name is not None
+    }
+
+
+def _side(shape: tuple[Dim, ...], axis: int, name: str) -> int:
+    """Return 1 for the dim of a batch, the side of an image for a later one, else 0."""
+    rank = len(shape)
+    has_layers = rank == 3 and isinstance(shape[0], int) and shape[0] > 1  # the state of an RNN
+    if rank > 1 and (axis == int(has_layers) or _BATCH.fullmatch(name)):
+        return 1
+    return _SIDE if axis > 1 or (rank > 3 and isinstance(shape[-1], int)) else 0
+
+
+def _forced(model: Model) -> dict[str, int]:
+    """Return the sizes of open dims that the constants of the first nodes require."""
+    carried = {value.name: value for value in needed(model) if value.shape}
+    constants, sizes = next(_graphs(model.graph, {}))[1], dict[str, int]()
+    for node in model.graph.nodes:
+        first, second, *_ = (*node.inputs, "", "")
+        value, weights = carried.get(first), constants.get(second)
+        if value is None:
+            continue
+        if node.type in _KEEPS_CHANNELS:
+            carried.setdefault(node.outputs[0], value)
+        names = dict(enumerate(dim_names(value)))
+        required = {} if weights is None else _required(node, weights.shape, len(names))
+        for axis, size in required.items():
+            if (name := names.get(axis)) is not None:
+                sizes.setdefault(name, size)
+    return sizes
+
+
+def _required(node: Node, weights: tuple[int, ...], rank: int) -> dict[int, int]:
+    """Return the sizes, by axis, that constants of this shape require of a node's first input."""
+    attributes = node.attributes
+    if node.type in _BROADCASTS:
+        sizes = {rank - len(weights) + axis: size for axis, size in enumerate(weights) if size > 1}
+        return sizes if node.opset >= 7 else {}
+    if node.type not in {*_SIZES, "Gemm"} or attributes.get("transA"):
+        return {}
+    axis, place = _SIZES.get(node.type, (1, attributes.get("transB", 0)))
+    if not -len(weights) <= place < len(weights):
+        return {}
+    return {axis if axis > 0 else rank + axis: weights[place] * int(attributes.get("group", 1))}
+
+
+def _ranges(model: Model) -> dict[str, tuple[int, int]]:
+    """Return ranges for the integer inputs that nodes index, mask with or compare."""
+    typed = ((value.name, value.type) for value in needed(model))
+    integers = [name for name, kind in typed if kind is not None and is_integral(dtype_named(kind))]
+    ranges = {name: MASK for name in integers if "mask" in name.lower()}
+    for graph, constants in reversed([*_graphs(model.graph, {})]):  # the outer graph decides
+        ranges |= {name: between for name in integers if (between := _met(graph, name, constants))}
+    return ranges
+
+
+def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
+    """Return the range for an integer input by the first node that compares, counts or looks up."""
+    aliases = {name}
+    for node in graph.nodes:
+        if aliases.isdisjoint(node.inputs):
+            continue
+        if node.type in _PASSED and node.inputs[0] in aliases:
+            aliases.update(node.outputs)
+        elif node.type in _RANGES and (between := _RANGES[node.type](node, aliases, constants)) is not None:
+            return between
+    return None
+
+
+def _compared(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
+    numbers = (number for name in node.inputs if (number := _number(name, constants)) is not None)
+    return next(((int(number), int(number)) for number in numbers), None)
+
+
+def _subtracted(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
+    is_mask = node.inputs[1] in aliases and _number(node.inputs[0], constants) == 1  # 1 - mask
+    return MASK if is_mask else None
+
+
+def _looked_up(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
+    if node.inputs[0] in aliases:
+        return None
+    table = constants.get(node.inputs[0])
+    axis = int(node.attributes.get("axis", 0))
+    rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
+    return 0, max(0, min(rows, 6) - 1)
+
+
+_RANGES: Mapping[str, Callable[[Node, set[str], Mapping[str, Array]], tuple[int, int] | None]] = {
+    "Equal": _compared,
+    "Sub": _subtracted,
+    **dict.fromkeys(_INDEXED, _looked_up),
+    "Loop": lambda node, aliases, constants: (1, 3) if node.inputs[0] in aliases else None,  # the turns
+}
+"""Functions by operator. Each returns the range for an integer input that a node reads by one of its aliases."""
+
+
+def _number(name: str, constants: Mapping[str, Array]) -> Any:
+    constant = constants.get(name)
+    is_number = constant is not None and constant.size == 1 and constant.dtype.kind in "iuf"
+    return constant.item() if constant is not None and is_number else None
+
+
+def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
+    """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
+    numbers = (
+        (name, number) for name, number in graph.held.items() if isinstance(number, np.ndarray | int | float)
+    )
+    constants = {**outer, **{name: np.asarray(number) for name, number in numbers}}
+    yield graph, constants
+    for node in graph.nodes:
+        for subgraph in node.subgraphs:
+            yield from _graphs(subgraph, constants)

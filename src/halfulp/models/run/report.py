@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from halfulp.errors import printable
-from halfulp.models.graph import Node, describe, type_name
+from halfulp.models.graph import Array, Node, describe, type_name
 
 Engine = Literal["halfulp", "onnx reference", "onnxruntime", "openvino"]
 
@@ -55,18 +55,17 @@ class RunReport:
     @property
     def share(self) -> float:
         """The share of that time, from 0 to 1, in halfulp's own operators."""
-        own = sum(run.seconds for run in self.nodes if run.engine == "halfulp")
-        return own / self.seconds if self.seconds else 0.0
+        seconds = sum(run.seconds for run in self.nodes if run.engine == "halfulp")
+        return seconds / self.seconds if self.seconds else 0.0
 
     def add(
         self, node: Node, engine: Engine, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float
     ) -> None:
         """Record one call of a node."""
-        row = self._rows.get(node)
-        if row is None:
-            row = self._rows[node] = NodeRun(node.label, node.operator, engine)
-            self.nodes.append(row)
-        row.engine = engine
+        if node not in self._rows:
+            self._rows[node] = NodeRun(node.label, node.operator, engine)
+            self.nodes.append(self._rows[node])
+        row = self._rows[node]
         row.inputs = tuple(map(show, inputs))
         row.outputs = tuple(map(show, outputs))
         row.seconds += seconds
@@ -107,8 +106,7 @@ def show(value: Any) -> str:
 
 def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
     """Return the outputs that verify nothing, by name, each with the reason."""
-    reasons = {name: _reason(value) for name, value in outputs.items()}
-    return {name: reason for name, reason in reasons.items() if reason}
+    return {name: reason for name, value in outputs.items() if (reason := _reason(value))}
 
 
 def sentence(name: str, reason: str) -> str:
@@ -135,12 +133,14 @@ def _reason(value: Any) -> str:
     if isinstance(value, list):
         reasons = [_reason(item) for item in value] or ["empty"]
         return reasons[0] if all(reasons) else ""
-    if not isinstance(value, np.ndarray):
-        return ""
-    if not value.size:
+    return _reason_of_array(value) if isinstance(value, np.ndarray) else ""
+
+
+def _reason_of_array(array: Array) -> str:
+    if not array.size:
         return "empty"
-    if not finite(value).any():
-        nan = value != value
+    if not finite(array).any():
+        nan = array != array
         return "all NaN" if nan.all() else "all NaN or infinite" if nan.any() else "all infinite"
-    first = value.reshape(-1)[0]
-    return f"all equal ({printable(str(first))})" if value.size > 1 and bool((value == first).all()) else ""
+    first = array.reshape(-1)[0]
+    return f"all equal ({printable(str(first))})" if array.size > 1 and bool((array == first).all()) else ""
