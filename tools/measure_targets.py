@@ -37,8 +37,8 @@ from halfulp.conformance import accuracy
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
+from halfulp.conformance.check import Examiner, Options
 from halfulp.conformance.document import Document, Result
-from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared

@@ -13,7 +13,7 @@ import halfulp as hu
 from halfulp.cli import app
 from halfulp.conformance.accuracy import TypeAccuracy, _all_pairs, measure, table
 from halfulp.conformance.cases.operands import Pairs
-from halfulp.conformance.examine import Examiner, Options
+from halfulp.conformance.check import Examiner, Options
 from halfulp.conformance.targets import find
 
 pytest.importorskip("gmpy2")

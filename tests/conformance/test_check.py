@@ -12,8 +12,16 @@ import pytest
 
 import halfulp as hu
 from halfulp.conformance.case import Case
-from halfulp.conformance.check import CheckReport, Progress, check, check_target, selection
-from halfulp.conformance.examine import Examiner, Options, processors
+from halfulp.conformance.check import (
+    CheckReport,
+    Examiner,
+    Options,
+    Progress,
+    check,
+    check_target,
+    processors,
+    selection,
+)
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError
 
@@ -145,7 +153,7 @@ def test_a_selection_takes_what_names_things() -> None:
 
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the core takes threads, at most OMP_NUM_THREADS."""
-    monkeypatch.setattr("halfulp.conformance.examine.thread_count", lambda: 5)
+    monkeypatch.setattr("halfulp.conformance.check.thread_count", lambda: 5)
     for text, count in (("", 5), ("many", 5), ("0", 5), ("3", 3), ("1,4", 1), ("1000", 5)):
         monkeypatch.setenv("OMP_NUM_THREADS", text)
         assert processors() == count

@@ -145,6 +145,7 @@ class TestTorch:
         assert hu.pow(parameter.detach(), 2).tolist() == [4, 9]
         assert hu.pow(self.torch.nn.Parameter(parameter.detach(), requires_grad=False), 2).tolist() == [4, 9]
 
+    @pytest.mark.exhaustive  # tests of torch compile, too
     @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of functions that it does not trace
     def test_a_compiled_call_computes(self) -> None:
         self.torch._dynamo.reset()

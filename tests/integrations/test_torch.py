@@ -471,7 +471,7 @@ class TestCompilation:
         ]:
             torch.library.opcheck(operator, operands)
 
-    @pytest.mark.parametrize("dynamic", [False, True])
+    @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.exhaustive), True])
     def test_without_a_graph_break(self, dynamic: bool) -> None:
         def function(x: Any, y: Any) -> Any:
             return (
@@ -682,7 +682,7 @@ class TestControlFlow:
     x = values(torch.float32, 20, 100)
     expected = hu.pow(array(x), 2.3)
 
-    @pytest.mark.parametrize("kind", [Branches, Loop, Mapped])
+    @pytest.mark.parametrize("kind", [Branches, Loop, pytest.param(Mapped, marks=pytest.mark.exhaustive)])
     def test_powers_inside_are_ours(self, kind: Any) -> None:
         torch._dynamo.reset()
         assert raw(kind()(self.x)) != self.expected.tobytes(), "these operands tell the two powers apart"

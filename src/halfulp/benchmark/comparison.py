@@ -90,15 +90,14 @@ def spread(summary: Summary, time: Callable[[float], str] = time_of) -> str:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table for a terminal. A semicolon starts a new line in a cell; empty columns are left out."""
-    kept = [index for index in range(len(columns)) if index == 0 or any(row[index] for row in rows)]
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index in kept:
-        made.add_column(
-            columns[index], min_width=None if index else max((len(row[0]) for row in rows), default=0)
-        )
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = [index for index in range(len(columns)) if index == 0 or any(row[index] for row in rows)]
+    for index in shown:
+        width = None if index else max((len(row[0]) for row in rows), default=0)
+        table.add_column(columns[index], min_width=width)
     for row in rows:
-        made.add_row(*(escape(row[index].replace("; ", "\n")) for index in kept))
-    return made
+        table.add_row(*(escape(row[index].replace("; ", "\n")) for index in shown))
+    return table
 
 
 # --- halfulp bench without a model ---------------------------------------------------------------
@@ -108,12 +107,10 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
     """Return a cell for each library: its time in nanoseconds per element, and how exact its results are."""
     calls = _calls(row, threads)
     right = np.array(calls["halfulp"]())
-    exact = {name: exactness(np.asarray(call()), right) for name, call in calls.items() if name != "halfulp"}
-    cells = {}
-    for name, times in InterleavedRuns(calls).take(seconds).items():
-        time = spread(summary([1e9 / SIZE * each for each in times]))
-        cells[name] = f"{time}; {exact[name]}" if name in exact else time
-    return cells
+    exact = {name: f"; {exactness(np.asarray(call()), right)}" for name, call in calls.items()}
+    exact["halfulp"] = ""
+    taken = InterleavedRuns(calls).take(seconds).items()
+    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in taken}
 
 
 def libraries() -> list[str]:
@@ -132,15 +129,20 @@ def _calls(row: str, threads: int) -> Calls:
         x, y = random.uniform(0.01, 10, SIZE), random.uniform(-4, 4, SIZE)
     x, y = x.astype(name), y.astype(name)
     out = np.empty_like(x)
-    ours = operators.prelu if is_prelu else operators.pow
-    calls: Calls = {"halfulp": lambda: ours(x, y, out=out), "numpy": lambda: np.power(x, y, out=out)}
-    if is_prelu:
-        calls["numpy"] = lambda: np.where(x < 0, y * x, x)
+    torch: Any = None
     if has_module("torch"):
-        torch: Any = import_module("torch")
+        torch = import_module("torch")
         torch.set_num_threads(threads)
         a, b, result = map(torch.from_numpy, (x, y.ravel(), out))
-        calls["torch"] = lambda: torch.pow(a, b, out=result)
-        if is_prelu:
-            calls["torch"] = lambda: torch.nn.functional.prelu(a, b)
-    return calls
+    powers: Calls = {
+        "halfulp": lambda: operators.pow(x, y, out=out),
+        "numpy": lambda: np.power(x, y, out=out),
+        "torch": lambda: torch.pow(a, b, out=result),
+    }
+    prelus: Calls = {
+        "halfulp": lambda: operators.prelu(x, y, out=out),
+        "numpy": lambda: np.where(x < 0, y * x, x),
+        "torch": lambda: torch.nn.functional.prelu(a, b),
+    }
+    calls = prelus if is_prelu else powers
+    return {name: calls[name] for name in libraries()}

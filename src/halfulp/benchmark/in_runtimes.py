@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from halfulp.benchmark.network import (
     Contender,
     Network,
     Prepare,
+    Samples,
     difference,
     node_times,
     nodes_of,
@@ -25,13 +27,16 @@ from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.files import format_of
+from halfulp.models.graph import Array
 from halfulp.models.onnx.tensors import release
 from halfulp.models.run.report import sentence, vacuous
+from halfulp.types import TYPES
 
 Progress = Callable[[str], None]
 
 RUNTIMES = ("onnxruntime", "openvino")
 _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
+_OPENVINO_KINDS = ("Power", "PRelu", "HalfulpPower", "HalfulpPReLU")
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,10 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
     results: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
     version, labels = version_of(runtime) or "", (runtime, f"{runtime} with halfulp")
+    prepare: Prepare
     progress(f"{runtime}: reading")
     try:
-        prepare: Prepare = partial(_in_onnxruntime, network)
-        if runtime == "openvino":
-            from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
-
-            prepare = in_openvino.preparer(network)
+        prepare = _OpenVino(network) if runtime == "openvino" else partial(_in_onnxruntime, network)
     except HalfulpError as error:
         return InRuntime(runtime, version, error.message, error.message)
     for exact, label in enumerate(labels):
@@ -143,6 +145,89 @@ def _alone(network: Network, settings: engine.Settings) -> Mapping[str, Any]:
     return engine.run_in(session, network.model, network.samples.fed)
 
 
+class _OpenVino:
+    """A network in OpenVINO, on the CPU, in f32. It is read once, and compiled with and without our operators."""
+
+    def __init__(self, network: Network) -> None:
+        self._network, self._ov = network, import_module("openvino")
+        self._engine: Any = import_module("halfulp.integrations.openvino.engine")
+        self._operators: Any = import_module("halfulp.integrations.openvino.operators")
+        self._put_into: Any = import_module("halfulp.integrations.openvino").put_into
+        with self._engine.blaming(network.path.name):
+            self._model: Any = self._operators.core().read_model(network.path)
+
+    def __call__(self, exact: bool) -> tuple[Contender, Call]:
+        """Return the results, and a call that runs the network."""
+        network, model = self._network, self._model
+        # Nodes of 64-bit types are not compared, because their neighbours in the network may narrow the operands.
+        samples = network.samples.without({self._operators.ROWS[name].name for name in self._operators.WIDE})
+        # First, before the network occupies its memory.
+        exactness = samples.exactness(lambda: self._alone(samples, exact=exact))
+        release()
+        left = self._put_into(model) if exact else []
+        names = _names_in_openvino(model, network)
+        compiled = self._engine.Compiled(model, network.path.name, threads=network.threads, profile=True)
+        outputs = _each_once(compiled(network.inputs), {value.name for value in network.model.graph.outputs})
+        profiles = []
+        for _ in range(PROFILED_RUNS):
+            compiled.infer()
+            profiles.append([(name, seconds) for name, _, seconds in compiled.layers()])
+        return Contender(node_times(profiles, names), exactness, outputs, left), compiled.infer
+
+    def _alone(self, samples: Samples, *, exact: bool) -> dict[str, Any]:
+        """Return the results of the nodes alone."""
+        if any(node.standard == "onnx" for node in samples.nodes.values()):
+            model = self._operators.core().read_model(samples.proto().SerializeToString())
+        else:
+            model = self._model_of(samples)
+        if exact:
+            self._put_into(model)
+        compiled = self._engine.Compiled(model, self._network.path.name, threads=self._network.threads)
+        results: dict[str, Any] = compiled(samples.fed)
+        return results
+
+    def _model_of(self, samples: Samples) -> Any:
+        ov, ends = self._ov, {}
+        for name, array in samples.values.items():
+            if name in samples.constants:
+                ends[name] = ov.opset13.constant(self._operators.tensor_of(array))
+            else:
+                kind = getattr(ov.Type, str(TYPES[array.dtype.name].openvino))
+                ends[name] = ov.opset1.parameter(list(array.shape), kind)
+                ends[name].output(0).set_names({name})
+        results = []
+        for name, node in samples.nodes.items():
+            make = {"Power": ov.opset1.power, "PReLU": ov.opset1.prelu}[node.type]
+            results.append(make(*(ends[operand] for operand in node.inputs), **node.attributes))
+            results[-1].output(0).set_names({name})
+        return ov.Model(results, [ends[name] for name in samples.fed])
+
+
+def _each_once(outputs: Mapping[str, Array], preferred: Set[str]) -> dict[str, Array]:
+    """Return outputs that are given by all of their names by one name each."""
+    names = {id(outputs[name]): name for name in sorted(outputs, key=lambda name: (name in preferred, name))}
+    return {name: outputs[name] for name in names.values()}
+
+
+def _names_in_openvino(model: Any, network: Network) -> set[str]:
+    """Return the names of the nodes, halfulp's or OpenVINO's, that are Pow and PRelu in the network.
+
+    OpenVINO's reader of ONNX models also creates Power and PReLU nodes for other operators.
+    """
+    nodes = model.get_ordered_ops()
+    if format_of(network.path) != "openvino":
+        names = {node.outputs[0] for node in nodes_of(network.model.graph)}
+        ends = (output for node in nodes for output in node.outputs() if names & output.get_names())
+        nodes = map(_maker, ends)
+    return {node.get_friendly_name() for node in nodes if node.get_type_name() in _OPENVINO_KINDS}
+
+
+def _maker(output: Any) -> Any:
+    """Return the node of an output, without a Convert around operands of two types."""
+    node = output.get_node()
+    return _maker(node.input_value(0)) if node.get_type_name() == "Convert" else node
+
+
 # --- as a table and as JSON ----------------------------------------------------------------------
 
 
@@ -159,12 +244,7 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
     """Yield the gain in each runtime, or the reason why the runtime does not run."""
     for row in rows:
         if row.ratio is not None and row.difference is not None:
-            apart = row.difference
-            told = "outputs equal" if apart.total else "the outputs have no elements: -i DIM=N changes sizes"
-            if apart.misrounded:
-                share = share_of(apart.misrounded / apart.total)
-                told = f"outputs at most {apart.farthest:,} ulp apart, in {share} of {apart.total:,} elements"
-            yield f"{row.runtime}: with halfulp {1 / row.ratio:.2g}x as fast; {told}"
+            yield f"{row.runtime}: with halfulp {1 / row.ratio:.2g}x as fast; {_apart(row.difference)}"
         for name, reason in row.vacuous.items():
             yield f"{row.runtime}: {sentence(name, reason)}"
         if isinstance(row.own, str):
@@ -173,6 +253,14 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
             yield from (f"{row.runtime} with halfulp: {left}" for left in row.ours.left)
         elif row.ours != row.own:
             yield f"{row.runtime} with halfulp: {row.ours}"
+
+
+def _apart(outputs: Exactness) -> str:
+    if outputs.total == 0:
+        return "the outputs have no elements: -i DIM=N changes sizes"
+    share = share_of(outputs.misrounded / outputs.total)
+    distance = f"at most {outputs.farthest:,} ulp apart, in {share} of {outputs.total:,} elements"
+    return f"outputs {distance if outputs.misrounded else 'equal'}"
 
 
 def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:

@@ -65,6 +65,16 @@ def _is_wanted(node: Node) -> bool:
     return not node.domain and node.type in (*SUPPORTED_OPS, "Power", "PReLU")
 
 
+def _constants(graph: Graph) -> set[str]:
+    """Return the names of the constants, and of the results of nodes that a runtime folds."""
+    constants = graph.constants.keys() - {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        is_held = node.type in ("Constant", "Const")
+        if is_held or (any(node.inputs) and constants >= {*filter(None, node.inputs)}):
+            constants.update(node.outputs)
+    return constants
+
+
 class Samples:
     """The Pow and PRelu nodes of a graph without its subgraphs, and their operands among tensors given by name.
 
@@ -77,11 +87,7 @@ class Samples:
 
     def __init__(self, model: Model, values: Mapping[str, Any]) -> None:
         self._model, graph = model, model.graph
-        self.constants = graph.constants.keys() - {value.name for value in graph.inputs}
-        for node in graph.nodes:  # a runtime folds nodes of constants
-            is_held = node.type in ("Constant", "Const")
-            if is_held or (any(node.inputs) and self.constants >= {*filter(None, node.inputs)}):
-                self.constants.update(node.outputs)
+        self.constants = _constants(graph)
         known = {**graph.constants, **values}
         self.nodes = {
             f"the result of {node.outputs[0]}": node

@@ -115,11 +115,11 @@ def check(
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
-    from halfulp.conformance.check import selection
+    from halfulp.conformance.check import Options, processors, selection
     from halfulp.conformance.document import dumps, load_allowed
-    from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.export import FORMATS
-    from halfulp.conformance.report import terminal
+    from halfulp.conformance.report import junit as junit_report
+    from halfulp.conformance.report import show
     from halfulp.conformance.targets import BUILT_IN
 
     if list_:
@@ -164,9 +164,9 @@ def check(
     if json is not None:
         write_text(json, dumps(documents))
     if junit is not None:
-        write_text(junit, terminal.junit(documents, fail_on, allowed))
+        write_text(junit, junit_report(documents, fail_on, allowed))
     shown = "the page" if is_stdout(html) else html
-    terminal.show(documents, people(*written), page=shown, least=fail_on)
+    show(documents, people(*written), page=shown, least=fail_on)
     _end(reports, allow, fail_on)
 
 
@@ -281,7 +281,7 @@ def accuracy(
     Example: halfulp accuracy torch numpy libm --types float32
     """
     from halfulp.conformance import accuracy as measuring
-    from halfulp.conformance.examine import Examiner, Options, processors
+    from halfulp.conformance.check import Examiner, Options, processors
     from halfulp.types import element_type
 
     specs = find_all(targets, command, library)

@@ -29,8 +29,8 @@ from halfulp.conformance.cases.operands import (
     result_logs,
 )
 from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import machine
-from halfulp.conformance.examine import Examiner
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
@@ -110,30 +110,29 @@ def measure(
         if not examiner.spec.takes_types(OPERATOR, (name, name)):
             continue
         tell(f"{examiner.spec.name}: {name}")
-        found = _of_type(examiner, name, count, rounds)
-        if found is None:
+        if (accuracy := _of_type(examiner, name, count, rounds)) is None:
             continue
-        if exhaustive and TYPES[name].bits == 16 and found.message is None:
-            found.ranges[ALL_PAIRS] = _all_pairs(examiner, name, tell)
-        measured.append(found)
-        if not found.is_complete:
+        if exhaustive and TYPES[name].bits == 16 and accuracy.message is None:
+            accuracy.ranges[ALL_PAIRS] = _all_pairs(examiner, name, tell)
+        measured.append(accuracy)
+        if not accuracy.is_complete:
             break
     return measured
 
 
 def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccuracy | None:
-    random = Random(f"accuracy/{name}")
+    random, hard = Random(f"accuracy/{name}"), hard_pairs(name, name)
     ordinary = Pairs(cast(random.uniform(0.01, 10, count), name), cast(random.uniform(-4, 4, count), name))
     x = np.abs(bases(name, random, count).astype(np.float64)).astype(TYPES[name].dtype)
     wide = Pairs(x, exponents(x, result_logs(name, random, count), name, random))
     ranges: dict[str, Range] = {}
     seeds: list[Pairs] = []
-    for label, pairs in zip(RANGES, (ordinary, wide, hard_pairs(name, name)), strict=False):
-        found = _run(examiner, name, pairs)
-        if isinstance(found, Outcome):
-            message = f"{found.kind}: {found.message}"
-            return None if found.kind == "not offered" else TypeAccuracy(name, message=message)
-        ranges[label], worst = _range(name, pairs, found)
+    for label, pairs in zip(RANGES, (ordinary, wide, hard), strict=False):
+        got = _run(examiner, name, pairs)
+        if isinstance(got, Outcome):
+            message = f"{got.kind}: {got.message}"
+            return None if got.kind == "not offered" else TypeAccuracy(name, message=message)
+        ranges[label], worst = _range(name, pairs, got)
         seeds.append(worst)
     ranges["search"] = _search(examiner, name, joined(*seeds), random, count, rounds)
     results = examiner.examine(_quick(name, "special"))
@@ -141,16 +140,18 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     wrong = sum(result.judgement.wrong for result in results)
     tried = sum(result.judgement.elements for result in results)
     differing = _differing(examiner, _quick(name, "reproducibility"))
-    differing |= surroundings(examiner, OPERATOR, name, joined(hard_pairs(name, name), wide))
-    return TypeAccuracy(name, ranges, tried, wrong, example, [each for each in ASPECTS if each in differing])
+    differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
+    return TypeAccuracy(
+        name, ranges, tried, wrong, example, [aspect for aspect in ASPECTS if aspect in differing]
+    )
 
 
 def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:
     """Return the target's powers, or the outcome without them."""
-    found = examiner.run(Case(f"{OPERATOR}/{name},{name}/values/accuracy", OPERATOR, "values", tuple(pairs)))
-    if isinstance(found, str) or (isinstance(found, np.ndarray) and found.dtype != TYPES[name].dtype):
-        return Outcome("refused", found if isinstance(found, str) else f"the output is {found.dtype}")
-    return found
+    got = examiner.run(Case(f"{OPERATOR}/{name},{name}/values/accuracy", OPERATOR, "values", tuple(pairs)))
+    if isinstance(got, np.ndarray) and got.dtype != TYPES[name].dtype:
+        got = f"the output is {got.dtype}"
+    return Outcome("refused", got) if isinstance(got, str) else got
 
 
 def _range(name: str, pairs: Pairs, got: Array) -> tuple[Range, Pairs]:
@@ -170,8 +171,8 @@ def _range(name: str, pairs: Pairs, got: Array) -> tuple[Range, Pairs]:
         if not special[place]:
             far = _exact_error(pairs.x[place], pairs.y[place], got[place], name)
     misrounded = int(((steps > 0) | special).sum())
-    found = Range(got.size, misrounded, int(special.sum()), far, worst)
-    return found, Pairs(pairs.x[order], pairs.y[order])
+    results = Range(got.size, misrounded, int(special.sum()), far, worst)
+    return results, Pairs(pairs.x[order], pairs.y[order])
 
 
 def _errors(x: Array, y: Array, expected: Array, got: Array) -> Array:
@@ -211,11 +212,11 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
             bits = codes(array[seeds]).astype(np.uint64) + steps.view(np.uint64)  # modulo 2^64
             moved.append(from_codes(bits.astype(f"u{array.itemsize}"), name))
         finite = np.isfinite(moved[0].astype(np.float64)) & np.isfinite(moved[1].astype(np.float64))
-        pairs = Pairs(*(np.where(finite, each, np.array(1).astype(each.dtype)) for each in moved))
-        found = _run(examiner, name, pairs)
-        if isinstance(found, Outcome):
+        pairs = Pairs(*(np.where(finite, array, np.array(1).astype(array.dtype)) for array in moved))
+        got = _run(examiner, name, pairs)
+        if isinstance(got, Outcome):
             break
-        here, candidates = _range(name, pairs, found)
+        here, candidates = _range(name, pairs, got)
         total += here
         worst = joined(candidates, Pairs(worst.x[:_KEPT], worst.y[:_KEPT]))
     return total
@@ -232,10 +233,10 @@ def _all_pairs(examiner: Examiner, name: str, tell: Callable[[str], None]) -> Ra
             tell(f"{examiner.spec.name}: {name}, {total.elements / _EVERY**2:.1%} of all pairs")
             first = total.elements // _EVERY
             pairs = outer(values[first : first + _BASES], values)
-            found = _run(examiner, name, pairs)
-            if isinstance(found, Outcome):
-                raise HalfulpError(f"{examiner.spec.name}, {name}: {found.kind}: {found.message}")
-            total += _range(name, pairs, found)[0]
+            got = _run(examiner, name, pairs)
+            if isinstance(got, Outcome):
+                raise HalfulpError(f"{examiner.spec.name}, {name}: {got.kind}: {got.message}")
+            total += _range(name, pairs, got)[0]
     except KeyboardInterrupt:
         tell("interrupted")
     return total
@@ -248,7 +249,7 @@ def _quick(name: str, group: str) -> list[Case]:
 
 def _differing(examiner: Examiner, chosen: Iterable[Case]) -> set[str]:
     repetitions = (result.repetition for result in examiner.examine(chosen))
-    return {found.aspect for found in repetitions if found is not None and found.same is False}
+    return {repetition.aspect for repetition in repetitions if repetition and repetition.same is False}
 
 
 def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> set[str]:
@@ -291,47 +292,56 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
         "schema": SCHEMA,
         "target": {"name": name, "versions": versions},
         "run": {"date": datetime.now(UTC).date().isoformat(), "machine": machine()},
-        "types": [asdict(each) for each in measured],
+        "types": [asdict(accuracy) for accuracy in measured],
     }
 
 
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
     """Return the headers, and a row of texts for each target and type."""
-    entries = [(each, entry) for each in documents for entry in each["types"]]
+    entries = [(document["target"], entry) for document in documents for entry in document["types"]]
     shares = [*RANGES[:3], *[ALL_PAIRS] * any(ALL_PAIRS in entry["ranges"] for _, entry in entries)]
-    headers = ["target", "type", *(f"misrounded, {label}" for label in shares), "worst ulp"]
-    rows = [[*headers, "special values wrong", "bits depend on"]]
-    for each, entry in entries:
-        name, versions = each["target"]["name"], each["target"]["versions"]
-        version = versions.get(name) or next(iter(versions.values()), "")
-        cells, ranges = [f"{name} {version}".strip(), entry["type"]], entry["ranges"]
-        if entry["message"]:
-            cells.append(entry["message"][:80])
-        else:
-            cells += [_share(ranges.get(label)) for label in shares]
-            special = ", and infinities or NaN" * any(found["special"] for found in ranges.values())
-            cells.append(f"{max(found['max_ulp'] for found in ranges.values()):.4g}{special}")
-            cells.append(f"{entry['special_wrong']} of {entry['special_values']}")
-            cells.append(", ".join(entry["differs"]) or "nothing")
-        rows.append(cells + [""] * (len(rows[0]) - len(cells)))
+    headers = ["target", "type", *(f"misrounded, {label}" for label in shares)]
+    headers += ["worst ulp", "special values wrong", "bits depend on"]
+    rows = [headers]
+    for target, entry in entries:
+        version = target["versions"].get(target["name"]) or next(iter(target["versions"].values()), "")
+        cells = [f"{target['name']} {version}".strip(), entry["type"], *_cells(entry, shares)]
+        rows.append(cells + [""] * (len(headers) - len(cells)))
     return rows
 
 
-def _share(found: Mapping[str, Any] | None) -> str:
-    return "" if found is None else f"{100 * found['misrounded'] / max(found['elements'], 1):.3g} %"
+def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
+    """Return the results of one type as texts."""
+    if entry["message"]:
+        return [entry["message"][:80]]
+    ranges = entry["ranges"].values()
+    special = ", and infinities or NaN" * any(results["special"] for results in ranges)
+    return [
+        *(_share(entry["ranges"].get(label)) for label in shares),
+        f"{max(results['max_ulp'] for results in ranges):.4g}{special}",
+        f"{entry['special_wrong']} of {entry['special_values']}",
+        ", ".join(entry["differs"]) or "nothing",
+    ]
+
+
+def _share(results: Mapping[str, Any] | None) -> str:
+    return "" if results is None else f"{100 * results['misrounded'] / max(results['elements'], 1):.3g} %"
 
 
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
     """Return a line for each target and type with its worst pair, by values and bits, and its wrong special value."""
-    lines = []
-    for each in documents:
-        for entry in each["types"]:
-            ranges = entry["ranges"].values()
-            far = max(ranges, key=lambda found: found["max_ulp"], default=None)
-            special = next((found for found in ranges if found["special"] and not found["max_ulp"]), far)
-            worst = [found["worst"] for found in (far, special) if found is not None and found["worst"]]
-            texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in worst]
-            texts += [entry["special_example"]] if entry["special_example"] else []
-            if texts:
-                lines.append(f"{each['target']['name']}, {entry['type']}: {'; '.join(dict.fromkeys(texts))}")
-    return lines
+    entries = [(document["target"]["name"], entry) for document in documents for entry in document["types"]]
+    texts = ((name, entry["type"], "; ".join(dict.fromkeys(_worst(entry)))) for name, entry in entries)
+    return [f"{name}, {type}: {text}" for name, type, text in texts if text]
+
+
+def _worst(entry: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the worst pair of a type, one with a special value gone wrong, and the special case that fails."""
+    ranges = entry["ranges"].values()
+    far = max(ranges, key=lambda results: results["max_ulp"], default=None)
+    special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
+    for results in (far, special):
+        if results is not None and results["worst"]:
+            yield "({x}) ^ ({y}) gives {got}, not {expected}".format(**results["worst"])
+    if entry["special_example"]:
+        yield entry["special_example"]

@@ -1,8 +1,7 @@
-"""The JSON document of one target, ``halfulp.check/1``: its parts as types, and how results become one.
+"""The JSON document of one target, ``halfulp.check/1``, and how results become one.
 
-A list of known findings says which faults are allowed: cases by pattern, with the verdicts and a reason for each.
-
-docs/formats/check.md describes it for people.
+docs/formats/check.md describes its keys. A list of known findings says which faults are allowed: cases by pattern,
+with the verdicts and a reason for each.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast, final
+from typing import Any, NamedTuple
 
-from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
-from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, Verdict, at_least
+from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Mode, parse
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, at_least
 from halfulp.errors import HalfulpError
 from halfulp.installed import versions
 from halfulp.models.files import read_text
@@ -30,164 +29,44 @@ from halfulp.types import TYPES
 
 SCHEMA = "halfulp.check/1"
 
+Document = dict[str, Any]
+Part = dict[str, Any]  # an object in one of a document's lists
+Selection = dict[str, list[str]]  # what a run was narrowed to; an empty or missing list is everything
+
 _INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
 _UNLISTED = ("exact", "rejected")
 _COUNTED = (
     *("cases", "exact", "within", "wrong", "refused", "accepted", "rejected"),
     *("crashed", "hung", "unspecified", "allowed", "not_reproducible"),
 )
-
-
-class Number(TypedDict):
-    """An element: the shortest decimal that gives it back in its type, and its bits."""
-
-    value: str
-    bits: str
-
-
-class Example(TypedDict):
-    """The element of a case that is farthest off; ``ulp`` is null if it is a special value gone wrong."""
-
-    index: list[int]
-    inputs: list[Number]
-    expected: Number
-    got: Number
-    ulp: float | None
-
-
-@final  # so that a key tells it from others
-class CaseEntry(TypedDict):
-    """A case with a verdict other than exact and rejected."""
-
-    id: str
-    operator: str
-    types: list[str]
-    group: Group
-    shapes: list[list[int]]
-    attributes: dict[str, Any]
-    constants: list[int]
-    clause: str | None
-    verdict: Verdict
-    elements: int
-    wrong: int
-    max_ulp: float | None
-    example: Example | None
-    message: str | None
-    confirmed: str | None
-    allowed: bool
-    grade: str | None  # of a fault: one of GRADES
-    special: int  # how many NaNs, infinities and signs of zeros are wrong
-
-
-class RowEntry(TypedDict):
-    """All valid cases of an operator version and input types together."""
-
-    operator: str
-    types: list[str]
-    verdict: Verdict
-    cases: dict[str, int]
-    elements: int
-    misrounded: int
-    max_ulp: float | None
-    histogram: dict[str, int]
-    worst: str | None
-    message: str | None
-
-
-class Cell(TypedDict):
-    """A pair of special values."""
-
-    x: str
-    y: str
-    expected: str
-    got: str
-    verdict: Verdict
-
-
-class SpecialEntry(TypedDict):
-    """The special-value grid of an operator version and input types."""
-
-    operator: str
-    types: list[str]
-    grid: list[Cell]
-
-
-class Difference(TypedDict):
-    """An element that had other bits when it was computed again: the case that shows it, and both results."""
-
-    case: str
-    index: list[int]
-    inputs: list[Number]
-    first: Number
-    again: Number
-
-
-@final  # so that a key tells it from others
-class ReproducibilityEntry(TypedDict):
-    """Whether other surroundings change the bits of an operator version's results."""
-
-    operator: str
-    types: list[str]
-    aspect: Aspect
-    verdict: Literal["same", "differs", "not tested"]
-    example: Difference | None
-    allowed: bool
-
-
-class TargetEntry(TypedDict):
-    """The runtime that was checked."""
-
-    name: str
-    versions: dict[str, str]
-
-
-class Selection(TypedDict):
-    """The selection that the run was narrowed to; an empty or missing list is everything."""
-
-    operators: list[str]
-    versions: list[str]
-    types: list[str]
-    groups: NotRequired[list[str]]
-    cases: NotRequired[list[str]]
-
-
-class Run(TypedDict):
-    """The circumstances of the check: the part of the document that may change when the results don't."""
-
-    halfulp: str
-    date: str
-    mode: Mode
-    selection: Selection
-    machine: str
-    python: str
-    ulp_limit: float
-    seconds: float
-
-
-class Document(TypedDict):
-    """The document of one target, as ``halfulp check --json`` writes it."""
-
-    schema: str
-    target: TargetEntry
-    run: Run
-    summary: dict[str, int]  # the numbers of cases by verdict, of allowed findings, of entries that differ
-    rows: list[RowEntry]
-    specials: list[SpecialEntry]
-    reproducibility: list[ReproducibilityEntry]
-    cases: list[CaseEntry]
+_OF_A_CASE = (
+    *(
+        "id",
+        "operator",
+        "types",
+        "group",
+        "shapes",
+        "attributes",
+        "constants",
+        "clause",
+        "verdict",
+        "elements",
+    ),
+    *("wrong", "max_ulp", "example", "message", "confirmed", "allowed", "grade", "special"),
+)
 
 
 class Fault(NamedTuple):
-    """A finding that is the runtime's fault: the entry of a case, or of bits that are not reproducible."""
+    """A finding that is the runtime's fault: a case, or bits that are not reproducible."""
 
-    entry: CaseEntry | ReproducibilityEntry
+    part: Part
     case: str  # the id of the case that shows it
     finding: str  # one of FINDINGS
     grade: str | None
 
     def counts(self, least: str) -> bool:
         """Tell whether it is not allowed, and as grave as a grade."""
-        return not self.entry["allowed"] and at_least(self.grade, least)
+        return not self.part["allowed"] and at_least(self.grade, least)
 
 
 def all_faults(document: Document) -> Iterator[Fault]:
@@ -195,10 +74,9 @@ def all_faults(document: Document) -> Iterator[Fault]:
     for case in document["cases"]:
         if case["verdict"] in FAULTS:
             yield Fault(case, case["id"], case["verdict"], case["grade"])
-    for entry in document["reproducibility"]:
-        if entry["verdict"] == "differs":
-            example = entry["example"]
-            yield Fault(entry, example["case"] if example else "", "differs", "reproducibility")
+    for part in document["reproducibility"]:
+        if part["verdict"] == "differs":
+            yield Fault(part, (part["example"] or {}).get("case", ""), "differs", "reproducibility")
 
 
 def faults(document: Document, least: str = "support") -> int:
@@ -212,8 +90,7 @@ FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that 
 _LARGEST_LIST = 1 << 24
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One allowed kind of finding."""
 
     pattern: str  # of the ids of cases, with * for any text and ? for any character
@@ -236,13 +113,13 @@ class Entry:
         return [bound for verdict, _, bound in words if verdict == finding]
 
 
-def _is_within(entry: CaseEntry | None, bound: str) -> bool:
+def _is_within(case: Part | None, bound: str) -> bool:
     """Tell whether a wrong case is within a bound: a grade, a number of representable values, or empty for none."""
-    if not bound or entry is None:
+    if not bound or case is None:
         return not bound
     if bound in GRADES:
-        return entry["grade"] is not None and at_least(bound, entry["grade"])
-    return entry["special"] == 0 and entry["max_ulp"] is not None and entry["max_ulp"] <= float(bound)
+        return case["grade"] is not None and at_least(bound, case["grade"])
+    return case["special"] == 0 and case["max_ulp"] is not None and case["max_ulp"] <= float(bound)
 
 
 @dataclass
@@ -252,24 +129,24 @@ class Allowed:
     entries: list[Entry] = field(default_factory=list)
     _used: set[Entry] = field(default_factory=set)
 
-    def reason(self, target: str, case: str, finding: str, entry: CaseEntry | None = None) -> str | None:
+    def reason(self, target: str, case: str, finding: str, part: Part | None = None) -> str | None:
         """Return the reason of the first entry that allows a finding, and remember those about it; else None.
 
-        ``entry`` is the case's, with which bounds are compared.
+        ``part`` is the case's in the document, with which bounds are compared.
         """
-        found = [e for e in self.entries if e.covers(target, case) and e.bounds(finding)]
-        self._used.update(found)
-        allowing = (e for e in found if any(_is_within(entry, bound) for bound in e.bounds(finding)))
+        about = [e for e in self.entries if e.covers(target, case) and e.bounds(finding)]
+        self._used.update(about)
+        allowing = (e for e in about if any(_is_within(part, bound) for bound in e.bounds(finding)))
         return next((e.reason for e in allowing), None)
 
-    def allows(self, target: str, entry: CaseEntry) -> bool:
+    def allows(self, target: str, case: Part) -> bool:
         """Tell whether the verdict on a case is a fault that is allowed."""
-        verdict = entry["verdict"]
-        return verdict in FAULTS and self.reason(target, entry["id"], verdict, entry) is not None
+        verdict = case["verdict"]
+        return verdict in FAULTS and self.reason(target, case["id"], verdict, case) is not None
 
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
         """Return the entries about no finding, though they cover one of these cases that ran."""
-        unused = [e for e in self.entries if e not in self._used and e.target in (None, target)]
+        unused = (e for e in self.entries if e not in self._used)
         return [e for e in unused if any(e.covers(target, id) for id in cases)]
 
 
@@ -289,17 +166,21 @@ def load_allowed(path: Path | str) -> Allowed:
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
         elif line and not line.startswith("#"):
-            words, place = line.split(maxsplit=2), f"{path}, line {number}"
-            if len(words) < 3:
-                raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
-            entries.append(Entry(words[0], frozenset(words[1].split(",")), words[2], target, number))
-            for word in sorted(entries[-1].verdicts - {*FINDINGS}):
-                verdict, _, bound = word.partition("<=")
-                if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
-                    message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
-                    expected = f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE"
-                    raise HalfulpError(message, expected=expected)
+            entries.append(_entry(line, target, number, f"{path}, line {number}"))
     return Allowed(entries)
+
+
+def _entry(line: str, target: str | None, number: int, place: str) -> Entry:
+    words = line.split(maxsplit=2)
+    if len(words) < 3:
+        raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
+    verdicts = frozenset(words[1].split(","))
+    for word in sorted(verdicts - {*FINDINGS}):
+        verdict, _, bound = word.partition("<=")
+        if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
+            message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
+            raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
+    return Entry(words[0], verdicts, words[2], target, number)
 
 
 # --- from results to a document ------------------------------------------------------------------
@@ -310,25 +191,33 @@ class Repetition(NamedTuple):
 
     aspect: Aspect  # the difference between the surroundings
     same: bool | None  # whether both have the same bits; None if either gave no result
-    example: Difference | None  # the first element that differs
+    example: Part | None  # the first element that differs
 
 
 class Result(NamedTuple):
-    """One case's entry, not yet allowed, and the findings that the other parts of a document are made of."""
+    """One case as a document has it, not yet allowed, and the findings that its other parts are made of."""
 
-    entry: CaseEntry
+    entry: Part
     judgement: Judgement
-    grid: list[Cell]
+    grid: list[Part]  # a special-value grid's pairs
     repetition: Repetition | None
 
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """A key that sorts results as a document does: by operator version, types, group and id."""
+        entry = self.entry
+        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
 
-def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> CaseEntry:
+
+def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
     """Return the entry of a case that was judged."""
-    found = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
-    found["special"] = judgement.histogram["special"]
-    found |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
-    found["attributes"] = dict(sorted(case.attributes.items()))
-    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
+    facts = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
+    facts |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
+    facts |= {
+        "attributes": dict(sorted(case.attributes.items())),
+        "special": judgement.histogram["special"],
+    }
+    return {name: _plain(facts[name]) for name in _OF_A_CASE}
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
@@ -346,8 +235,8 @@ def machine() -> str:
     return f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}"
 
 
-def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
-    """Return the circumstances of a check that ends now."""
+def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Part:
+    """Return the circumstances of a check that ends now: the part that may change when the results don't."""
     return {
         "halfulp": versions("halfulp")["halfulp"],
         "date": datetime.now(UTC).date().isoformat(),
@@ -360,89 +249,76 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
     }
 
 
-def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: Allowed) -> Document:
+def document(target: Part, run: Part, results: Iterable[Result], allowed: Allowed) -> Document:
     """Return the document of one target, in an order that depends on nothing but the cases."""
-    ordered = sorted(results, key=_place)
-    for entry, *_ in ordered:
-        entry["allowed"] = allowed.allows(target["name"], entry)
-    entries = [entry for entry, *_ in ordered if entry["verdict"] not in _UNLISTED]
-    rows: list[RowEntry] = []
-    specials: list[SpecialEntry] = []
-    reproducibility: list[ReproducibilityEntry] = []
-    for _, group in groupby(ordered, key=lambda result: _place(result)[0]):
+    ordered = sorted(results, key=lambda result: result.place)
+    for result in ordered:
+        result.entry["allowed"] = allowed.allows(target["name"], result.entry)
+    parts: dict[str, list[Part]] = {"rows": [], "specials": [], "reproducibility": []}
+    for _, group in groupby(ordered, key=lambda result: result.place[0]):
         members = list(group)
-        operator, kinds = members[0].entry["operator"], members[0].entry["types"]
+        head = {key: members[0].entry[key] for key in ("operator", "types")}
         if valid := [result for result in members if result.entry["clause"] is None]:
-            rows.append(_row(operator, kinds, valid))
+            parts["rows"].append(head | _row(valid))
         # A pair that is in the grids of several cases appears once, as the first case has it.
-        grid: dict[tuple[str, str], Cell] = {}
-        for cell in (cell for result in members for cell in result.grid):
+        grid: dict[tuple[str, str], Part] = {}
+        for cell in chain.from_iterable(result.grid for result in members):
             grid.setdefault((cell["x"], cell["y"]), cell)
         if grid:
-            specials.append({"operator": operator, "types": kinds, "grid": list(grid.values())})
-        reproducibility += _reproducibility(target["name"], operator, kinds, members, allowed)
-    differing = [entry for entry in reproducibility if entry["verdict"] == "differs"]
-    counts = dict(Counter[str](entry["verdict"] for entry, *_ in ordered)) | {
-        "cases": len(ordered),
-        "allowed": sum(entry["allowed"] for entry in (*entries, *differing)),
-        "not_reproducible": len(differing),
-    }
-    return {
-        "schema": SCHEMA,
-        "target": target,
-        "run": run,
-        "summary": {name: counts.get(name, 0) for name in _COUNTED},
-        "rows": rows,
-        "specials": specials,
-        "reproducibility": reproducibility,
-        "cases": entries,
-    }
+            parts["specials"].append(head | {"grid": list(grid.values())})
+        parts["reproducibility"] += (head | part for part in _repetitions(target["name"], members, allowed))
+    entries = [result.entry for result in ordered]
+    differing = [part for part in parts["reproducibility"] if part["verdict"] == "differs"]
+    counts = Counter[str](entry["verdict"] for entry in entries)
+    allowed_ones = sum(part["allowed"] for part in (*entries, *differing))
+    counts.update(cases=len(entries), allowed=allowed_ones, not_reproducible=len(differing))
+    summary = {name: counts[name] for name in _COUNTED}
+    listed = [entry for entry in entries if entry["verdict"] not in _UNLISTED]
+    return {"schema": SCHEMA, "target": target, "run": run, "summary": summary, **parts, "cases": listed}
 
 
-def _place(result: Result) -> tuple[Any, ...]:
-    entry = result.entry
-    return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
-
-
-def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry:
+def _row(results: Sequence[Result]) -> Part:
+    """Return the row of the valid cases of an operator version and types, without these."""
     judged = [result.judgement for result in results]
     counts = Counter(judgement.verdict for judgement in judged)
     histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
-    badness = [(VERDICTS.index(j.verdict), j.histogram["special"] > 0, j.max_ulp or 0) for j in judged]
-    bad = results[badness.index(max(badness))]
-    reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
+    distances = [judgement.max_ulp for judgement in judged if judgement.max_ulp is not None]
+    worst = max(results, key=_badness).entry
+    failed = ("refused", "crashed", "hung")
     return {
-        "operator": operator,
-        "types": types,
         "verdict": max(counts, key=VERDICTS.index),
-        "cases": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        "cases": {verdict: counts[verdict] for verdict in sorted(counts, key=VERDICTS.index)},
         "elements": sum(judgement.elements for judgement in judged),
         "misrounded": sum(histogram.values()) - histogram["0"],
-        "max_ulp": max((j.max_ulp for j in judged if j.max_ulp is not None), default=None),
+        "max_ulp": max(distances, default=None),
         "histogram": histogram,
-        "worst": bad.entry["id"] if bad.entry["verdict"] not in (*_UNLISTED, "unspecified") else None,
-        "message": reasons[0] if reasons else None,
+        "worst": worst["id"] if worst["verdict"] not in (*_UNLISTED, "unspecified") else None,
+        "message": next((j.message for j in judged if j.verdict in failed and j.message), None),
     }
 
 
-def _reproducibility(
-    target: str, operator: str, types: list[str], results: Sequence[Result], allowed: Allowed
-) -> Iterator[ReproducibilityEntry]:
-    for aspect in ASPECTS:
-        tried = [
-            (r.entry["id"], r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect
-        ]
-        differing = [(id, repetition.example) for id, repetition in tried if repetition.same is False]
-        permitted = [allowed.reason(target, id, "differs") is not None for id, _ in differing]
-        same: Any = "same" if any(repetition.same for _, repetition in tried) else "not tested"
-        if tried:
+def _badness(result: Result) -> tuple[Any, ...]:
+    """Return a key that sorts results by their verdicts, then those with special values gone wrong last."""
+    judgement = result.judgement
+    return VERDICTS.index(judgement.verdict), judgement.histogram["special"] > 0, judgement.max_ulp or 0
+
+
+def _repetitions(target: str, results: Sequence[Result], allowed: Allowed) -> Iterator[Part]:
+    """Yield for each aspect that was tried whether the bits depend on it."""
+    tried: dict[str, list[tuple[str, Repetition]]] = {aspect: [] for aspect in ASPECTS}
+    for result in results:
+        if result.repetition is not None:
+            tried[result.repetition.aspect].append((result.entry["id"], result.repetition))
+    for aspect, repetitions in tried.items():
+        differing = [(id, repetition) for id, repetition in repetitions if repetition.same is False]
+        reasons = [allowed.reason(target, id, "differs") for id, _ in differing]
+        same = "same" if any(repetition.same for _, repetition in repetitions) else "not tested"
+        if repetitions:
             yield {
-                "operator": operator,
-                "types": types,
                 "aspect": aspect,
                 "verdict": "differs" if differing else same,
-                "example": differing[0][1] if differing else None,
-                "allowed": bool(differing) and all(permitted),
+                "example": differing[0][1].example if differing else None,
+                "allowed": bool(differing) and None not in reasons,
             }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import onnx
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, expected, parse
+from halfulp.conformance.case import Case, broadcast, expected
 from halfulp.conformance.judge import unspecified
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
@@ -77,29 +77,30 @@ def export(
         with TemporaryDirectory(prefix=f".{directory.name[:50]}.", dir=directory.parent) as temporary:
             folder = Path(temporary) / "cases"
             folder.mkdir()
-            rows: dict[str, list[str]] = {}
-            for case in cases:
-                if not _has_answer(case) or (format != "onnx" and (case.clause or case.attributes)):
-                    counts["left out"] += 1
-                    continue
-                kind = "valid" if case.clause is None else "invalid"
-                counts[kind] += 1
-                if format == "onnx":
-                    _write(folder / kind / folder_name(case), case, ulp_limit)
-                else:
-                    rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
+            fitting = _fitting(cases, format, counts)
             if format == "onnx":
-                program = (files(__package__) / "run_exported.py").read_text("utf-8")
-                (folder / "run.py").write_text(program, "utf-8")
-            elif format == "csv":
-                head = "operator,x type,y type,x,y,expected,case\n"
-                (folder / "cases.csv").write_text(head + "".join(chain.from_iterable(rows.values())), "utf-8")
-            elif format == "c":
-                (folder / "cases.h").write_text(_header(rows), "utf-8")
+                for case in fitting:
+                    kind = "valid" if case.clause is None else "invalid"
+                    _write(folder / kind / folder_name(case), case, ulp_limit)
+                (folder / "run.py").write_text(
+                    (files(__package__) / "run_exported.py").read_text("utf-8"), "utf-8"
+                )
+            else:
+                _write_elements(folder, fitting, format)
             folder.replace(directory)  # once it is complete
     except OSError as error:
         raise HalfulpError(f"{directory}: can't be written: {error.strerror}") from None
     return Exported(counts["valid"], counts["invalid"], counts["left out"])
+
+
+def _fitting(cases: Iterable[Case], format: str, counts: Counter[str]) -> Iterator[Case]:
+    """Yield the cases that a format has, and count all of them."""
+    for case in cases:
+        if not _has_answer(case) or (format != "onnx" and (case.clause or case.attributes)):
+            counts["left out"] += 1
+        else:
+            counts["valid" if case.clause is None else "invalid"] += 1
+            yield case
 
 
 def folder_name(case: Case) -> str:
@@ -120,37 +121,36 @@ def _has_answer(case: Case) -> bool:
     """Tell whether ONNX has the case, and its document determines the whole result, or the refusal."""
     if case.row.standard != "onnx" or case.threads is not None:
         return False
-    found = unspecified(case)
-    return not (found.whole or found.elements.any())
+    open_ = unspecified(case)
+    return not (open_.whole or open_.elements.any())
 
 
-def _elements(case: Case, format: str) -> Iterator[str]:
-    operator, types, _, _ = parse(case.id)
-    arrays = (*broadcast(case), expected(case))
-    for bits in zip(*(codes(array).ravel().tolist() for array in arrays), strict=True):
-        x, y, z = (f"0x{number:x}" for number in bits)
-        yield (
-            f"  {{{x}, {y}, {z}}},\n"
-            if format == "c"
-            else f"{operator},{','.join(types)},{x},{y},{z},{case.id}\n"
-        )
-
-
-def _header(rows: Mapping[str, list[str]]) -> str:
-    """Return C arrays of operands and results, one for each operator version and types."""
+def _write_elements(folder: Path, cases: Iterable[Case], format: str) -> None:
+    """Write the bits of operands and results: a table, or C arrays, one for each operator version and types."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for case in cases:
+        operator, types = case.id.split("/")[:2]
+        form = "  {{{0}, {1}, {2}}},\n" if format == "c" else f"{operator},{types},{{}},{{}},{{}},{case.id}\n"
+        bits = (codes(array).ravel().tolist() for array in (*broadcast(case), expected(case)))
+        texts = (form.format(*(f"0x{word:x}" for word in words)) for words in zip(*bits, strict=True))
+        rows.setdefault((operator, types), []).extend(texts)
+    if format == "csv":
+        head = "operator,x type,y type,x,y,expected,case\n"
+        (folder / "cases.csv").write_text(head + "".join(chain.from_iterable(rows.values())), "utf-8")
+        return
     text = "/* The bits of operands and of the exact results, by halfulp. */\n#include <stdint.h>\n\n"
     text += "struct halfulp_case { uint64_t x, y, expected; };\n"
-    for name, lines in rows.items():
-        array = re.sub(r"\W", "_", name.partition(".")[2])
+    for key, lines in rows.items():
+        array = re.sub(r"\W", "_", "/".join(key).partition(".")[2])
         text += f"\nstatic const struct halfulp_case {array}[] = {{\n{''.join(lines)}}};\n"
-    return text
+    (folder / "cases.h").write_text(text, "utf-8")
 
 
 def _write(folder: Path, case: Case, ulp_limit: float) -> None:
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     onnx.save(model(case), folder / "model.onnx")
-    told: dict[str, object] = {"id": case.id}
+    facts: dict[str, object] = {"id": case.id}
     for number, (name, array) in enumerate(model_inputs(case).items()):
         tensor = onnx.numpy_helper.from_array(array, name)
         (data / f"input_{number}.pb").write_bytes(tensor.SerializeToString())
@@ -158,8 +158,8 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
         result = expected(case)
         output = onnx.numpy_helper.from_array(result, case.row.outputs[0].name)
         (data / "output_0.pb").write_bytes(output.SerializeToString())
-        told |= tolerances(result, ulp_limit)
+        facts |= tolerances(result, ulp_limit)
     else:
         clause = next(c for c in case.row.clauses if case.clause == f"{case.row.id}.{c.id}")
-        told |= {"refused_by": case.clause, "text": clause.text}
-    (folder / "data.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        facts |= {"refused_by": case.clause, "text": clause.text}
+    (folder / "data.json").write_text(json.dumps(facts, indent=2) + "\n", "utf-8")

@@ -105,47 +105,53 @@ def judge(
     """
     open_ = unspecified(case)
     if isinstance(got, Outcome):
-        message = got.message.strip().split("\n")[0]
-        if got.kind in ("crashed", "hung"):
-            return Judgement(got.kind, message=message, grade="ordinary")
-        if case.clause is not None:
-            return Judgement("rejected", message=message)
-        if open_.refusal or open_.every_element:
-            return Judgement("unspecified", unspecified=int(open_.elements.size), message=message)
-        return Judgement("refused", message=message, grade="support")
+        return _judge_outcome(case, got, open_)
     if case.clause is not None or not isinstance(expected, np.ndarray):
         if open_.whole:
             return Judgement("unspecified", message=f"accepted; {open_.question}")
         return Judgement("accepted", message=f"{case.clause} must refuse it", grade="support")
+    size = expected.size
     if isinstance(got, str):
-        return Judgement("wrong", expected.size, expected.size, message=got, grade="ordinary")
-    if open_.whole:
-        return Judgement("unspecified", unspecified=expected.size, message=open_.question)
-    got = np.asarray(got)
-    wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, got))
-    if wanted != given:
-        message = f"the output is {given}, not {wanted}"
-        return Judgement("wrong", expected.size, expected.size, message=message, grade="ordinary")
+        return Judgement("wrong", size, size, message=got, grade="ordinary")
+    wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, np.asarray(got)))
+    if wanted != given and not open_.whole:
+        return Judgement(
+            "wrong", size, size, message=f"the output is {given}, not {wanted}", grade="ordinary"
+        )
     if open_.every_element:
-        return Judgement("unspecified", unspecified=expected.size, message=open_.question)
+        return Judgement("unspecified", unspecified=size, message=open_.question)
+    return _judge_elements(case, expected, np.asarray(got), open_, ulp_limit)
+
+
+def _judge_outcome(case: Case, outcome: Outcome, open_: UnspecifiedOutput) -> Judgement:
+    message = outcome.message.strip().split("\n")[0]
+    if outcome.kind in ("crashed", "hung"):
+        return Judgement(outcome.kind, message=message, grade="ordinary")
+    if case.clause is not None:
+        return Judgement("rejected", message=message)
+    if open_.refusal or open_.every_element:
+        return Judgement("unspecified", unspecified=int(open_.elements.size), message=message)
+    return Judgement("refused", message=message, grade="support")
+
+
+def _judge_elements(
+    case: Case, expected: Array, got: Array, open_: UnspecifiedOutput, ulp_limit: float
+) -> Judgement:
     steps, special = distances(expected, got, open_)
     judged = np.broadcast_to(~open_.elements, expected.shape)
     are_wrong = _are_wrong(expected, steps, special, ulp_limit)
-    wrong = int(are_wrong.sum())
-    max_ulp = int(steps.max(initial=0))
-    different = special.any() or max_ulp > 0
     grade, example, shown_ones = None, None, np.ones(expected.shape, bool)
-    if wrong:
+    if are_wrong.any():
         grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
         grade = worst(np.unique(grades[are_wrong]).tolist())
         shown_ones = are_wrong & (grades == grade)  # the example is of the worst grade
-    if different:
+    if different := bool((special | (steps > 0)).any()):
         example = _example(case, expected, got, steps * shown_ones, special & shown_ones)
     return Judgement(
-        verdict="wrong" if wrong else "within" if different else "exact",
+        verdict="wrong" if are_wrong.any() else "within" if different else "exact",
         elements=int(judged.sum()),
-        wrong=wrong,
-        max_ulp=max_ulp,
+        wrong=int(are_wrong.sum()),
+        max_ulp=int(steps.max(initial=0)),
         histogram=_histogram(steps[judged], special[judged]),
         example=example,
         unspecified=int(expected.size - judged.sum()),
@@ -157,10 +163,10 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
     """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
     open_ = unspecified(case)
     steps, special = distances(expected, got, open_)
-    found = np.where(steps > 0, "within", np.full(expected.shape, "exact", "<U11"))
-    found[_are_wrong(expected, steps, special, ulp_limit)] = "wrong"
-    found[np.broadcast_to(open_.whole | open_.elements, found.shape)] = "unspecified"
-    return found
+    verdicts = np.where(steps > 0, "within", np.full(expected.shape, "exact", "<U11"))
+    verdicts[_are_wrong(expected, steps, special, ulp_limit)] = "wrong"
+    verdicts[np.broadcast_to(open_.whole | open_.elements, verdicts.shape)] = "unspecified"
+    return verdicts
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
@@ -262,38 +268,37 @@ def at_least(grade: str | None, least: str) -> bool:
     return grade is None or _PLACES[grade] >= _PLACES[least]
 
 
+@np.errstate(all="ignore")
 def grades_of(operands: Sequence[Array], expected: Array, got: Array, *, is_power: bool) -> Array:
     """Return the grade of each element that is wrong, as an array of str; operands have the output's shape."""
-    with np.errstate(all="ignore"):
-        numbers = [array.astype(np.float64) for array in operands]
-        right = expected.astype(np.float64)
-        found = np.full(expected.shape, "ordinary", "<U15")
-        floats = [pair for pair in zip(operands, numbers, strict=True) if is_float(pair[0])]
-        if is_float(expected):
-            facts, least = float_type(element_type(expected.dtype).name), _least_normal(expected)
-            big = 2.0 ** (facts.greatest_exponent - 1)
-            found[(np.abs(right) >= big) | (np.abs(right) <= 2 * least)] = "edges"
-        for _, number in floats:
-            found[~np.isfinite(number) | (number == 0)] = "edges"
-        if is_power:
-            # Integers of 64 bits themselves are compared: the double nearest to 2^53 + 1 is 2^53.
-            y = operands[-1] if operands[-1].dtype.kind in "iu" else numbers[-1]
-            found[np.isfinite(numbers[-1]) & ((y > 2**53) | (y < -(2**53)))] = "exponents"
-        if is_float(expected):
-            # A result that rounds up to the least normal number was subnormal before.
-            found[(right != 0) & (np.abs(right) <= least)] = "subnormals"
-        for number in (*numbers, right):
-            found[np.isnan(number)] = "nan"
-        for array, number in floats:
-            found[(number != 0) & (np.abs(number) < _least_normal(array))] = "subnormals"
-        if is_float(expected):
-            found[(right == 0) & (got.astype(np.float64) == 0)] = "zero-signs"
-    return found
+    numbers = [array.astype(np.float64) for array in operands]
+    floats = [(x, _ends(array)[0]) for array, x in zip(operands, numbers, strict=True) if is_float(array)]
+    right, is_real = expected.astype(np.float64), is_float(expected)
+    least, big = _ends(expected)
+    grades = np.full(expected.shape, "ordinary", "<U15")
+    grades[is_real & ((np.abs(right) >= big) | (np.abs(right) <= 2 * least))] = "edges"
+    for number, _ in floats:
+        grades[~np.isfinite(number) | (number == 0)] = "edges"
+    if is_power:
+        # Integers of 64 bits themselves are compared: the double nearest to 2^53 + 1 is 2^53.
+        y = operands[-1] if operands[-1].dtype.kind in "iu" else numbers[-1]
+        grades[np.isfinite(numbers[-1]) & ((y > 2**53) | (y < -(2**53)))] = "exponents"
+    # A result that rounds up to the least normal number was subnormal before.
+    grades[is_real & (right != 0) & (np.abs(right) <= least)] = "subnormals"
+    for number in (*numbers, right):
+        grades[np.isnan(number)] = "nan"
+    for number, least_normal in floats:
+        grades[(number != 0) & (np.abs(number) < least_normal)] = "subnormals"
+    grades[is_real & (right == 0) & (got.astype(np.float64) == 0)] = "zero-signs"
+    return grades
 
 
-def _least_normal(array: Array) -> float:
+def _ends(array: Array) -> tuple[float, float]:
+    """Return the least normal number and the largest power of two of a floating type; else 0 and infinity."""
+    if not is_float(array):
+        return 0.0, math.inf
     facts = float_type(element_type(array.dtype).name)
-    return float(2.0 ** (facts.least_exponent + facts.digits - 1))
+    return 2.0 ** (facts.least_exponent + facts.digits - 1), 2.0 ** (facts.greatest_exponent - 1)
 
 
 # --- open questions of the documents ---------------------------------------------------------------
@@ -306,27 +311,39 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         entry.key: f"{case.row.id}.U{number}: {entry.question}"
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
-    if len(case.inputs) == len(case.row.inputs):
-        shapes = (*case.shapes, ())[:2]
-        for key, question in asked.items():
-            if key in WHOLE_CASES and WHOLE_CASES[key](case, *shapes):
-                return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
+    if question := _whole_question(case, asked):
+        return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
-    elements, zero_signs = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
-    refusal, first, row = False, "", TYPES.get(case.types[0])
-    # OpenVINO's plugins may lack such a type.
-    is_narrow = row is None or row.bits < (16 if row.kind == "float" else 8)
+    elements, zero_signs, questions = np.zeros(x.shape, bool), np.zeros(x.shape, bool), list[str]()
+    refusal = "supported-types" in asked and _is_narrow(case.types[0])
     for key, question in asked.items():
-        if key == "supported-types" and is_narrow:
-            refusal, first = True, first or question
-        for table, mask in ((ELEMENTS, elements), (ZERO_SIGNS, zero_signs)):
-            if key in table:
-                found = table[key](case, x, y)
-                mask |= found
-                first = first or (question if np.any(found) else "")
-    return UnspecifiedOutput(elements, zero_signs, False, refusal, first)
+        of_elements = ELEMENTS.get(key, _none)(case, x, y)
+        of_signs = ZERO_SIGNS.get(key, _none)(case, x, y)
+        elements, zero_signs = elements | of_elements, zero_signs | of_signs
+        if np.any(of_elements) or np.any(of_signs) or (refusal and key == "supported-types"):
+            questions.append(question)
+    return UnspecifiedOutput(elements, zero_signs, False, refusal, "".join(questions[:1]))
+
+
+def _whole_question(case: Case, asked: Mapping[str, str]) -> str:
+    """Return the first question that leaves a whole case open, or an empty text."""
+    if len(case.inputs) != len(case.row.inputs):
+        return ""
+    shapes = (*case.shapes, ())[:2]
+    tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
+    return next((question for question, is_open in tests if is_open(case, *shapes)), "")
+
+
+def _is_narrow(name: str) -> bool:
+    """Return whether OpenVINO's plugins may lack a type."""
+    row = TYPES.get(name)
+    return row is None or row.bits < (16 if row.kind == "float" else 8)
+
+
+def _none(case: Case, x: Array, y: Array) -> bool:
+    return False
 
 
 def _is_one(shape: Shape) -> bool:
@@ -381,22 +398,18 @@ def integer_power(x: int, y: int | float) -> int | None:
         return 1
     if math.isnan(y):
         return None
-    if math.isinf(y):
-        return 1 if x == -1 else 0 if (x == 0) == (y > 0) else None
     if x == 0:
         return 0 if y > 0 else None
+    if math.isinf(y):
+        return 1 if x == -1 else 0 if y < 0 else None
     numerator, denominator = y.as_integer_ratio()
-    if x == -1:
-        return (-1) ** (numerator % 2) if denominator == 1 else None
     # The root must be an integer: a square root for each factor 2 of the denominator.
-    while denominator > 1 and x > 1:
-        root = math.isqrt(x)
-        if root * root != x:
-            return None
+    while denominator > 1 and (root := math.isqrt(abs(x))) ** 2 == x:
         x, denominator = root, denominator // 2
-    if denominator > 1 or y < 0 or numerator * (abs(x).bit_length() - 1) > 64:
+    is_large = numerator * (abs(x).bit_length() - 1) > 64
+    if denominator > 1 or is_large or (y < 0 and abs(x) > 1):
         return None
-    power = int(x**numerator)
+    power = int(x ** abs(numerator))
     return power if abs(power) < 1 << 64 else None
 
 

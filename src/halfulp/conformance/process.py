@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,6 @@ _PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
 _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
 
 
-@dataclass
 class Process(contextlib.AbstractContextManager["Process"]):
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
@@ -68,91 +66,92 @@ class Process(contextlib.AbstractContextManager["Process"]):
     it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
     """
 
-    spec: TargetSpec
-    threads: int = 1
-    time_limit: float = TIME_LIMIT
-    memory: int = MEMORY
-    versions: dict[str, str] = field(default_factory=dict, init=False)
-    _running: _Running | None = field(default=None, init=False)
-    _asked: int = field(default=0, init=False)
+    def __init__(
+        self, spec: TargetSpec, threads: int = 1, time_limit: float = TIME_LIMIT, memory: int = MEMORY
+    ) -> None:
+        self.spec, self.threads, self.time_limit, self.memory = spec, threads, time_limit, memory
+        self.versions: dict[str, str] = {}
+        self._worker: _Worker | None = None
+        self._asked = 0
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self) -> _Running:
-        """Load the target, unless that has been done; raises HalfulpError if it does not load."""
-        if self._running is not None:
-            return self._running
+    def start(self) -> socket.socket:
+        """Load the target, unless that has been done, and return the socket of its process.
+
+        Raises HalfulpError if it does not load.
+        """
+        if self._worker is not None:
+            return self._worker.channel
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         name = f"the target {self.spec.name}"
-        self._running = running = _Running(self.threads)
+        self._worker = _Worker(self.threads)
+        channel = self._worker.channel
         try:
             start = {"threads": self.threads, "memory": self.memory}
-            send(running.channel, start, pickle.dumps(self.spec), _START_LIMIT)
-            answer, _ = receive(running.channel, _START_LIMIT)
-            versions = answer.get("versions")
-            if answer.get("kind") != "ready" or not isinstance(versions, dict):
+            send(channel, start, pickle.dumps(self.spec), _START_LIMIT)
+            answer, _ = receive(channel, _START_LIMIT)
+            if not isinstance(versions := answer.get("versions"), dict):
                 raise HalfulpError(f"{name} does not load: {one_line(str(answer.get('message')))}")
-        except BaseException as error:
-            is_late = isinstance(error, TimeoutError)
-            died = self.close(_PATIENCE if isinstance(error, OSError) and not is_late else 0)
-            if is_late:
-                raise HalfulpError(f"{name} did not start in {_START_LIMIT:.0f} s") from None
-            if isinstance(error, OSError):
-                raise HalfulpError(f"{name} {died} when it was loaded") from None
+        except TimeoutError:
+            self.close()
+            raise HalfulpError(f"{name} did not start in {_START_LIMIT:.0f} s") from None
+        except OSError:
+            raise HalfulpError(f"{name} {self.close(_PATIENCE)} when it was loaded") from None
+        except BaseException:
+            self.close()
             raise
         self.versions = {str(name): str(version) for name, version in versions.items()}
-        return running
+        return channel
 
     def run(self, case: Case) -> list[Array | str] | Outcome:
         """Run a case; raises HalfulpError if the target does not load, or the case itself is at fault.
 
         Returns the outputs (a type's name instead of one that isn't an array of numbers), or the outcome without them.
         """
-        channel, asked = self.start().channel, pickle.dumps(case)
+        channel, request = self.start(), pickle.dumps(case)
         self._asked += 1
         try:
-            send(channel, {"number": self._asked}, asked, self.time_limit)
+            send(channel, {"number": self._asked}, request, self.time_limit)
             answer, data = receive(channel, self.time_limit, most=2 * self.memory)
             if answer["number"] != self._asked:
                 raise ValueError("the answer to another case")
             if answer["kind"] == "returned":
                 return unpacked(answer["outputs"], data)
             kind, message = answer["kind"], one_line(str(answer["message"]))
-            if kind == "fault":
-                raise HalfulpError(f"{case.id} is not expressible as a model: {message}")
-            if kind == "crashed":
-                self.close()  # its state is unknown, and the next case must not suffer from it
-            elif kind not in ("refused", "not offered"):
+            if kind not in ("crashed", "refused", "not offered", "fault"):
                 raise ValueError(kind)
-            return Outcome(kind, message)
         except TimeoutError:
             self.close()
             return Outcome("hung", f"no answer in {self.time_limit:g} s")
         except OSError:
             return Outcome("crashed", self.close(_PATIENCE))
-        except HalfulpError:
-            raise
         except MALFORMED:
             self.close()
             return Outcome("crashed", "its worker answered nonsense")
         except BaseException:
             self.close()
             raise
+        if kind == "fault":
+            raise HalfulpError(f"{case.id} is not expressible as a model: {message}")
+        if kind == "crashed":
+            self.close()  # its state is unknown, and the next case must not suffer from it
+        return Outcome(kind, message)
 
     def close(self, patience: float = 0) -> str:
         """End the process. Return how it died, if it died by itself within ``patience`` seconds."""
-        running, self._running = self._running, None
-        return "" if running is None else running.end(patience)
+        worker, self._worker = self._worker, None
+        return "" if worker is None else worker.end(patience)
 
 
-class _Running:
+class _Worker:
     def __init__(self, threads: int) -> None:
         self.channel, theirs = socket.socketpair()
         # The files that the worker leaves when it is killed are deleted with this folder.
         self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
-        variables = environment(threads) | {
+        variables = {
             "OPENBLAS_NUM_THREADS": str(threads),
             "JAX_PLATFORMS": "cpu",
             "TMPDIR": self._folder.name,
@@ -166,7 +165,7 @@ class _Running:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a group of its own, to be killed with all that it starts
-                env=os.environ | variables,
+                env=os.environ | environment(threads) | variables,
             )
 
     def end(self, patience: float) -> str:
@@ -249,7 +248,6 @@ def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
 def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
     """Return the outputs that a message holds; raises one of :data:`MALFORMED` if it contradicts itself."""
     outputs: list[Array | str] = []
-    start = 0
     for output in described:
         if "other" in output:
             outputs.append(str(output["other"]))
@@ -257,9 +255,9 @@ def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
         name = output["type"]
         dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
         size = math.prod(output["shape"]) * dtype.itemsize
-        outputs.append(np.frombuffer(data[start : start + size], dtype).reshape(output["shape"]))
-        start += size
-    if start != len(data):
+        outputs.append(np.frombuffer(data[:size], dtype).reshape(output["shape"]))
+        data = data[size:]
+    if data:
         raise ValueError("bytes are left over")
     return outputs
 
@@ -320,12 +318,10 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return packed(target.run(prepared))
     except MemoryError:
         return {"kind": "crashed", "message": "out of memory"}, b""
-    except CrashedError as error:
-        return {"kind": "crashed", "message": first_line(error)}, b""
-    except NotOfferedError as error:
-        return {"kind": "not offered", "message": first_line(error)}, b""
     except Exception as error:
-        return {"kind": "refused", "message": first_line(error)}, b""
+        kind = "crashed" if isinstance(error, CrashedError) else "refused"
+        kind = "not offered" if isinstance(error, NotOfferedError) else kind
+        return {"kind": kind, "message": first_line(error)}, b""
 
 
 def limit_memory(allowance: int) -> None:

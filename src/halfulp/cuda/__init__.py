@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from halfulp.cuda.device import (
     undecided,
 )
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, element_type
 
 __all__ = ["apply", "device_count", "is_available", "undecided"]
@@ -67,7 +66,8 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     if into is not None:
         operator.check_output(output, into, _is_writeable(out))
     if into is None or any(share_memory(into, place) for place in places):
-        result = _new(library, output, arrays, operands)
+        like = next((a for a, place in zip(arrays, places, strict=True) if place.shape == output.shape), None)
+        result = library.new(output.shape, output.type, like)
     x, y = operands
     is_prelu, target = operator.kernel == "prelu", library.memory(result)
     launch(prelu=is_prelu, x=x, y=y, out=target, stream=library.stream, allocate=library.allocate)
@@ -75,12 +75,6 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
         library.copy(result, out)
     library.finish()
     return library.given(result) if out is None else out
-
-
-def _new(library: Library, output: TensorType, arrays: list[Any], operands: Sequence[Memory | Array]) -> Any:
-    memories = (operand for operand in operands if isinstance(operand, Memory))
-    like = next((a for a, memory in zip(arrays, memories, strict=True) if memory.shape == output.shape), None)
-    return library.new(cast("tuple[int, ...]", output.shape), output.type, like)
 
 
 def _memory_or_number(operand: Any) -> Memory | Array:

@@ -94,16 +94,12 @@ def _facts(op: OpVersion) -> Table:
 
 
 def _types(op: OpVersion) -> Table:
-    rows = tuple(
-        (variable, ", ".join(types), ", ".join(filter(None, (_spelled(op, t) for t in types))))
-        for variable, types in op.type_variables.items()
-    )
-    return Table(("variable", "types", f"as {STANDARDS[op.standard]} spells them"), rows)
-
-
-def _spelled(op: OpVersion, name: str) -> str | None:
-    spelled: str | None = getattr(TYPES[name], op.format)
-    return f"tensor({spelled})" if op.format == "onnx" else spelled
+    form = "tensor({})" if op.format == "onnx" else "{}"
+    rows = []
+    for variable, types in op.type_variables.items():
+        spelled = filter(None, (getattr(TYPES[name], op.format) for name in types))
+        rows.append((variable, ", ".join(types), ", ".join(map(form.format, spelled))))
+    return Table(("variable", "types", f"as {STANDARDS[op.standard]} spells them"), tuple(rows))
 
 
 def _attributes(op: OpVersion) -> Block:
@@ -111,11 +107,10 @@ def _attributes(op: OpVersion) -> Block:
         return "None."
     rows = []
     for attribute in op.attributes:
-        text = attribute.text
-        if attribute.values:
-            text = f"{text} One of {', '.join(map(str, attribute.values))}."
+        options = f" One of {', '.join(map(str, attribute.values))}." if attribute.values else ""
         default = "not set" if attribute.default is None else str(attribute.default)
-        rows.append((attribute.name, attribute.type, "required" if attribute.required else default, text))
+        default = "required" if attribute.required else default
+        rows.append((attribute.name, attribute.type, default, attribute.text + options))
     return Table(("name", "type", "default", "meaning"), tuple(rows))
 
 
@@ -155,9 +150,8 @@ def text(page: Page, width: int = WIDTH) -> str:
     """Return a page as plain text, no line of prose wider than ``width``."""
     lines = [page.title, "=" * len(page.title), *textwrap.wrap(page.lead, width)]
     for section in page.sections:
-        lines += ["", section.heading]
-        for block in section.blocks:
-            lines += [f"  {line}".rstrip() for line in _text_block(block, width - 2)]
+        below = (line for block in section.blocks for line in _text_block(block, width - 2))
+        lines += ["", section.heading, *(f"  {line}".rstrip() for line in below)]
     return "\n".join(lines)
 
 
@@ -225,8 +219,7 @@ def html(page: Page) -> str:
     """Return a page as a fragment of HTML, for notebooks."""
     parts = [_element("h3", page.title), _element("p", page.lead)]
     for section in page.sections:
-        parts.append(_element("h4", section.heading))
-        parts += map(_html_block, section.blocks)
+        parts += [_element("h4", section.heading), *map(_html_block, section.blocks)]
     return "".join(parts)
 
 
@@ -237,17 +230,13 @@ def _html_block(block: Block) -> str:
         return f"<ul>{''.join(_element('li', item) for item in block.items)}</ul>"
     if isinstance(block, Table):
         head = "".join(_element("th", cell) for cell in block.header)
-        rows = ("".join(_html_cell(cell) for cell in row) for row in block.rows)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        body = "".join(f"<tr>{''.join(_element('td', cell) for cell in row)}</tr>" for row in block.rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return _element("p", block)
 
 
-def _html_cell(cell: str) -> str:
-    if cell.startswith("https://"):
-        return f'<td><a href="{markup.escape(cell)}">{markup.escape(cell)}</a></td>'
-    return _element("td", cell)
-
-
 def _element(name: str, content: str) -> str:
-    return f"<{name}>{markup.escape(content)}</{name}>"
+    text = markup.escape(content)
+    if name == "td" and content.startswith("https://"):
+        text = f'<a href="{text}">{text}</a>'
+    return f"<{name}>{text}</{name}>"

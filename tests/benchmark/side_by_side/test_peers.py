@@ -24,7 +24,12 @@ from side_by_side.peers import (
 # What a library makes of its own threads, allocators and signals is not our business here.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-library = pytest.mark.parametrize("library", LIBRARIES)
+# Those that the quick rows have; make exhaustive takes all.
+QUICK = ("halfulp", "numpy", "torch", "onnxruntime")
+library = pytest.mark.parametrize(
+    "library",
+    [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.exhaustive]) for name in LIBRARIES],
+)
 
 CASES = {
     "float32": power("float32", "float32", 300),

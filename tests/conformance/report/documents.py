@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
-from halfulp.conformance.check import check_target, selection
-from halfulp.conformance.examine import Options
+from halfulp.conformance.check import Options, check_target, selection
 from halfulp.conformance.report import page
 from halfulp.conformance.targets import find
 

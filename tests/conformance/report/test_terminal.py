@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from tests.conformance.report.documents import Document, document, documents
 
-from halfulp.conformance.report.terminal import show
+from halfulp.conformance.report import show
 
 
 def printed(*results: Document, width: int = 120) -> str:

@@ -34,7 +34,7 @@ def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name)
 
 
 @pytest.mark.parametrize(
-    "operator", [*(f"onnx.Pow-{n}" for n in (1, 7, 12, 13, 15)), "onnx.PRelu-1", "onnx.PRelu-16"]
+    "operator", ["onnx.Pow-1", "onnx.Pow-7", "onnx.Pow-15", "onnx.PRelu-1", "onnx.PRelu-16"]
 )
 def test_an_invalid_model_is_refused_when_it_is_run(operator) -> None:
     found = [one for one in cases("quick", [operator]) if one.clause is not None]

@@ -8,7 +8,7 @@ from itertools import product
 from typing import get_args
 
 from halfulp.conformance.case import GROUPS, Case, Group, Mode, parse
-from halfulp.conformance.cases import reproducibility, shapes, values
+from halfulp.conformance.cases import shapes, values
 from halfulp.conformance.cases.values import Types
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.specs import OpVersion, find, ids
@@ -26,7 +26,7 @@ GENERATORS: dict[Group, Generator] = {
     "hard": values.hard,
     "broadcast": shapes.broadcast,
     "invalid": shapes.invalid,
-    "reproducibility": reproducibility.reproducibility,
+    "reproducibility": shapes.reproducibility,
 }
 
 
@@ -56,19 +56,23 @@ def cases(
         'onnx.Pow-7/float16,float16/values/0'
     """
     rows = list(selected(operators, versions))
-    names = [chosen_types(name) for name in types]
+    names = list(map(chosen_types, types))
+    newest = {(row.standard, row.name): row for row in rows}
     for row in rows:
-        pairs = [pair for pair in type_pairs(row) if has_types(pair, names)]
-        later = rows[rows.index(row) + 1 :]
-        newest = all((r.standard, r.name) != (row.standard, row.name) for r in later)
+        pairs = list(type_pairs(row, names))
         one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
         for pair in pairs:
-            left_out = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
-            if newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16:
-                left_out -= {"reproducibility"}
+            left_out = _left_out(pair, mode, is_newest=newest[row.standard, row.name] is row)
             for group in GROUPS:
                 if pair == one_for_all or group not in left_out:
                     yield from GENERATORS[group](row, pair, mode)
+
+
+def _left_out(pair: Types, mode: Mode, *, is_newest: bool) -> set[Group]:
+    """Return the groups that are tried with one combination of types that stands for all, and not with this one."""
+    groups: set[Group] = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+    is_tried = is_newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16
+    return groups - {"reproducibility"} if is_tried else groups
 
 
 def case(id: str) -> Case:
@@ -85,8 +89,8 @@ def case(id: str) -> Case:
     row = find(operator)
     if row.id == operator and types in type_pairs(row):
         for mode in get_args(Mode):
-            if (made := _generated(operator, types, group, mode).get(id)) is not None:
-                return made
+            if (case := _generated(operator, types, group, mode).get(id)) is not None:
+                return case
     raise HalfulpError(f"no case {id}")
 
 
@@ -101,20 +105,23 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
 
     Those of SONNX, a profile of ONNX, are not among all.
     """
-    operators, versions = tuple(operators), tuple(versions)
-    rows = [find(id) for id in ids()]
-    chosen: list[OpVersion] = []
-    for operator in operators:
-        if not (found := named_operators(str(operator))):
-            suggestion = did_you_mean(str(operator), ("Pow", "PRelu", *ids()))
-            raise HalfulpError(f"no operator {operator}; {suggestion}")
-        chosen += found
-    rows = [row for row in rows if (row in chosen if operators else row.standard != "sonnx")]
+    rows, versions = [find(id) for id in ids()], tuple(versions)
+    if chosen := [id for operator in operators for id in _ids(str(operator))]:
+        rows = [row for row in rows if row.id in chosen]
+    else:
+        rows = [row for row in rows if row.standard != "sonnx"]
+    known = dict.fromkeys(row.version for row in rows)
     for version in versions:
-        if version not in {row.version for row in rows}:
-            known = ", ".join(dict.fromkeys(row.version for row in rows))
-            raise HalfulpError(f"no version {version}", expected=known)
+        if version not in known:
+            raise HalfulpError(f"no version {version}", expected=", ".join(known))
     yield from (row for row in rows if not versions or row.version in versions)
+
+
+def _ids(operator: str) -> list[str]:
+    if not (rows := named_operators(operator)):
+        suggestion = did_you_mean(operator, ("Pow", "PRelu", *ids()))
+        raise HalfulpError(f"no operator {operator}; {suggestion}")
+    return [row.id for row in rows]
 
 
 def chosen_types(name: object) -> str:
@@ -124,14 +131,14 @@ def chosen_types(name: object) -> str:
     return ",".join(element_type(part.strip()).name for part in name.split(","))
 
 
-def has_types(pair: Types, chosen: Collection[str]) -> bool:
-    """Tell whether input types are among the chosen ones, each a type of any input, or a pair; all if empty."""
-    return not chosen or any(name == ",".join(pair) or name in pair for name in chosen)
+def type_pairs(row: OpVersion, chosen: Collection[str] = ()) -> Iterator[Types]:
+    """Yield every combination of input types that a row allows.
 
-
-def type_pairs(row: OpVersion) -> Iterator[Types]:
-    """Yield every combination of input types that a row allows."""
+    With ``chosen``, only those in which an input has one of these types, or the inputs one of these pairs.
+    """
     variables = list(dict.fromkeys(port.type for port in row.inputs))
-    for chosen in product(*(row.type_variables[variable] for variable in variables)):
-        bound = dict(zip(variables, chosen, strict=True))
-        yield tuple(bound[port.type] for port in row.inputs)
+    for types in product(*(row.type_variables[variable] for variable in variables)):
+        bound = dict(zip(variables, types, strict=True))
+        pair = tuple(bound[port.type] for port in row.inputs)
+        if not chosen or any(name == ",".join(pair) or name in pair for name in chosen):
+            yield pair

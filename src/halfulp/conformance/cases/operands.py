@@ -190,64 +190,61 @@ _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
     row = TYPES[x_name]
-    draws = _Draws(Random(f"exact cases {x_name} {y_name} {number}"))
-    made = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
-    tried = islice(made, 3 * count)
-    held = ((x, y) for x, y in tried if _representable(x, x_name) and _representable(y, y_name))
-    fitting = list(islice(held, count))
-    return Pairs(_array([x for x, _ in fitting], x_name), _array([y for _, y in fitting], y_name))
+    draws = _Draws(f"exact cases {x_name} {y_name} {number}")
+    tried = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
+    names = x_name, y_name
+    fitting = (pair for pair in islice(tried, 3 * count) if all(map(_representable, pair, names)))
+    x, y = zip(*islice(fitting, count), strict=True)
+    return Pairs(_array(x, x_name), _array(y, y_name))
 
 
-class _Draws:
+class _Draws(Random):
     """Single numbers at random, drawn a thousand at a time."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._numbers: list[float] = []
+    _numbers: list[float] = []  # noqa: RUF012
 
-    def uniform(self, low: float = 0, high: float = 1) -> float:
-        if not self._numbers:
-            self._numbers = self._random.uniform(0, 1, 1000).tolist()
+    def one(self, low: float = 0, high: float = 1) -> float:
+        self._numbers = self._numbers or self.uniform(0, 1, 1000).tolist()
         return low + (high - low) * self._numbers.pop()
 
     def integer(self, low: int, high: int) -> int:
-        return int(self.uniform(low, high + 1) // 1)
+        return int(self.one(low, high + 1) // 1)
 
 
 def _float_cases(facts: FloatType, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
     """Yield cases with a normal or subnormal result, or a tie in either range."""
     while True:
-        f = draws.integer(0, _MOST_ROOTS) if draws.uniform() < 0.5 else 0
+        f = draws.integer(0, _MOST_ROOTS) if draws.one() < 0.5 else 0
         root = _odd_root(facts.digits / 2**f, draws)
         n = _exponent_for(root, facts.digits + 1, draws)
         if f:
             n = max(n - 1 + n % 2, 1)
         # The result's last digit: at a tie in the subnormal range, or anywhere.
         wanted = facts.least_exponent - 1
-        if draws.uniform() > 0.3:
+        if draws.one() > 0.3:
             wanted = draws.integer(facts.least_exponent - 2, facts.greatest_exponent)
         e = round(wanted / n) << f if n else 0
-        sign = -1 if f == 0 and draws.uniform() < 0.3 else 1
+        sign = -1 if f == 0 and draws.one() < 0.3 else 1
         yield sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
 
 
 def _odd_root(digits: float, draws: _Draws) -> int:
     """Return an odd number of at most ``digits`` digits (a fraction counts), preferably a small one."""
     limit = 2**digits
-    if limit <= 3 or draws.uniform() < 0.1:
+    if limit <= 3 or draws.one() < 0.1:
         return 1
-    return min(int(2 ** draws.uniform(1, digits)) | 1, int(limit) - 1 | 1)
+    return min(int(2 ** draws.one(1, digits)) | 1, int(limit) - 1 | 1)
 
 
 def _exponent_for(root: int, digits: int, draws: _Draws) -> int:
     """Return an n such that root^n has at most ``digits`` digits, preferably the greatest; any n for root 1."""
     if root == 1:
-        magnitude = int(2 ** draws.uniform(0, 8))
-        return magnitude if draws.uniform() < 0.5 else -magnitude
+        magnitude = int(2 ** draws.one(0, 8))
+        return magnitude if draws.one() < 0.5 else -magnitude
     n = 1
     while (root ** (n + 1)).bit_length() <= digits:
         n += 1
-    return n if draws.uniform() < 0.5 else draws.integer(0, n)
+    return n if draws.one() < 0.5 else draws.integer(0, n)
 
 
 def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
@@ -255,9 +252,9 @@ def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fractio
     bits = TYPES[name].bits
     while True:
         f = draws.integer(0, _MOST_ROOTS)
-        root = int(2 ** draws.uniform(0, bits / 2**f))
+        root = int(2 ** draws.one(0, bits / 2**f))
         n = draws.integer(0, 1 + bits // max(1, root.bit_length() - 1))
-        sign = -1 if f == 0 and draws.uniform() < 0.3 else 1
+        sign = -1 if f == 0 and draws.one() < 0.3 else 1
         yield Fraction(sign * root ** (1 << f)), Fraction(n, 1 << f)
 
 
@@ -272,7 +269,7 @@ def _representable(value: Fraction, name: str) -> bool:
     return math.isfinite(nearest) and Fraction(nearest) == value
 
 
-def _array(values: list[Fraction], name: str) -> Array:
+def _array(values: Sequence[Fraction], name: str) -> Array:
     if TYPES[name].kind == "float":
         return np.array([float(value) for value in values], np.float64).astype(TYPES[name].dtype)
     return from_integers((int(value) for value in values), name)

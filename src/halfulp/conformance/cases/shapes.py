@@ -1,13 +1,15 @@
 """Cases about shapes and attributes: every way to broadcast operands, and everything that a row must refuse.
 
 The same shapes and attributes are tried on every row. The row alone decides which of them are
-broadcast cases and which are invalid.
+broadcast cases and which are invalid. Cases of reproducibility have the same elements in other surroundings:
+``compared_with`` is the id of the case that such a case is compared with, and ``positions`` maps its elements.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product, zip_longest
 from math import isqrt, prod
 from typing import Any, NamedTuple
@@ -15,13 +17,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, Mode
+from halfulp.conformance.case import Aspect, Case, Mode
 from halfulp.conformance.cases.operands import Pairs, Random, cast, has_sign
-from halfulp.conformance.cases.values import Types, case_id, least_rank, operand_types, ordinary
+from halfulp.conformance.cases.values import (
+    Types,
+    case_id,
+    hard_pairs,
+    least_rank,
+    line,
+    operand_types,
+    ordinary,
+)
+from halfulp.conformance.judge import unspecified
 from halfulp.errors import SpecError
 from halfulp.specs import OpVersion, TensorType
 from halfulp.specs.model import Attribute
-from halfulp.types import TYPES, integer_range
+from halfulp.types import TYPES, integer_range, is_float
 
 Shape = tuple[int, ...]
 
@@ -56,16 +67,20 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield all shapes with all attributes, each with the row's verdict: ``"2x3x4,3,axis=1,broadcast=1"``."""
     pairs = " ".join(_SHAPES.values()).split()
     for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
-        shapes = tuple(
-            () if part == "scalar" else tuple(map(int, part.split("x"))) for part in text.split(",")
-        )
+        shapes = tuple(map(_shape, text.split(",")))
         for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
             attributes = {name: value for name, value in chosen if value is not None}
-            name = text
-            for key, value in attributes.items():
-                name += f",{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}"
+            name = ",".join([text, *(f"{key}={_spelled(value)}" for key, value in attributes.items())])
             clause = refusal(row, zip(types, shapes, strict=True), attributes)
             yield Attempt(name, clause, shapes, types, attributes)
+
+
+def _shape(text: str) -> Shape:
+    return () if text == "scalar" else tuple(map(int, text.split("x")))
+
+
+def _spelled(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str | None:
@@ -79,18 +94,10 @@ def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str
 
 def _options(attribute: Attribute, rank: int) -> list[tuple[str, Any]]:
     """Return the values to try of an attribute; None leaves it out."""
-    values: tuple[Any, ...]
-    match attribute.type:
-        case "INT" if not attribute.values:
-            values = (None, *range(rank), rank, -1, -rank)
-        case "INTS":
-            values = (None, (0, 0))
-        case "FLOAT":
-            values = (2.0,)
-        case "DML_SCALE_BIAS":
-            values = (None, (0.5, 0.25))
-        case _:
-            values = (None, *attribute.values)
+    axes = (None, *range(rank), rank, -1, -rank)
+    special = {"INTS": (None, (0, 0)), "FLOAT": (2.0,), "DML_SCALE_BIAS": (None, (0.5, 0.25))}
+    is_axis = attribute.type == "INT" and not attribute.values
+    values = axes if is_axis else special.get(attribute.type, (None, *attribute.values))
     return [(attribute.name, value) for value in dict.fromkeys(values)]
 
 
@@ -182,16 +189,20 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
     others = [name for name, element in TYPES.items() if getattr(element, row.format, None) is not None]
     others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
     variables = [port.type for port in row.inputs]
-    everywhere: dict[Types, Attempt] = {}
-    alone: dict[Types, Attempt] = {}
-    for number, variable in enumerate(variables):
-        together = [place for place, other in enumerate(variables) if other == variable]
-        for found, places in ((everywhere, together), (alone, [number])):
-            for other in others:
-                tried = tuple(other if place in places else name for place, name in enumerate(types))
-                found[tried] = _attempt(row, tried, ",".join(tried))
-    refused = ([a for a in found.values() if a.clause is not None] for found in (everywhere, alone))
-    turns = [attempt for both in zip_longest(*refused) for attempt in both if attempt is not None]
+
+    def refused(choices: list[list[int]]) -> list[Attempt]:
+        """Return the refused attempts with another type at some places."""
+        tried = (
+            tuple(other if place in places else name for place, name in enumerate(types))
+            for places in choices
+            for other in others
+        )
+        attempts = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
+        return [attempt for attempt in attempts if attempt.clause is not None]
+
+    everywhere = refused([[n for n, other in enumerate(variables) if other == v] for v in variables])
+    alone = refused([[number] for number in range(len(variables))])
+    turns = (attempt for both in zip_longest(everywhere, alone) for attempt in both if attempt is not None)
     yield from {attempt.types: attempt for attempt in turns}.values()
 
 
@@ -212,18 +223,18 @@ def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
     shape, fine = _valid(row)
+    values = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
     wrong: list[dict[str, Any]] = []
     for attribute in row.attributes:
-        if attribute.required:
+        if attribute.required:  # then it is missing, and the attempt has no other name
             wrong.append({name: value for name, value in fine.items() if name != attribute.name})
-        values = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
         wrong += [{**fine, attribute.name: value} for value in values.get(attribute.type, ("2", 1))]
-    wrong += [{**fine, name: 1} for name in _NAMES if name not in {a.name for a in row.attributes}]
+    known = {attribute.name for attribute in row.attributes}
+    wrong += [{**fine, name: 1} for name in _NAMES if name not in known]
     for attributes in wrong:
+        changed = ((name, value) for name, value in attributes.items() if fine.get(name) != value)
+        name = ",".join(f"{name}={'text:' * isinstance(value, str)}{value}" for name, value in changed)
         clause = refusal(row, [(kind, shape) for kind in types], attributes)
-        changed = {n: v for n, v in attributes.items() if fine.get(n) != v}
-        name = ",".join(f"{n}={'text:' * isinstance(v, str)}{v}" for n, v in changed.items())
-        # Without a name, something that is required is missing.
         yield Attempt(name or "required", clause, (shape,) * len(types), types, attributes)
 
 
@@ -236,8 +247,116 @@ def _outputs(row: OpVersion, types: Types) -> Iterator[Attempt]:
     right = row.infer(*((kind, shape) for kind in types), **fine).type
     other = next(name for name in ("float64", "float32") if name != right)
     larger = (*shape[:-1], shape[-1] + 1)
-    for name, declared in (
-        (other, TensorType(other, shape)),
-        ("x".join(map(str, larger)), TensorType(right, larger)),
-    ):
+    wrong = {other: TensorType(other, shape), "x".join(map(str, larger)): TensorType(right, larger)}
+    for name, declared in wrong.items():
         yield Attempt(f"output-{name}", clause, (shape,) * len(types), types, fine, declared)
+
+
+# --- the same elements in other surroundings: their bits should be the same -----------------------
+
+_COUNT = 259  # more than any vector and tile of common code, and odd
+_MANY = (1 << 17) + 91  # enough for a runtime to split them over threads, into parts that no vector divides
+_ROW = 7  # too short for a vector: every element is in the remainder of a loop
+_SHIFTS = {"quick": (3,), "full": (1, 3, 8, 13)}
+_LENGTHS = {"quick": (5,), "full": (1, 2, 5, 16, 100)}
+_THREADS = {"quick": (2,), "full": (2, 4)}
+_EXPONENTS = {"quick": (2.0, 0.5), "full": (2.0, 0.5, 3.0, -1.0, 1 / 3, 7.0)}
+_SLOPES = {"quick": (0.25,), "full": (0.25, -1.5, 0.1)}
+
+
+def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield cases in pairs or more: one without ``aspect``, then those that must have its bits."""
+    if len(types) != 2:
+        return
+    base = _case(row, types, "base", _COUNT)
+    yield base
+    for shift in _SHIFTS[mode]:
+        order = np.roll(np.arange(base.inputs[0].size), shift)
+        yield _rearranged(base, f"position-{shift}", "position", order)
+    for length in _LENGTHS[mode]:
+        yield _rearranged(base, f"length-{length}", "length", np.arange(length))
+    for name, constants in (("inputs", {0, 1}), (row.inputs[1].name, {1})):
+        yield _again(base, f"constant-{name}", "constant folding", constants=frozenset(constants))
+    yield from _rows(base)
+    many = replace(_case(row, types, "many", _MANY), threads=1)
+    yield many
+    for threads in _THREADS[mode]:
+        yield _again(many, f"threads-{threads}", "threads", threads=threads)
+    yield from _scalars(row, types, base, (_SLOPES if row.kernel == "prelu" else _EXPONENTS)[mode])
+
+
+def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
+    """Return a case of elements that the document does not leave open."""
+    id = case_id(row, types, "reproducibility", name)
+    pairs = _pairs(row, types, Random(id), min(count, 4 * _COUNT))
+    open_ = unspecified(Case(id, row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
+    if not open_.every_element:
+        pairs = Pairs(*(array[~open_.elements.ravel()] for array in pairs))
+    inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
+    return Case(id, row.id, "reproducibility", inputs)
+
+
+def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
+    """Return ordinary elements and, in every second place, hard cases: they show the least difference in computing."""
+    pairs = ordinary(row, types, random, count)
+    if row.kernel == "prelu":
+        return pairs
+    hard = hard_pairs(*types)
+    if len(hard.x):
+        chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
+        pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
+    return pairs
+
+
+def _again(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:
+    id = case_id(base.row, base.types, "reproducibility", name)
+    return replace(base, id=id, aspect=aspect, compared_with=base.id, **changes)
+
+
+def _rearranged(base: Case, name: str, aspect: Aspect, order: Array) -> Case:
+    inputs = tuple(line(base.row, array.ravel()[order]) for array in base.inputs)
+    return _again(base, name, aspect, inputs=inputs, positions=order)
+
+
+def _rows(base: Case) -> Iterator[Case]:
+    """Yield a line, and its elements as rows that are shorter than a vector and that a broadcast operand separates."""
+    id = case_id(base.row, base.types, "reproducibility", "line")
+    x, y = (array.ravel() for array in base.inputs)
+    x, y = x[: len(x) // _ROW * _ROW], y[:_ROW]
+    tiled = (line(base.row, x), line(base.row, np.tile(y, len(x) // _ROW)))
+    tensor = Case(id, base.operator, "reproducibility", tiled)
+    rows = _fitting(tensor, f"rows-{_ROW}", "position", x.reshape(-1, _ROW), [y, y.reshape(1, -1)])
+    if rows is not None:
+        yield tensor
+        yield rows
+
+
+def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
+    """Return the case with the first second operand of ``options`` that the document allows, or None."""
+    for attributes in ({}, {"broadcast": 1}):
+        for y in options:
+            if refusal(tensor.row, (x, y), attributes) is None:
+                case = _again(tensor, name, aspect, inputs=(x, y), attributes=attributes)
+                if not unspecified(case).whole:
+                    return case
+    return None
+
+
+def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]) -> Iterator[Case]:
+    """Yield a tensor with one value everywhere and, where the row allows it, that scalar, fed and constant."""
+    x = base.inputs[0]
+    for value in values:
+        number = cast(np.array([value]), types[1])
+        # A floating type that lacks this value takes the nearest one.
+        if not is_float(number) and number.astype(np.float64)[0] != value:
+            continue
+        name = f"{value:.4g}"
+        id = case_id(row, types, "reproducibility", f"all-{name}")
+        filled = np.broadcast_to(number, x.shape).copy()
+        tensor = Case(id, row.id, "reproducibility", (x, filled))
+        scalar = _fitting(tensor, f"scalar-{name}", "scalar exponent", x, [number.reshape(()), number])
+        if scalar is not None:
+            yield tensor
+            yield scalar
+            # Compilers replace powers that they know, such as x^2 by x * x.
+            yield _again(scalar, f"constant-{name}", "constant folding", constants=frozenset({1}))

@@ -83,8 +83,8 @@ def elementwise(
     for suffix, inputs, values in _with_attribute(row, pairs):
         id = case_id(row, types, group, name + suffix)
         whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
-        found = unspecified(whole)
-        is_open = np.broadcast_to(found.whole | found.elements.ravel(), inputs[0].size)
+        open_ = unspecified(whole)
+        is_open = np.broadcast_to(open_.whole | open_.elements.ravel(), inputs[0].size)
         for ending, chosen in (("", ~is_open), ("-open", is_open)):
             if chosen.any() and (with_open or not ending):
                 parts = tuple(line(row, array.ravel()[chosen]) for array in inputs)
@@ -98,12 +98,12 @@ def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[A
         yield "", tuple(line(row, array) for array in pairs), {}
         return
     words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
-    found: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
+    cases: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
     for word in np.unique(words)[::-1]:
         here = words == word
         exponent = float(pairs.y[here][0])
-        found[f"-y={exponent:.9g}"] = (line(row, pairs.x[here]),), {attribute: exponent}
-    yield from ((suffix, *rest) for suffix, rest in found.items())
+        cases[f"-y={exponent:.9g}"] = (line(row, pairs.x[here]),), {attribute: exponent}
+    yield from ((suffix, *case) for suffix, case in cases.items())
 
 
 # --- ordinary values -----------------------------------------------------------------------------
@@ -174,11 +174,10 @@ def chosen(name: str, values: tuple[float, ...]) -> Array:
     """Return the values that a floating type has; of an integer type small integers and the ends of the range."""
     if TYPES[name].kind != "float":
         return integers_within([*integer_range(name), *_INTEGERS], name)
-    with np.errstate(all="ignore"):
-        cast = np.array(values, np.float64).astype(TYPES[name].dtype)
-    back = cast.astype(np.float64)
+    array = cast(np.array(values), name)
+    back = array.astype(np.float64)
     same = (back == np.array(values)) & (np.signbit(back) == np.signbit(values))
-    return np.asarray(cast[same | (np.isnan(back) & np.isnan(values))])
+    return np.asarray(array[same | (np.isnan(back) & np.isnan(values))])
 
 
 @cache
@@ -231,8 +230,9 @@ def hard_pairs(x_name: str, y_name: str) -> Pairs:
     """Return all hard cases of these types. A line of a file is: x's bits, y's type, y's bits, # its origin."""
     file = FOLDER / f"{x_name}.txt"
     fields = [line.split("#")[0].split() for line in file.read_text("ascii").splitlines()]
-    found = [(int(part[0], 16), int(part[2], 16)) for part in fields if part and part[1] == y_name]
-    return Pairs(from_codes([x for x, _ in found], x_name), from_codes([y for _, y in found], y_name))
+    cases = [part for part in fields if part and part[1] == y_name]
+    bits = ([int(part[place], 16) for part in cases] for place in (0, 2))
+    return Pairs(*map(from_codes, bits, (x_name, y_name)))
 
 
 # --- edges ---------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def neighbours(y: Array, random: Random) -> Array:
     if not facts.has_zero:
         return y
     word = codes(y).astype(np.uint64)
-    sign, magnitude = word & np.uint64(facts.sign_bit), word & np.uint64(facts.sign_bit - 1)
+    sign, magnitude = (word & np.uint64(mask) for mask in (facts.sign_bit, facts.sign_bit - 1))
     moved = np.clip(magnitude.astype(np.int64) + steps, 0, facts.largest).astype(np.uint64)
     return from_codes(np.where(magnitude > facts.largest, word, moved | sign), name)
 
@@ -315,7 +315,7 @@ def parity(x_name: str, y_name: str) -> Pairs:
     if TYPES[y_name].kind == "float":
         digits = float_type(y_name).digits
         values += [2.0 ** (digits - s) - 1 for s in (0, 1, 2)] + [2.0**digits, 2.0 ** (digits - 1) - 0.5]
-        y = cast(np.array(values + [-value for value in values]), y_name)
+        y = cast(np.array([1.0, -1.0])[:, np.newaxis] * values, y_name).ravel()
     else:
         wide = {*map(int, values), *(2**k + d for k in (52, 53, 54, 62, 63, 64) for d in (-1, 0, 1))}
         y = integers_within(wide | {-value for value in wide}, y_name)

@@ -1,22 +1,32 @@
 """Reports on the findings of ``halfulp check``: documents of several targets side by side, in words for people.
 
-``terminal`` shows them as tables, ``page`` as one self-contained HTML page.
+Here they are tables in a terminal, and what CI systems show; in ``page`` one self-contained HTML page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import NamedTuple
+from xml.etree import ElementTree
 
-from halfulp.conformance.document import (
-    CaseEntry,
-    Difference,
-    Document,
-    ReproducibilityEntry,
-    RowEntry,
-    order,
-)
-from halfulp.conformance.judge import GRADES
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from halfulp.conformance.document import Allowed, Document, Fault, Part, all_faults, faults
+from halfulp.conformance.judge import FAULTS, GRADES, VERDICTS, at_least, worst
+from halfulp.errors import printable
+
+_MOST_LINES = 20
+_MOST_FINDINGS = 12
+_MOST_TYPES = 3
+_NARROW = 90
+_LONGEST = 160
+# To reject an invalid model is right, and to accept it is a fault.
+_LABELS = {"accepted": "invalid accepted", "rejected": "invalid rejected", "not_reproducible": "differs"}
 
 
 class Shown(NamedTuple):
@@ -48,11 +58,15 @@ URGENCY = (
 
 
 class Target(NamedTuple):
-    """A document with the name of its target."""
+    """A document of a run, in which no two targets have one name."""
 
     number: int  # its place among the documents
-    label: str  # the target's name
     document: Document
+
+    @property
+    def label(self) -> str:
+        """The target's name."""
+        return str(self.document["target"]["name"])
 
     @property
     def versions(self) -> str:
@@ -63,45 +77,21 @@ class Target(NamedTuple):
     def run(self) -> str:
         """The circumstances of the run: its date, mode and machine."""
         run = self.document["run"]
-        selected = [
-            name for names in cast(Mapping[str, list[str]], run["selection"]).values() for name in names
-        ]
-        only = [f"only {', '.join(selected)}"] if selected else []
+        selected = ", ".join(chain.from_iterable(run["selection"].values()))
+        only = [f"only {selected}"] if selected else []
         parts = [run["date"], f"{run['mode']} run", *only, run["machine"], f"Python {run['python']}"]
         return ", ".join(map(str, parts))
 
 
-class Line(NamedTuple):
-    """One operator version and types, with the row of each target that has one."""
-
-    operator: str
-    types: tuple[str, ...]
-    rows: Mapping[int, RowEntry]
-
-    @property
-    def name(self) -> str:
-        """The types as a person reads them: one name where all are the same."""
-        return types_text(self.types)
-
-
 def targets(documents: Sequence[Document]) -> list[Target]:
-    """Name the documents of a run, in which no two targets have one name."""
-    return [Target(place, document["target"]["name"], document) for place, document in enumerate(documents)]
+    """Return the targets of a run's documents."""
+    return [Target(*numbered) for numbered in enumerate(documents)]
 
 
-def lines(documents: Sequence[Document]) -> list[Line]:
-    """Return a line for each operator version and types that a document has, in the order of the tables."""
-    found: dict[tuple[str, tuple[str, ...]], dict[int, RowEntry]] = {}
-    for number, document in enumerate(documents):
-        for row in document["rows"]:
-            found.setdefault((row["operator"], tuple(row["types"])), {})[number] = row
-    return [Line(*key, found[key]) for key in sorted(found, key=lambda key: order(*key))]
-
-
-def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
+def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
     """Return the cases of all targets, the worst first: by verdict, by grade, and special values before distances."""
 
-    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
+    def order(pair: tuple[Target, Part]) -> tuple[object, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
         grade = -list(GRADES).index(case["grade"] or "support")
@@ -120,11 +110,11 @@ def family(operator: str) -> str:
 
 
 def types_text(types: Sequence[str]) -> str:
-    """Return types as a person reads them."""
+    """Return types as a person reads them: one name where all are the same."""
     return ", ".join(types if len(set(types)) > 1 else types[:1])
 
 
-def distance(*rows: RowEntry) -> str:
+def distance(*rows: Part) -> str:
     """Return the greatest distance of some rows, in few words; empty if all are exact."""
     far = max((row["max_ulp"] or 0 for row in rows), default=0)
     special = any(row["histogram"]["special"] for row in rows)
@@ -139,38 +129,248 @@ def short(number: float) -> str:
     return f"{digits.removesuffix('.0')}e{int(exponent)}"
 
 
-def describe(row: RowEntry) -> str:
-    """Return a sentence on a row, which repeats the meaning of its colour and adds numbers."""
-    text = str(row["verdict"])
-    if row["message"]:
-        return f"{text}: {row['message']}"
-    if row["misrounded"]:
-        text += f": {row['misrounded']:,} of {row['elements']:,} elements not exact"
-        text += f", by up to {short(row['max_ulp'])} ulp" if row["max_ulp"] else ""
-        special = row["histogram"]["special"]
-        text += f", {special:,} special values wrong" if special else ""
-    return text
-
-
-def gist(case: CaseEntry) -> str:
+def gist(case: Part) -> str:
     """Return one case's finding in a line."""
     example = case["example"]
     if example is None:
         return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")
-    inputs = ", ".join(number["value"] for number in example["inputs"])
     off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
-    return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
+    return f"{_inputs(example)} gives {example['got']['value']}, not {example['expected']['value']}{off}"
 
 
-def repetition_place(entry: ReproducibilityEntry) -> str:
-    """Return the operator version and types of an entry, and whether the finding is allowed."""
-    return f"{entry['operator']} {types_text(entry['types'])}{' (allowed)' if entry['allowed'] else ''}"
+def _inputs(example: Part) -> str:
+    return ", ".join(number["value"] for number in example["inputs"])
 
 
-def repetition_gist(example: Difference) -> str:
-    """Return one line about an element that had other bits when it was computed again."""
-    inputs = ", ".join(number["value"] for number in example["inputs"])
-    first, again = (
-        f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
-    )
-    return f"{inputs} gives {first}, and {again} in {example['case']}"
+def repetition_place(part: Part) -> str:
+    """Return the operator version and types of bits that are not reproducible, and whether that is allowed."""
+    return f"{part['operator']} {types_text(part['types'])}{' (allowed)' if part['allowed'] else ''}"
+
+
+def repetition_gist(part: Part) -> str:
+    """Return one line about an element that had other bits when it was computed again; empty if none is known."""
+    if (example := part["example"]) is None:
+        return ""
+    first, again = (f"{example[key]['value']} ({example[key]['bits']})" for key in ("first", "again"))
+    return f"{_inputs(example)} gives {first}, and {again} in {example['case']}"
+
+
+# --- a terminal ----------------------------------------------------------------------------------
+
+
+def show(
+    results: Sequence[Document], console: Console, *, page: object = None, least: str = "support"
+) -> None:
+    """Print the findings about some targets: the numbers of verdicts, their rows, and the worst cases.
+
+    ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
+    grade ``least`` don't count, as that line says.
+    """
+    several, narrow = len(results) > 1, console.width < _NARROW
+    for target in targets(results):
+        circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
+        console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
+    console.print(_summary(targets(results), narrow))
+    for target in targets(results):
+        console.print(_rows(target.document, _cell(target.label) if several else None, narrow))
+        for text in _differing(target.document):
+            console.print(Text(_of(target, several) + text, style="magenta"))
+    worst = _worst(targets(results))
+    if worst.row_count:
+        console.print(worst)
+    for target in targets(results):
+        text, style = _verdict(target.document, page or "--html FILE", least)
+        console.print(Text(_of(target, several) + text, style))
+
+
+def _of(target: Target, several: bool) -> str:
+    return f"{printable(target.label)}: " if several else ""
+
+
+def _table(title: str | None = None) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _cell(text: str) -> str:
+    return escape(printable(text, _LONGEST))
+
+
+def _sign(name: str) -> Text:
+    """Return a verdict's sign and name in its colour; another count has a name alone."""
+    label = _LABELS.get(name, name)
+    return Text(f"{SHOWN[name].sign} {label}", style=SHOWN[name].style) if name in SHOWN else Text(label)
+
+
+def _summary(named: Sequence[Target], narrow: bool) -> Table:
+    """Return the table of the counts that are not all 0. In a narrow terminal a target is a column, not a row."""
+    counts = [target.document["summary"] for target in named]
+    columns: list[list[str | Text]] = [
+        ["target", *(_cell(target.label) for target in named)],
+        ["cases", *(f"{count['cases']:,}" for count in counts)],
+    ]
+    for name in (*SHOWN, "not_reproducible", "allowed"):
+        style = SHOWN[name].style if name in SHOWN else ""
+        cells = [Text(f"{count[name]:,}", style if count[name] else "dim") for count in counts]
+        if any(count[name] for count in counts):
+            columns.append([_sign(name), *cells])
+    heads, *rows = columns if narrow else map(list, zip(*columns, strict=True))
+    table = _table()
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left", no_wrap=not (narrow and place))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _rows(document: Document, title: str | None, narrow: bool) -> Table:
+    """Return one target's rows, an operator version's worst first; types with the same verdict share a row."""
+    table = _table(title)
+    for name in ("operator", "verdict", "rows", "types", "ulp", "why")[: 5 if narrow else 6]:
+        is_number = name in ("rows", "ulp")
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=name not in ("types", "why"))
+
+    def badness(row: Part) -> int:
+        return -VERDICTS.index(row["verdict"])
+
+    for operator, versions in groupby(document["rows"], key=lambda row: row["operator"]):
+        alike = groupby(sorted(versions, key=badness), key=lambda row: row["verdict"])
+        for number, (verdict, group) in enumerate(alike):
+            members = list(group)
+            cells: list[str | Text] = [
+                "" if number else escape(printable(operator)),
+                _sign(verdict),
+                str(len(members)),
+                escape(_listed([types_text(row["types"]) for row in members])),
+                distance(*members),
+                escape(_why(members)),
+            ]
+            table.add_row(*cells[: len(table.columns)])
+    return table
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names of many. Types of two inputs are in brackets."""
+    bracketed = [f"({name})" if "," in name else name for name in names[:_MOST_TYPES]]
+    return ", ".join(bracketed) + (", ..." if len(names) > len(bracketed) else "")
+
+
+def _why(rows: Sequence[Part]) -> str:
+    """Return the first message of some rows."""
+    reasons = dict.fromkeys(row["message"] for row in rows if row["message"])
+    return printable(next(iter(reasons), ""), _LONGEST) + "; or the like" * (len(reasons) > 1)
+
+
+def _differing(document: Document) -> Iterator[str]:
+    """Yield a line for each aspect of the surroundings that changes bits."""
+    places: dict[str, list[str]] = {}
+    for part in document["reproducibility"]:
+        if part["verdict"] == "differs":
+            places.setdefault(part["aspect"], []).append(repetition_place(part))
+    for aspect, names in places.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"the bits depend on {aspect} in {'; '.join(names[:3])}{more}"
+
+
+def _worst(named: Sequence[Target]) -> Table:
+    # The worst case of each operator, target and verdict, so that one fault does not hide the others.
+    first: dict[tuple[int, str, str], tuple[Target, Part]] = {}
+    for target, case in findings(named):
+        if case["verdict"] in FAULTS:
+            first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
+    table = _table("The worst of each kind")
+    if len(named) > 1:
+        table.add_column("target")
+    for name in ("verdict", "case", "finding"):
+        table.add_column(name, overflow="fold")
+    for target, case in list(first.values())[:_MOST_FINDINGS]:
+        whose = [_cell(target.label)] if len(named) > 1 else []
+        table.add_row(*whose, _sign(case["verdict"]), _cell(case["id"]), _cell(gist(case)))
+    return table
+
+
+def _alike(document: Document) -> str | None:
+    """Return the one message with which every valid case fails, if there is one."""
+    failed, rows = {"refused", "crashed", "hung"}, document["rows"]
+    messages = {case["message"] for case in document["cases"] if case["verdict"] in failed}
+    is_alike = rows and len(messages) == 1 and all(failed >= row["cases"].keys() for row in rows)
+    return printable(str(*messages)) if is_alike else None
+
+
+def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
+    """Return the closing line, and its style."""
+    counting = [fault for fault in all_faults(document) if fault.counts("support")]
+    count, allowed = len(counting), document["summary"]["allowed"]
+    if not count:
+        known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
+        return f"nothing wrong found{known}", "green"
+    if document["summary"]["cases"] > 1 and (why := _alike(document)) is not None:
+        return f"every case fails alike ({why}): is the target or its command right?", "bold"
+    grade = worst([fault.grade for fault in counting])
+    about = "" if grade is None else f"the worst: {GRADES[grade]}; "
+    shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'}"
+    lesser = count - faults(document, least)
+    parts = [f"{lesser:,} less grave than {least}"] * bool(lesser) + [f"{allowed:,} allowed"] * bool(allowed)
+    beside = f", {lesser + allowed:,} of them not counted ({', '.join(parts)})" if parts else ""
+    noun = "finding" if count + allowed == 1 else "findings"
+    return f"{count + allowed:,} {noun}{beside}; {about}{shown}", "bold"
+
+
+# --- CI systems -----------------------------------------------------------------------------------
+
+
+def junit(documents: Sequence[Document], least: str = "support", allowed: Allowed | None = None) -> str:
+    """Return a JUnit report: a suite for each target, and a test for each operator version and types.
+
+    A test fails by findings that count. Those that are allowed, or less grave than ``least``, are shown with the
+    reason: a test that has no others is skipped.
+    """
+    root = ElementTree.Element("testsuites")
+    for document in documents:
+        suite = ElementTree.SubElement(root, "testsuite", name=printable(document["target"]["name"]))
+        tests: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+        for row in document["rows"]:
+            tests[row["operator"], ",".join(row["types"])] = ([], [])
+        for fault in all_faults(document):
+            key = fault.part["operator"], ",".join(fault.part["types"])
+            failing, others = tests.setdefault(key, ([], []))
+            why = _why_not_counted(document, fault, least, allowed or Allowed())
+            (others if why else failing).append(f"{why}; {_text(fault)}" if why else _text(fault))
+        for key, texts in tests.items():
+            _add_test(suite, key, *texts)
+        suite.set("tests", str(len(tests)))
+        suite.set("failures", str(len(suite.findall("*/failure"))))
+        suite.set("skipped", str(len(suite.findall("*/skipped"))))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def _add_test(
+    suite: ElementTree.Element, key: tuple[str, str], failing: Sequence[str], others: Sequence[str]
+) -> None:
+    name, types = map(printable, key)
+    test = ElementTree.SubElement(suite, "testcase", classname=name, name=types)
+    if texts := failing or others:
+        kind = "failure" if failing else "skipped"
+        ElementTree.SubElement(test, kind, message=printable(texts[0], 300)).text = _some_lines(texts)
+    if failing and others:
+        ElementTree.SubElement(test, "system-out").text = _some_lines(others)
+
+
+def _text(fault: Fault) -> str:
+    part = fault.part
+    if fault.finding == "differs":
+        return f"the bits depend on {part['aspect']}: {repetition_gist(part)}"
+    return f"{part['verdict']}: {part['id']}: {gist(part)}"
+
+
+def _why_not_counted(document: Document, fault: Fault, least: str, allowed: Allowed) -> str:
+    """Return why a finding does not count; empty if it does."""
+    if fault.part["allowed"]:
+        about = fault.case, fault.finding, None if fault.finding == "differs" else fault.part
+        return f"allowed: {allowed.reason(document['target']['name'], *about) or ''}"
+    return "" if at_least(fault.grade, least) else f"{fault.grade} is less grave than {least}"
+
+
+def _some_lines(texts: Sequence[str]) -> str:
+    more = [f"and {len(texts) - _MOST_LINES} more"] if len(texts) > _MOST_LINES else []
+    return "\n".join(printable(line, 300) for line in [*texts[:_MOST_LINES], *more])

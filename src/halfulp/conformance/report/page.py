@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import groupby
@@ -13,20 +14,18 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Document, type_order
+from halfulp.conformance.document import Document, Part, order, type_order
 from halfulp.conformance.judge import FAULTS, HISTOGRAM
 from halfulp.conformance.report import (
     SHOWN,
-    Line,
     Target,
-    describe,
     distance,
     family,
     findings,
     gist,
-    lines,
     repetition_gist,
     repetition_place,
+    short,
     targets,
     types_text,
 )
@@ -43,35 +42,31 @@ def render(results: Sequence[Document]) -> str:
         f".v-{name} {{ background: var(--{name}); color: var(--on-{name}); }}\n" for name in SHOWN
     )
     code = (assets / "filter.js").read_text("utf-8")
-    named = targets(results)
-    found = lines(results)
+    named, summaries = targets(results), [document["summary"] for document in results]
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
     # The first finding of an operator version and types is where its square in a table leads to.
-    anchors: dict[tuple[int, str], str] = {}
+    anchors: dict[str, str] = {}
     cases = []
     for target, case in findings(named):
-        key = target.number, "/".join(case["id"].split("/")[:2])
-        cases.append((target, case, "" if key in anchors else f"{key[0]}-{key[1]}"))
-        anchors.setdefault(key, f"{key[0]}-{key[1]}")
+        anchor = f"{target.number}-{'/'.join(case['id'].split('/')[:2])}"
+        cases.append((target, case, "" if anchor in anchors else anchor))
+        anchors[anchor] = anchor
     return template.render(
         results=results,
         policy=_policy(style, code),
         style=Markup(style),
         script=Markup(code),
         targets=named,
-        verdicts=[name for name in SHOWN if name in _COMMON or any(r["summary"][name] for r in results)],
+        verdicts=[name for name in SHOWN if name in _COMMON or any(s[name] for s in summaries)],
         shown=SHOWN,
         faults=FAULTS,
-        any_allowed=any(result["summary"]["allowed"] for result in results),
-        heatmaps=list(heatmaps(named, found, anchors)),
-        deviations=list(deviations(named)),
-        distances=[
-            {bucket: sum(row["histogram"][bucket] for row in target.document["rows"]) for bucket in HISTOGRAM}
-            for target in named
-        ],
-        reproducibility=_reproducibility(named),
+        any_allowed=any(summary["allowed"] for summary in summaries),
+        heatmaps=list(_heatmaps(named, anchors)),
+        deviations=[found for target in named for found in _deviations(target)],
+        distances=[_distances(document) for document in results],
+        reproducibility=[(aspect, [_tested(target, aspect) for target in named]) for aspect in ASPECTS],
         cases=cases,
         gist=gist,
     )
@@ -84,75 +79,78 @@ def _policy(style: str, code: str) -> str:
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
-def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return for each aspect a cell of each target: the number of tested entries, and the differences."""
-
-    def cell(target: Target, aspect: str) -> dict[str, Any]:
-        entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
-        differs = [
-            {
-                "where": repetition_place(e),
-                "gist": repetition_gist(e["example"]) if e["example"] else "",
-            }
-            for e in entries
-            if e["verdict"] == "differs"
-        ]
-        tested = sum(e["verdict"] != "not tested" for e in entries)
-        return {"target": target, "tested": tested, "differs": differs}
-
-    return [(aspect, [cell(target, aspect) for target in named]) for aspect in ASPECTS]
+def _distances(document: Document) -> dict[str, int]:
+    """Return the number of elements at each distance."""
+    return {bucket: sum(row["histogram"][bucket] for row in document["rows"]) for bucket in HISTOGRAM}
 
 
-# --- heatmaps ------------------------------------------------------------------------------------
+def _tested(target: Target, aspect: str) -> dict[str, Any]:
+    """Return how many operator versions and types were tested for an aspect, and the differences."""
+    parts = [part for part in target.document["reproducibility"] if part["aspect"] == aspect]
+    verdicts = Counter(part["verdict"] for part in parts)
+    differs = [
+        {"where": repetition_place(part), "gist": repetition_gist(part)}
+        for part in parts
+        if part["verdict"] == "differs"
+    ]
+    return {"target": target, "tested": len(parts) - verdicts["not tested"], "differs": differs}
 
 
-def heatmaps(
-    targets: Sequence[Target], lines: Sequence[Line], anchors: Mapping[tuple[int, str], str]
+def _heatmaps(
+    targets: Sequence[Target], anchors: Mapping[str, str]
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings."""
-    for operator, found in groupby(lines, key=lambda line: family(line.operator)):
-        group = list(found)
-        paired = any(len(set(line.types)) > 1 for line in group)
+    rows = [(target, row) for target in targets for row in target.document["rows"]]
+    rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
+    for operator, group in groupby(rows, key=lambda pair: family(pair[1]["operator"])):
+        members = list(group)
+        paired = any(len(set(row["types"])) > 1 for _, row in members)
         # An array library has only the newest version, and so only that one's rows.
-        had = [(target, [line for line in group if target.number in line.rows]) for target in targets]
-        yield operator, [_table(target, paired, members, anchors) for target, members in had if members]
+        of_targets = ((target, [row for owner, row in members if owner is target]) for target in targets)
+        yield operator, [_table(target, paired, own, anchors) for target, own in of_targets if own]
 
 
-def _table(
-    target: Target, paired: bool, lines: Sequence[Line], anchors: Mapping[tuple[int, str], str]
-) -> dict[str, Any]:
+def _table(target: Target, paired: bool, rows: Sequence[Part], anchors: Mapping[str, str]) -> dict[str, Any]:
     """Return the table of one operator and target: its versions, each with its rows.
 
     If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
     and a column is a type that all inputs share.
     """
-    columns = sorted({line.types[-1] for line in lines}, key=type_order)
+    columns = sorted({row["types"][-1] for row in rows}, key=type_order)
     versions: dict[str, dict[str, dict[str, Any]]] = {}
-    for line in lines:
-        rows = versions.setdefault(line.operator.rpartition("-")[2], {})
-        row = rows.setdefault(line.types[0] if paired else "", {})
-        found = line.rows[target.number]
-        name = found["verdict"]
-        row[line.types[-1]] = {
-            "anchor": anchors.get((target.number, f"{line.operator}/{','.join(line.types)}")),
-            "verdict": name,
-            "text": SHOWN[name].sign + (distance(found) if name == "within" else ""),
-            "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",
+    for row in rows:
+        operator, types, verdict = row["operator"], row["types"], row["verdict"]
+        cells = versions.setdefault(operator.rpartition("-")[2], {}).setdefault(
+            types[0] if paired else "", {}
+        )
+        cells[types[-1]] = {
+            "anchor": anchors.get(f"{target.number}-{operator}/{','.join(types)}"),
+            "verdict": verdict,
+            "text": SHOWN[verdict].sign + (distance(row) if verdict == "within" else ""),
+            "label": f"{target.label}, {operator}, {types_text(types)}, {_described(row)}",
         }
     return {"target": target, "paired": paired, "columns": columns, "versions": versions}
 
 
-# --- special values ------------------------------------------------------------------------------
+def _described(row: Part) -> str:
+    """Return a sentence on a row, which repeats the meaning of its colour and adds numbers."""
+    text = str(row["verdict"])
+    if row["message"]:
+        return f"{text}: {row['message']}"
+    if row["misrounded"]:
+        text += f": {row['misrounded']:,} of {row['elements']:,} elements not exact"
+        text += f", by up to {short(row['max_ulp'])} ulp" if row["max_ulp"] else ""
+        special = row["histogram"]["special"]
+        text += f", {special:,} special values wrong" if special else ""
+    return text
 
 
-def deviations(targets: Sequence[Target]) -> Iterator[dict[str, Any]]:
-    """Yield the special values that are wrong, each once for a target, with all places."""
-    for target in targets:
-        where: dict[tuple[str, ...], list[str]] = {}
-        for entry in target.document["specials"]:
-            for cell in entry["grid"]:
-                if cell["verdict"] == "wrong":
-                    key = (cell["x"], cell["y"], cell["expected"], cell["got"])
-                    where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
-        for (x, y, expected, got), places in where.items():
-            yield {"target": target.label, "x": x, "y": y, "expected": expected, "got": got, "where": places}
+def _deviations(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield the special values that are wrong, each once, with all places."""
+    where: dict[tuple[str, ...], list[str]] = {}
+    for entry in target.document["specials"]:
+        for cell in (cell for cell in entry["grid"] if cell["verdict"] == "wrong"):
+            key = (cell["x"], cell["y"], cell["expected"], cell["got"])
+            where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
+    for (x, y, expected, got), places in where.items():
+        yield {"target": target.label, "x": x, "y": y, "expected": expected, "got": got, "where": places}

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from itertools import filterfalse
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -83,8 +84,8 @@ class TargetSpec:
     """A target by name: the class that runs it, and the packages that this class needs."""
 
     name: str  # as reports show it
-    code: str  # the file here and the class in it: "models.Reference"
-    argument: str = ""  # the class's argument: a command, the name of a module, or a device
+    code: str  # the file here, and the class in it or the function that loads it: "models.Reference"
+    argument: str = ""  # its argument: a command, the name of a module, or a device
     package: str = "onnx"  # the package that has to be installed, by the name of its import
     extra: str = "check"  # the extra of halfulp that installs it
     pip: str = ""  # the packages of PyPI that do, where no extra does
@@ -120,7 +121,7 @@ class TargetSpec:
     @property
     def file(self) -> Path | None:
         """The program or the library of a function that is given by its place."""
-        is_given = self.code in ("arrays.Function", "arrays.Symbol")
+        is_given = self.code in ("arrays.Function", "arrays.symbol")
         return Path(self.argument.rpartition(":")[0]) if is_given else None
 
     @property
@@ -139,28 +140,26 @@ class TargetSpec:
         return target
 
 
-def _functions(
-    name: str, pip: str, only: tuple[str, ...], *, package: str = "", prelu: bool = False
-) -> TargetSpec:
-    """Return the target of a class in ``libraries`` with ``pow`` and perhaps ``prelu``."""
-    families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
-    return TargetSpec(name, "arrays.Functions", name, package or name, "", pip, only, families)
-
-
 _EVERY = ("onnx.", "openvino.", "directml.")
+_NATIVE = ("openvino.",)
+_BOTH = ("onnx.Pow-", "onnx.PRelu-")
 _FLOATS = ("float32", "float64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
 _DEVICES = ("cpu", "cuda")
+
+
+def _library(
+    name: str, pip: str, only: tuple[str, ...], families: tuple[str, ...] = ("onnx.Pow-",), package: str = ""
+) -> TargetSpec:
+    """Return the target of a library of arrays in ``arrays``."""
+    return TargetSpec(name, f"arrays.{name}", "", package or name, "", pip, only, families)
+
+
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
     TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
     TargetSpec(
-        "openvino-native",
-        "models.OpenVinoNative",
-        package="openvino",
-        extra="openvino",
-        families=("openvino.",),
-        graph="openvino",
+        "openvino-native", "models.OpenVinoNative", "", "openvino", "openvino", "", (), _NATIVE, "openvino"
     ),
     TargetSpec("torch", "arrays.Torch", "cpu", "torch", "torch", devices=_DEVICES),
     TargetSpec("jax", "arrays.Jax", "cpu", "jax", "jax", devices=_DEVICES),
@@ -169,27 +168,25 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
-    TargetSpec("tract", "models.Library", "tract", "tract", pip="tract"),
-    TargetSpec("iree", "models.Library", "iree", "iree", pip="iree-base-compiler iree-base-runtime"),
-    TargetSpec("tvm", "models.Library", "tvm", "tvm", pip="apache-tvm"),
-    _functions("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS), prelu=True),
-    _functions(
-        "litert", "ai-edge-litert flatbuffers", ("float32", "int32"), package="ai_edge_litert", prelu=True
-    ),
-    _functions("ncnn", "ncnn", ("float32",), prelu=True),
-    _functions("mnn", "MNN", ("float32", "int32"), package="MNN"),
-    _functions("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
-    _functions("paddle", "paddlepaddle", _C_NUMBERS),
+    TargetSpec("tract", "models.tract", "", "tract", pip="tract"),
+    TargetSpec("iree", "models.iree", "", "iree", pip="iree-base-compiler iree-base-runtime"),
+    TargetSpec("tvm", "models.tvm", "", "tvm", pip="apache-tvm"),
+    _library("tensorflow", "tensorflow-cpu", ("float16", "bfloat16", *_C_NUMBERS), _BOTH),
+    _library("litert", "ai-edge-litert flatbuffers", ("float32", "int32"), _BOTH, "ai_edge_litert"),
+    _library("ncnn", "ncnn", ("float32",), _BOTH),
+    _library("mnn", "MNN", ("float32", "int32"), package="MNN"),
+    _library("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), _BOTH),
+    _library("paddle", "paddlepaddle", _C_NUMBERS),
     TargetSpec("inductor", "arrays.Inductor", "cpu", "torch", "torch", devices=_DEVICES),
-    _functions("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
-    _functions("numba", "numba llvmlite", _C_NUMBERS),
-    _functions("numexpr", "numexpr", _C_NUMBERS),
-    _functions("libm", "", _FLOATS, package="ctypes"),
+    _library("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
+    _library("numba", "numba llvmlite", _C_NUMBERS),
+    _library("numexpr", "numexpr", _C_NUMBERS),
+    _library("libm", "", _FLOATS, package="ctypes"),
 )
 _DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
 
-_NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
+_NAMED = re.compile(r"\A\s*(?:([A-Za-z][\w.-]*)=)?(.*)\Z", re.DOTALL)
 _LIBRARY = re.compile(r"\.(so|dylib|dll)(\.|$)")
 _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
@@ -204,28 +201,33 @@ def find(target: object) -> TargetSpec:
     Raises:
         HalfulpError: the target is unknown, its package is not installed, or the command is broken.
     """
-    if not isinstance(target, str):
-        target = _place(target)
-    if "{" in target or " " in target.strip():
-        return find_command(target)
-    module, _, attribute = target.partition(":")
-    spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
-    variant_of = named(module, BUILT_IN, RUNTIME_ALIASES)
-    if attribute and _LIBRARY.search(module):
-        return find_library(target)
-    if spec is None and attribute and variant_of == "onnxruntime":
-        spec = replace(BUILT_IN[variant_of], name=f"{variant_of}:{attribute}", argument=attribute)
-    elif spec is None and variant_of is not None and attribute in BUILT_IN[variant_of].devices:
-        spec = BUILT_IN[variant_of]
-        if attribute != spec.devices[0]:
-            spec = replace(spec, name=f"{spec.name} ({attribute})", argument=attribute)
-    if spec is None:
-        return _find_in_python(target)
+    text = target if isinstance(target, str) else _place(target)
+    if "{" in text or " " in text.strip():
+        return find_command(text)
+    file, _, symbol = text.partition(":")
+    if symbol and _LIBRARY.search(file):
+        return find_library(text)
+    if (spec := _find_built_in(text)) is None:
+        return _find_in_python(text)
     if not has_module(spec.package):
-        raise HalfulpError(
-            f"the target {target} needs {spec.package}, which is not installed: {spec.install}"
-        )
+        raise HalfulpError(f"the target {text} needs {spec.package}, which is not installed: {spec.install}")
     return spec
+
+
+def _find_built_in(target: str) -> TargetSpec | None:
+    """Return a target of ``BUILT_IN``, perhaps with a provider or on a device, or None."""
+    if (name := named(target, BUILT_IN, RUNTIME_ALIASES)) is not None:
+        return BUILT_IN[name]
+    module, _, variant = target.partition(":")
+    spec = BUILT_IN.get(named(module, BUILT_IN, RUNTIME_ALIASES) or "")
+    if spec is None or not variant:
+        return None
+    if spec.name == "onnxruntime":
+        return replace(spec, name=f"{spec.name}:{variant}", argument=variant)
+    if variant not in spec.devices:
+        return None
+    is_default = variant == spec.devices[0]
+    return spec if is_default else replace(spec, name=f"{spec.name} ({variant})", argument=variant)
 
 
 def _find_in_python(target: str) -> TargetSpec:
@@ -233,37 +235,37 @@ def _find_in_python(target: str) -> TargetSpec:
     module, _, attribute = target.partition(":")
     package = module.partition(".")[0]
     is_file = os.path.isfile(module)  # False for a name that is too long
-    is_script = is_file and module.endswith(".py")  # a program may have the name of a module
-    is_module = all(part.isidentifier() for part in module.split(".")) and has_module(package)
-    if is_script or is_module:
-        argument = str(Path(module).resolve()) + target.removeprefix(module) if is_script else target
-        if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
-            return TargetSpec(target, "models.Backend", argument, package)
-        operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
-        return TargetSpec(target, "arrays.Function", argument, package, families=(operator,))
-    if has_suffix_of_format(target):
-        raise HalfulpError(f"{target[:80]}: a model, but check takes runtimes; halfulp audit examines models")
-    options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"
-    helps = options if is_file else did_you_mean(target, BUILT_IN)
-    raise HalfulpError(f"no target {target[:80]}; {helps}")
+    argument = target
+    if is_file and module.endswith(".py"):  # a program may have the name of a module
+        argument = str(Path(module).resolve()) + target.removeprefix(module)
+    elif not (all(map(str.isidentifier, module.split("."))) and has_module(package)):
+        if has_suffix_of_format(target):
+            advice = "check takes runtimes; halfulp audit examines models"
+            raise HalfulpError(f"{target[:80]}: a model, but {advice}")
+        options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"
+        raise HalfulpError(
+            f"no target {target[:80]}; {options if is_file else did_you_mean(target, BUILT_IN)}"
+        )
+    if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
+        return TargetSpec(target, "models.Backend", argument, package)
+    operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
+    return TargetSpec(target, "arrays.Function", argument, package, families=(operator,))
 
 
 def _place(target: object) -> str:
     """Return the name of a module, of a function in one, or in a file if a program defines it."""
-    name, module = getattr(target, "__qualname__", None), getattr(target, "__module__", None)
-    if isinstance(target, ModuleType):
-        name, module = "", target.__name__
-    if not (callable(target) or isinstance(target, ModuleType)) or module is None or name is None:
-        wanted = (
-            f"a name, such as {', '.join(BUILT_IN)}; a module or a function, or the name of one, or a command"
-        )
+    is_module = isinstance(target, ModuleType)
+    module = getattr(target, "__name__" if is_module else "__module__", None)
+    name = "" if is_module else getattr(target, "__qualname__", None)
+    if module is None or name is None or not (is_module or callable(target)):
+        names = f"a name, such as {', '.join(BUILT_IN)}"
+        wanted = f"{names}; a module or a function, or the name of one, or a command"
         raise HalfulpError("a target is named by a string", expected=wanted, got=repr(target)[:80])
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if "<" in name or (module == "__main__" and file is None):
-        raise HalfulpError(
-            "a function must be in a file, since it runs in a process of its own", got=repr(target)[:80]
-        )
-    return ":".join(part for part in (str(file) if module == "__main__" else module, name) if part)
+    file = getattr(sys.modules.get(module), "__file__", None) if module == "__main__" else module
+    if "<" in name or file is None:
+        reason = "a function must be in a file, since it runs in a process of its own"
+        raise HalfulpError(reason, got=repr(target)[:80])
+    return f"{file}:{name}".removesuffix(":")
 
 
 def imported(text: str) -> Any:
@@ -297,7 +299,7 @@ def find_library(text: str) -> TargetSpec:
         place = f"./{place}"
     only = ("float32",) if symbol.endswith("f") else ("float64",)
     name = name or f"{Path(path).stem}:{symbol}"
-    return TargetSpec(name, "arrays.Symbol", place, "ctypes", only=only, families=("onnx.Pow-",))
+    return TargetSpec(name, "arrays.symbol", place, "ctypes", only=only, families=("onnx.Pow-",))
 
 
 def find_command(text: str) -> TargetSpec:
@@ -305,13 +307,12 @@ def find_command(text: str) -> TargetSpec:
 
     With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
     """
-    named = _NAMED.fullmatch(text.strip())
-    command = named["command"] if named else text
+    name, command = _NAMED.findall(text)[0]
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise HalfulpError(f"a broken command: {error}", got=text) from None
-    missing = [name for name in _PLACEHOLDERS if not any(name in word for word in words)]
+    missing = list(filterfalse(command.__contains__, _PLACEHOLDERS))
     if 0 < len(missing) < len(_PLACEHOLDERS):
         raise HalfulpError(f"a command must have {', '.join(missing)}", got=text)
     if not words:
@@ -320,7 +321,7 @@ def find_command(text: str) -> TargetSpec:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
     # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
-    name = named["name"] if named else Path(script).stem
+    name = name or Path(script).stem
     return TargetSpec(name, "arrays.Pipe" if missing else "models.Command", shlex.join([program, *words[1:]]))
 
 

@@ -1,15 +1,19 @@
 """Functions of arrays with the meaning of Pow and PRelu: of array libraries, of the user, of C libraries, of programs.
 
 Pow is x to the power y, in the type in which the library itself computes it, converted to x's type. PRelu is slope
-times x where x is below 0, and otherwise x.
+times x where x is below 0, and otherwise x. A library that takes a few lines is a
+function at the end of this file.
 """
 
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
+import os
+import platform
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -18,10 +22,12 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, libraries
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
+
+_Function = Callable[[Any, Any], Any]
 
 
 def number_of(case: Case) -> int | float | None:
@@ -54,23 +60,6 @@ class NumPy(Target):
             return [self._arrays.asarray(power).astype(x.dtype)]
 
 
-class Functions(Target):
-    """Calls ``pow`` and ``prelu`` of a class in ``libraries``, with arrays that broadcast."""
-
-    def __init__(self, threads: int, argument: str) -> None:
-        """The argument is the library's name."""
-        self._library: Any = getattr(libraries, argument.capitalize())()
-        if hasattr(self._library, "set_threads"):
-            self._library.set_threads(threads)
-
-    def versions(self) -> dict[str, str]:
-        return super().versions() | getattr(self._library, "VERSIONS", {})
-
-    def run(self, case: Case) -> list[Array]:
-        function = self._library.prelu if _is_prelu(case) else self._library.pow
-        return _called(function, *case.inputs)
-
-
 class Function(Target):
     """Calls a function of two arrays of one shape. It returns an array of the type and shape of the first one."""
 
@@ -83,23 +72,11 @@ class Function(Target):
         return _called(self._function, *map(np.array, np.broadcast_arrays(*case.inputs)))
 
 
-def _called(function: Callable[..., Any], *operands: Array) -> list[Array]:
+def _called(function: _Function, x: Array, y: Array) -> list[Array]:
     try:
-        return [np.asarray(function(*operands))]
+        return [np.asarray(function(x, y))]
     except NotImplementedError as error:
         raise NotOfferedError(str(error)) from None
-
-
-class Symbol(Target):
-    """Calls a function of a C library for each element: ``libfoo.so:powf``."""
-
-    def __init__(self, threads: int, argument: str) -> None:
-        path, _, self._name = argument.rpartition(":")
-        self._library = ctypes.CDLL(path)
-        getattr(self._library, self._name)  # raises AttributeError
-
-    def run(self, case: Case) -> list[Array]:
-        return [libraries.call(self._library, self._name, *case.inputs)]
 
 
 class CuPy(NumPy):
@@ -231,3 +208,195 @@ class Pipe(Target):
         if not answer or len(data) < x.nbytes:
             raise CrashedError(ending(self._process.wait()))
         return [np.frombuffer(data, x.dtype).reshape(x.shape)]
+
+
+# --- libraries that take a few lines: a function for each loads it -----------------------------------
+
+
+class Library(Target):
+    """Calls functions of arrays that broadcast; NotImplementedError says that the library lacks the types."""
+
+    def __init__(
+        self, pow: _Function, prelu: _Function | None = None, versions: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """``versions`` are those of the library that no package of its name installs."""
+        self._functions, self._versions = {"pow": pow, "prelu": prelu}, versions
+
+    def versions(self) -> dict[str, str]:
+        return super().versions() | dict(self._versions)
+
+    def run(self, case: Case) -> list[Array]:
+        function: Any = self._functions["prelu" if _is_prelu(case) else "pow"]
+        return _called(function, *case.inputs)
+
+
+def symbol(threads: int, argument: str) -> Target:
+    """Load a function of a C library, which is called for each element: ``libfoo.so:powf``."""
+    path, _, name = argument.rpartition(":")
+    return Library(_function_of(ctypes.CDLL(path), name))
+
+
+def libm(threads: int, argument: str) -> Target:
+    """Load pow and powf of the C library."""
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    functions = {"float32": _function_of(library, "powf"), "float64": _function_of(library, "pow")}
+    versions = [platform.libc_ver()] if platform.libc_ver()[0] else []
+    return Library(lambda x, y: functions[x.dtype.name](x, y), versions=versions)
+
+
+def _function_of(library: ctypes.CDLL, name: str) -> _Function:
+    """Return ``double f(double, double)``, or of floats if its name ends in f, as a function of arrays."""
+    kind = ctypes.c_float if name.endswith("f") else ctypes.c_double
+    function = library[name]
+    function.restype, function.argtypes = kind, [kind, kind]
+    of_elements = np.frompyfunc(function, 2, 1)
+    return lambda x, y: np.asarray(of_elements(x, y)).astype(x.dtype)
+
+
+def numexpr(threads: int, argument: str) -> Target:
+    evaluate: Any = import_module("numexpr").evaluate
+    return Library(lambda x, y: evaluate("x**y", local_dict={"x": x, "y": y}).astype(x.dtype))
+
+
+def numba(threads: int, argument: str) -> Target:
+    """Compile ``x**y`` by LLVM, as a universal function."""
+    power: Any = import_module("numba").vectorize(lambda x, y: x**y)
+    return Library(np.errstate(all="ignore")(lambda x, y: np.asarray(power(x, y)).astype(x.dtype)))
+
+
+def paddle(threads: int, argument: str) -> Target:
+    paddle: Any = import_module("paddle")
+    paddle.set_device("cpu")
+    return Library(lambda x, y: paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy())
+
+
+def mlx(threads: int, argument: str) -> Target:
+    mx: Any = import_module("mlx.core")
+    nn: Any = import_module("mlx.nn")
+    mx.set_default_device(mx.cpu)
+    return Library(
+        lambda x, y: np.array(mx.power(mx.array(x), mx.array(y))),
+        lambda x, slope: np.array(nn.prelu(mx.array(x), mx.array(slope))),
+    )
+
+
+def mnn(threads: int, argument: str) -> Target:
+    """Take powers of constants, in the language of MNN's expressions."""
+    expr: Any = import_module("MNN.expr")
+
+    def constant(array: Array) -> Any:
+        kind = expr.float if array.dtype == np.float32 else expr.int
+        return expr.const(array.tolist(), list(array.shape), expr.NCHW, kind)
+
+    def power(x: Any, y: Any) -> Array:
+        x, y = np.broadcast_arrays(x, y)
+        if not x.size:
+            raise NotImplementedError("an empty array has no value to read")
+        result = expr.pow(constant(x.ravel()), constant(y.ravel())).read()
+        return np.asarray(result, x.dtype).reshape(x.shape)
+
+    return Library(power)
+
+
+def executorch(threads: int, argument: str) -> Target:
+    """Export a module of torch.pow for the portable kernels."""
+    torch: Any = import_module("torch")
+    to_edge: Any = import_module("executorch.exir").to_edge
+    runtime: Any = import_module("executorch.runtime").Runtime.get()
+    module = type("Power", (torch.nn.Module,), {"forward": staticmethod(torch.pow)})()
+    methods: dict[Any, Any] = {}  # one program, with the types and shapes that it is for
+
+    def power(x: Any, y: Any) -> Any:
+        arrays = [np.array(operand, order="C") for operand in np.broadcast_arrays(x, y)]
+        operands = tuple(map(torch.from_numpy, arrays))
+        key = tuple((operand.dtype, operand.shape) for operand in operands)
+        if key not in methods:
+            program = to_edge(torch.export.export(module, operands)).to_executorch()
+            loaded = runtime.load_program(program.buffer)
+            methods.clear()
+            methods[key] = (program, loaded, loaded.load_method("forward"))
+        (output,) = methods[key][-1].execute(list(operands))
+        return output.numpy().copy()
+
+    return Library(power)
+
+
+def tensorflow(threads: int, argument: str) -> Target:
+    """Take ``tf.pow`` of operands of one type, and Keras's PReLU, eagerly on the CPU."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    tf: Any = import_module("tensorflow")
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.pow(tf.ones(1), 1.0)
+
+    def prelu(x: Any, slope: Any) -> Any:
+        if x.dtype.kind in "iu" or not x.ndim or (slope.ndim == x.ndim and slope.shape[0] != 1):
+            raise NotImplementedError("Keras has floating slopes, which all of a batch share")
+        layer = tf.keras.layers.PReLU(dtype=x.dtype.name)
+        layer.build(x.shape)
+        layer.set_weights([np.broadcast_to(slope[0] if slope.ndim == x.ndim else slope, x.shape[1:])])
+        return layer(x).numpy()
+
+    return Library(lambda x, y: tf.pow(x, y).numpy(), prelu, [("tensorflow", tf.__version__)])
+
+
+def litert(threads: int, argument: str) -> Target:
+    """Make a model of one POW or PRELU for LiteRT (TensorFlow Lite, 2.3 or later)."""
+    schema: Any = import_module("ai_edge_litert.schema_py_generated")
+    new_builder: Any = import_module("flatbuffers").Builder
+    new_interpreter: Any = import_module("ai_edge_litert.interpreter").Interpreter
+
+    def run(code: str, x: Any, y: Any) -> Any:
+        builder, number = new_builder(1024), getattr(schema.BuiltinOperator, code)
+        kind = getattr(schema.TensorType, x.dtype.name.upper())
+        tensors = [schema.TensorT(list(array.shape), kind, name=b"t") for array in (x, y, x * y)]
+        graph = schema.SubGraphT(tensors, [0, 1], [2], [schema.OperatorT(0, [0, 1], [2])])
+        operator = schema.OperatorCodeT(number, version=1, builtinCode=number)
+        model = schema.ModelT(3, [operator], [graph], buffers=[schema.BufferT()])
+        builder.Finish(model.Pack(builder), b"TFL3")
+        interpreter = new_interpreter(model_content=bytes(builder.Output()), num_threads=threads)
+        interpreter.allocate_tensors()
+        for place, operand in enumerate((x, y)):
+            interpreter.set_tensor(place, operand)
+        interpreter.invoke()
+        return interpreter.get_tensor(2)
+
+    def prelu(x: Any, slope: Any) -> Any:
+        if x.dtype != "float32" or (slope.ndim >= x.ndim > 0 and slope.shape[0] != 1):
+            raise NotImplementedError("PRELU is of float32, with a slope for all of dim 0")
+        per_row = slope[0] if slope.ndim == x.ndim > 0 else slope
+        return run("PRELU", x, np.broadcast_to(per_row, x.shape[1:]))
+
+    return Library(lambda x, y: run("POW", x, y), prelu)
+
+
+def ncnn(threads: int, argument: str) -> Target:
+    """Make a net of one BinaryOp or PReLU, in float32 with halves switched off."""
+    ncnn: Any = import_module("ncnn")
+    ncnn.set_omp_num_threads(threads)
+
+    def run(layers: str, weights: bytes, *inputs: Any) -> Any:
+        if not inputs[0].size:
+            return inputs[0]
+        net = ncnn.Net()
+        net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = False
+        net.opt.num_threads = ncnn.get_omp_num_threads()
+        if net.load_param_mem(f"7767517\n{layers}") or net.load_model_mem(weights):
+            raise RuntimeError("the net was not loaded")
+        extractor = net.create_extractor()
+        for name, array in zip("ab", inputs, strict=False):
+            extractor.input(name, ncnn.Mat(np.array(array).ravel()).clone())
+        code, output = extractor.extract("c")
+        if code:
+            raise RuntimeError(f"extract returned {code}")
+        return np.array(output).reshape(inputs[0].shape)
+
+    def power(x: Any, y: Any) -> Any:
+        layers = "3 3\nInput a 0 1 a\nInput b 0 1 b\nBinaryOp p 2 1 a b c 0=6\n"
+        return run(layers, b"\0", *np.broadcast_arrays(x, y))
+
+    def prelu(x: Any, slope: Any) -> Any:
+        x, slope = np.broadcast_arrays(x, slope)
+        return run(f"2 2\nInput a 0 1 a\nPReLU p 1 1 a c 0={slope.size}\n", slope.tobytes(), x)
+
+    return Library(power, prelu)

@@ -7,7 +7,8 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from onnx import helper
 import halfulp.backend as backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, libraries
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
 from halfulp.models.onnx.tensors import declaration, dtype_of
@@ -232,19 +233,6 @@ class Backend(ModelTarget):
         return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
 
 
-class Library(ModelTarget):
-    """Runs the model with a class in ``libraries``, which the argument names."""
-
-    def __init__(self, threads: int, argument: str) -> None:
-        self._library: Any = getattr(libraries, argument.capitalize())()
-
-    def run(self, prepared: Prepared) -> list[Any]:
-        try:
-            return list(self._library.run(prepared.model, list(prepared.inputs.values())))
-        except NotImplementedError as error:
-            raise NotOfferedError(str(error)) from None
-
-
 class Halfulp(ModelTarget):
     """Runs ONNX models with ``halfulp.backend``, and calls the operators of other standards by their ids.
 
@@ -317,3 +305,81 @@ def _typed(array: Array, number: int) -> Array:
     if dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
         return array
     return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array
+
+
+# --- runtimes that take a few lines: a function for each loads it -----------------------------------
+
+
+class Library(ModelTarget):
+    """Runs the model with a function; NotImplementedError says that the runtime lacks the types."""
+
+    packages = ()
+
+    def __init__(self, compute: Callable[[onnx.ModelProto, list[Array]], list[Any]]) -> None:
+        self._compute = compute
+
+    def run(self, prepared: Prepared) -> list[Any]:
+        try:
+            return self._compute(prepared.model, list(prepared.inputs.values()))
+        except NotImplementedError as error:
+            raise NotOfferedError(str(error)) from None
+
+
+def tract(threads: int, argument: str) -> Target:
+    tract: Any = import_module("tract")
+
+    def compute(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.onnx"
+            file.write_bytes(model.SerializeToString())
+            runnable = tract.onnx().load(str(file)).into_model().into_runnable()
+        return [output.to_numpy() for output in runnable.run(inputs)]
+
+    return Library(compute)
+
+
+def iree(threads: int, argument: str) -> Target:
+    """Make a module of one ONNX operator by IREE's importer, compiled for this CPU, on one thread."""
+    ir: Any = import_module("iree.compiler.ir")
+    importer: Any = import_module("iree.compiler.extras.onnx_importer")
+    compile_text: Any = import_module("iree.compiler").compile_str
+    runtime: Any = import_module("iree.runtime")
+
+    @lru_cache(16)
+    def compiled(model: bytes) -> Any:
+        info = importer.ModelInfo(onnx.load_from_string(model))
+        with ir.Context():
+            module = info.create_module().operation
+            importer.NodeImporter.define_function(info.main_graph, module).import_all()
+            text = str(module)
+        target = {"target_backends": ["llvm-cpu"], "extra_args": ["--iree-llvmcpu-target-cpu=host"]}
+        program = compile_text(text, input_type="onnx", **target)
+        context = runtime.SystemContext(config=runtime.Config("local-sync"))
+        context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, program))
+        return context.modules.module[info.main_graph.graph_proto.name]
+
+    def compute(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
+        values = *model.graph.input, *model.graph.output
+        if onnx.TensorProto.DOUBLE in {value.type.tensor_type.elem_type for value in values}:
+            raise NotImplementedError("IREE demotes float64 to float32")
+        return [np.asarray(compiled(model.SerializeToString())(*inputs))]
+
+    return Library(compute)
+
+
+def tvm(threads: int, argument: str) -> Target:
+    """Compile for the CPU by LLVM what Relax's importer of ONNX makes."""
+    tvm: Any = import_module("tvm")
+    from_onnx: Any = import_module("tvm.relax.frontend.onnx").from_onnx
+
+    @lru_cache(1)
+    def compiled(model: bytes) -> Any:
+        module = from_onnx(onnx.load_from_string(model), keep_params_in_input=False)
+        module = tvm.relax.transform.LegalizeOps()(module)
+        return tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+
+    def compute(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
+        output = compiled(model.SerializeToString())["main"](*map(tvm.runtime.tensor, inputs))
+        return [output.numpy() if hasattr(output, "numpy") else output[0].numpy()]
+
+    return Library(compute)

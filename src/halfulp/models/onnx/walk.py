@@ -186,6 +186,7 @@ def every_name(model: ModelProto) -> Iterator[str]:
         yield from (function.domain, function.name, function.overload)
         yield from (*function.attribute, *function.input, *function.output)
         yield from (attribute.name for attribute in function.attribute_proto)
+    yield from (info.name for owner in owners for info in owner.value_info)
     for node in every_node(*owners):
         yield from (node.domain, node.op_type, node.overload, node.name)
         for attribute in node.attribute:
