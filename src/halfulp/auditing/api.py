@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import ExitStack, nullcontext, suppress
 from copy import deepcopy
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, Unpack
 
@@ -23,7 +22,8 @@ from halfulp.auditing.target import BAD, LOADERS, Asked, Statement, asked, defau
 from halfulp.auditing.uses import of_onnx, of_openvino
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
-from halfulp.conversion.repair import infinite_factors, of_later_opsets, repaired
+from halfulp.conversion.repair import FACTORS, of_later_opsets, repaired
+from halfulp.conversion.rules import found
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
@@ -176,9 +176,9 @@ def _audit_onnx(
     report.doubts = tuple(doubt.why for doubt in of_later_opsets(*parsed[:2]))
     if has_halves(parsed[0]):
         walk = Walk(*parsed)
-        report.infinite = tuple(name for name, _, _ in infinite_factors(walk))
-        epsilons = chain.from_iterable(zero_epsilons(walk, owner) for owner, _ in walk.owners)
-        report.doubts += tuple(map(str, epsilons)) if measure is None else ()
+        factors = found(walk, FACTORS)
+        report.infinite = tuple(walk.label(path, match.root) for path, match in factors)[::-1]
+        report.doubts += tuple(map(str, zero_epsilons(walk))) if measure is None else ()
     report.declared = invalid(*parsed, uses, is_broken=report.is_broken)
     if measure is not None:
         _measure(report, measure, parsed, uses)

@@ -24,7 +24,8 @@ from onnx import GraphProto, ModelProto, NodeProto
 from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, values_of, whole_norms, widened
+from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, values_of, widened
+from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value
@@ -512,7 +513,7 @@ def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
     norms: dict[str, tuple[Use, list[Numbered]]] = {}
     for owner, _, where, values in {id(site.owner): site for site in sites}.values():
         numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
-        for nodes in whole_norms(owner, values):
+        for nodes in norms_of(owner, values):
             norm = [(numbers[node.output[0]], node) for node in nodes]
             for index, node in norm:
                 name, site = label(node, index, where), Site(owner, index, where, values)

@@ -11,7 +11,8 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Operand, Site, Use, breaches
-from halfulp.conversion.spellings import is_never_negative
+from halfulp.conversion.editor import view_of
+from halfulp.conversion.powers import is_never_negative
 from halfulp.errors import ModelError
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused
@@ -134,8 +135,7 @@ class _Around:
         opset: int = 0,
     ) -> None:
         self._where, self._folded, self._ends = where, folded, ends | folded
-        self._array = value_info.array
-        self._makers = {name: node for node in owner.node for name in node.output}
+        self._view = view_of(owner, value_info)
         self._mistaken = defaultdict[str, dict[str, str]](dict)
         for power, runtime, reason in fused(owner, value_info, opset or 1):
             if reason and (opset or runtime == "openvino"):
@@ -147,7 +147,7 @@ class _Around:
         use.is_alone = not self._where and self._ends >= {use.output.name, *read}
         use.folded, use.mistaken = self._folded, self._mistaken[use.output.name]
         base = use.inputs[0].name if use.inputs else ""
-        use.is_base_positive = is_never_negative(base, self._makers.get, self._array)
+        use.is_base_positive = is_never_negative(base, self._view)
         return use
 
 

@@ -10,19 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, Unpack, get_args
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, counted
+from halfulp.conversion import powers, prelus
+from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, lower, opset_of, to_opset
-from halfulp.conversion.output import correct_declarations, dropped_metadata, refusal, same_version, save_onnx
-from halfulp.conversion.spellings import spelled
+from halfulp.conversion.opset import expand_operators, opset_of, to_opset
+from halfulp.conversion.output import check_result, dropped_metadata, finish, lower, save_onnx
+from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, Printed, check_integer, check_sizes
+from halfulp.errors import HalfulpError, Printed, check_integer, check_sizes, count_of, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
 from halfulp.options import ConvertOptions, takes
@@ -55,7 +56,7 @@ class Conversion(Printed):
     @property
     def summary(self) -> str:
         """How many changes there are."""
-        return counted(self.changes, self._noun)
+        return count_of(sum(not change.is_notice for change in self.changes), self._noun)
 
     def lines(self) -> list[str]:
         """Return a line for each change."""
@@ -154,87 +155,94 @@ def convert(
         "opset": lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file),
         "target": for_target,
         "expand": expand_operators,
-        "prelu": partial(spelled, operator="PRelu"),
-        "pow": partial(spelled, operator="Pow"),
+        "prelu": partial(_spelled, "PRelu"),
+        "pow": partial(_spelled, "Pow"),
         "fuse": lambda walk, _: fuse_norms(walk),
         "float32": in_float32,
     }
     asked = {name: (step, values[name]) for name, step in steps.items() if values[name] is not None}
-    work = _Work(model)
+    before, walk, changes = _read(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
         *others, last = steps
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
+    proto = deepcopy(before.proto) if walk is None else walk.model
+    assert proto is not None
+    result: ModelProto | Network = proto
     if wanted == "onnx":
-        work.edit(asked)
+        changes += _edit(proto, before, walk, asked)
     else:
-        work.become_network()
-    conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
+        changes += dropped_metadata(proto, before.model.file)
+        result, more = to_network(proto, before.model.file, before.folder)
+        changes += more
+    conversion = Conversion(result, tuple(changes), None, before.folder if wanted == "onnx" else None)
     if output is not None:
         conversion.save(output)
     if not values["verify"]:
         return conversion
-    return replace(conversion, verification=work.compared(Feed(0, dims, inputs, progress), asked))
+    feed = Feed(0, dims, inputs, progress)
+    return replace(conversion, verification=_compared(before, result, feed, asked, changes))
 
 
-class _Work:
-    """A conversion under way."""
+_Stays: TypeAlias = Callable[[NodeProto, Editor], None]
+_SPELLINGS: Mapping[str, Mapping[str, tuple[tuple[Rule, ...], _Stays | None]]] = {
+    "PRelu": {
+        "expand": (prelus.EXPAND, prelus.refuse),
+        "relu": (prelus.BY_RELU, prelus.refuse),
+        "fold": (prelus.FOLD, prelus.why_it_stays),
+    },
+    "Pow": {
+        "expand": (powers.EXPAND, powers.why_it_stays),
+        "logarithms": (powers.LOGARITHMS, partial(powers.why_it_stays, is_exact=False)),
+        "fold": (powers.FOLD, None),
+    },
+}
+"""By operator and an option's value: the rules, and what says why a node stays to which none applies."""
 
-    def __init__(self, source: Source) -> None:
-        if format_of(source) != "onnx":
-            name = "<bytes>" if isinstance(source, bytes) else str(source)
-            raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
-        sorted_: list[str] = []
-        proto, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
-        self.changes = [Change(self.file, line) for line in sorted_]
-        self.before = Subject.of(proto, self.file, self.folder)
-        self._source = proto
-        self._proto = deepcopy(proto)
-        self.model: ModelProto | Network = self._proto
-        self._walk: Walk | None = None  # through the source model, which takes a while to prepare
-        if has_ours(self.before):
-            self._walk = check_clauses(Walk(self._proto, self.file, self.folder))
-            self.changes += self._walk.told()
 
-    def become_network(self) -> None:
-        """Convert the model to OpenVINO's form."""
-        lost = dropped_metadata(self._proto, self.file)
-        self.model, changes = to_network(self._proto, self.file, self.folder)
-        self.changes += lost + changes
-        self.folder = None
+def _spelled(op_type: str, walk: Walk, how: str) -> list[Change]:
+    """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu; return the changes."""
+    tables = _SPELLINGS[op_type]
+    if str(how) not in tables:
+        raise HalfulpError(f"no way {how!s:.80} to write {op_type}; {did_you_mean(str(how), [*tables])}")
+    opset_of(walk.model, walk.file)
+    rewrite(walk, *tables[how])
+    return finish(walk)
 
-    def edit(self, asked: _Steps) -> None:
-        """Take the model through the steps that are asked for, and check the result."""
-        model, source = self._proto, self._source
-        for step, value in asked.values():
-            walk, self._walk = self._walk or Walk(model, self.file, self.folder), None
-            self.changes += step(walk, value)
-        found = refusal(model)
-        if found is None:
-            return
-        if refusal(source) is not None:
-            # A checker error that the source model has, too, is only reported.
-            said = f"does not pass the onnx package's checker, nor did it before: {found.reason}"
-            self.changes.append(Change(found.node or self.file, said, is_notice=True))
-            return
-        self.changes += correct_declarations(model, self.file, {}, source=source)
-        found = refusal(model)
-        if found is None:
-            return
-        shown = {}
-        if "opset" in asked:
-            same = same_version(found.op_type, opset_of(source, self.file))
-            if same and asked["opset"][1] not in same:
-                shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {found.op_type} stays unchanged"
-        said = f"converted, it would not pass the onnx package's checker: {found.reason}"
-        raise ModelError(said, file=self.file, node=found.node, **shown)
 
-    def compared(self, feed: Feed, asked: _Steps) -> Verification:
-        """Run the model before and after the steps that are asked for."""
-        if isinstance(self.model, Network):
-            return compare_network(self.before, self.model, feed)
-        after = Subject.of(self.model, self.file, self.folder)
-        is_fused = "fuse" in asked
-        if "float32" in asked or (is_fused and has_halves(self._source)):
-            return compare_with_float32(self.before, after, feed, is_fused=is_fused)
-        return compare(self.before, after, feed, self.changes)
+def _read(source: Source) -> tuple[Subject, Walk | None, list[Change]]:
+    """Return an ONNX model, a walk through a copy of it if it has a Pow or PRelu, and the changes so far."""
+    if format_of(source) != "onnx":
+        name = "<bytes>" if isinstance(source, bytes) else str(source)
+        raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
+    lines: list[str] = []
+    proto, file, folder = onnx_front_end.parse(source, report=lines.append)
+    before = Subject.of(proto, file, folder)
+    changes = [Change(file, line) for line in lines]
+    if not has_ours(before):
+        return before, None, changes
+    walk = check_clauses(Walk(deepcopy(proto), file, folder))
+    return before, walk, changes + walk.told()
+
+
+def _edit(model: ModelProto, before: Subject, walk: Walk | None, asked: _Steps) -> list[Change]:
+    """Take a copy of a model through the steps that are asked for, check the result, and return the changes."""
+    changes, source, file = list[Change](), before.proto, before.model.file
+    assert source is not None
+    for step, value in asked.values():
+        changes += step(walk or Walk(model, file, before.folder), value)
+        walk = None
+    return changes + check_result(model, source, file, asked["opset"][1] if "opset" in asked else None)
+
+
+def _compared(
+    before: Subject, model: ModelProto | Network, feed: Feed, asked: _Steps, changes: list[Change]
+) -> Verification:
+    """Run a model before and after the steps that are asked for."""
+    if isinstance(model, Network):
+        return compare_network(before, model, feed)
+    after, is_fused = Subject.of(model, before.model.file, before.folder), "fuse" in asked
+    assert before.proto is not None
+    if "float32" in asked or (is_fused and has_halves(before.proto)):
+        return compare_with_float32(before, after, feed, is_fused=is_fused)
+    return compare(before, after, feed, changes)

@@ -7,7 +7,7 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,11 +17,11 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import HalfulpError, UnsupportedError, count_of
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value, unused
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import enum_of
-from halfulp.models.onnx.walk import Owner, read_names
+from halfulp.models.onnx.walk import Owner, read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -58,11 +58,6 @@ class Change:
         return where + self.what + (f" ({self.differs})" if self.differs else "")
 
 
-def counted(changes: Sequence[Change], noun: str = "change") -> str:
-    """Return how many of these are changes, in words."""
-    return count_of(sum(not change.is_notice for change in changes), noun)
-
-
 class NoExactForm(UnsupportedError):
     """A node can't be written in another version or format with the same results.
 
@@ -74,26 +69,11 @@ class NoExactForm(UnsupportedError):
         super().__init__(f"no exact form: {why}")
 
 
-def claimed(wished: str, taken: set[str]) -> str:
-    """Return an unused name that resembles the one wished for, and add it to the names that are taken."""
-    name = unused(wished, taken)
-    taken.add(name)
-    return name
-
-
 class Editor:
-    """Collects the new nodes of one graph or function.
+    """Collects the new nodes of one graph or function, and the changes.
 
-    Args:
-        owner: the graph or function.
-        value_info: the known types and shapes of its values; new values are added.
-        names: all names of the model; new names are added.
-        opset: the version that new nodes are of.
-
-    Attributes:
-        value, tensor, array: the functions of ``value_info`` of these names.
-        nodes: the nodes collected so far.
-        changes: the changes so far.
+    New values are added to ``value_info``, the known types and shapes, whose functions ``value``, ``tensor`` and
+    ``array`` it has; new names to ``names``, those of the model. New nodes are of version ``opset``.
     """
 
     def __init__(self, owner: Owner, value_info: ValueInfo, names: set[str], opset: int) -> None:
@@ -105,8 +85,9 @@ class Editor:
         self.changes: list[Change] = []
         self._names = names
         self._makers: dict[str, NodeProto] = {}
+        self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
-        self._dropped: set[int] = set()
+        self.dropped: set[int] = set()
         self._label: Callable[[], str] | None = None
         self._replaced = NodeProto()
 
@@ -120,6 +101,11 @@ class Editor:
         """How often each name is read before any replacement. Subgraphs and outputs count as readers."""
         return Counter(read_names(self.owner))
 
+    @cached_property
+    def readers(self) -> Mapping[str, list[NodeProto]]:
+        """The nodes that read each value before any replacement, in this graph."""
+        return readers_of(self.owner.node)
+
     def maker(self, name: str) -> NodeProto | None:
         """Return the node among those collected so far that makes a value, if one does."""
         for node in self.nodes[self._indexed :]:
@@ -127,14 +113,17 @@ class Editor:
         self._indexed = len(self.nodes)
         return self._makers.get(name)
 
+    def number(self, name: str) -> Array | None:
+        """Return a constant of one element, None for any other value."""
+        if name not in self._scalars:
+            shape = self.value(name).shape  # of a large weight, the data need not be read
+            array = self.array(name) if shape is None or set(shape) <= {1} else None
+            self._scalars[name] = array if array is not None and array.size == 1 else None
+        return self._scalars[name]
+
     def drop(self, *nodes: NodeProto) -> None:
         """Leave out nodes that were collected before."""
-        self._dropped.update(map(id, nodes))
-
-    @property
-    def left(self) -> list[NodeProto]:
-        """The nodes that were collected and not dropped."""
-        return [node for node in self.nodes if id(node) not in self._dropped]
+        self.dropped.update(map(id, nodes))
 
     @property
     def label(self) -> str:
@@ -165,14 +154,9 @@ class Editor:
         like: NodeProto | None = None,
         **attributes: Any,
     ) -> str:
-        """Add a node and return its output.
+        """Add a node and return its output, which gets a new name if ``output`` is None.
 
-        Args:
-            op_type: an operator of ONNX.
-            inputs: names.
-            result: the output's type and shape, where known.
-            output: its name; a new one where not given.
-            like: the node whose name, doc string and metadata it takes on.
+        ``result`` has the output's type and shape. The node takes on the name, doc string and metadata of ``like``.
         """
         name = output or self.new_name(op_type.lower(), result)
         node = onnx.helper.make_node(op_type, list(inputs), [name], **attributes)
@@ -185,7 +169,8 @@ class Editor:
         """Return a free name made of the current node's output and a suffix, for a value that is like another one."""
         node = self._replaced
         base = next(filter(None, node.output), node.name or node.op_type)
-        name = claimed(f"{base}_{suffix}", self._names)
+        name = unused(f"{base}_{suffix}", self._names)
+        self._names.add(name)
         if like is not None:
             self.value_info.types[name] = Value(name, like.type, like.shape)
         return name
@@ -214,6 +199,13 @@ class Editor:
             raise NoExactForm(f"the type of its input {name!r} is not known")
         return kind
 
+    def shape_of(self, name: str, why: str) -> tuple[Dim, ...]:
+        """Return the shape of a value; raises NoExactForm with a reason where it is not known."""
+        shape = self.value(name).shape
+        if shape is None:
+            raise NoExactForm(why)
+        return shape
+
     # --- plumbing, in the form that the opset has --------------------------------------------------
 
     def cast(self, name: str, to: str, *, output: str | None = None) -> str:
@@ -229,20 +221,6 @@ class Editor:
         result = node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
         self.keep(node)
         self.cast(self.add("Round", [result], self.value(result)) if rounds else result, back, output=output)
-
-    def retype(self, node: NodeProto, kind: str, noun: str = "exponent", why: str = "") -> bool:
-        """Give a node's second operand another type, if that holds its values exactly; tell whether it does."""
-        name = node.input[1]
-        own, array = self.type_of(name), self.array(name)
-        if array is not None and (held := exactly_as(array, kind)) is not None:
-            self.note(f"the {noun}, a constant in {own}, is stored in {kind}, exactly")
-            node.input[1] = self.constant(held, noun)
-        elif array is None and holds(kind, own):
-            self.note(f"the {noun} is cast from {own} to {kind}, exactly{why and f': {why}'}")
-            node.input[1] = self.cast(name, kind)
-        else:
-            return False
-        return True
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
@@ -280,6 +258,13 @@ class Editor:
             return self.add(op_type, [name], value, output=output, **attributes)
         numbers_at = self.constant(np.array(numbers, np.int64), said)
         return self.add(op_type, [name, numbers_at], value, output=output)
+
+
+def view_of(owner: Owner, known: ValueInfo, opset: int = 1) -> Editor:
+    """Return an editor that has the nodes of a graph already, and answers for their values."""
+    view = Editor(owner, known, set(), opset)
+    view.nodes += owner.node
+    return view
 
 
 def inherit(node: NodeProto, from_: NodeProto) -> None:
@@ -329,13 +314,13 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
         LEGACY_AXIS.infer(x.shape, shape, attributes)
     except Mismatch as error:
         raise HalfulpError(error.message.format(x="X", y="Y"), got=f"{x} and {y}") from None
-    if not attributes.get("broadcast") or axis is None or y.shape == () or is_one(y):
+    if not attributes.get("broadcast") or axis is None or is_one(y):
         return y_name
-    if x.shape is None or y.shape is None:
-        raise NoExactForm(f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known")
-    trailing = len(x.shape) - axis % len(x.shape) - len(y.shape)
+    why = f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known"
+    rank, own = (len(edit.shape_of(name, why)) for name in node.input)
+    trailing = rank - axis % rank - own
     # The count is negative: by the rule of axis, Y can then only have one element.
-    return edit.unsqueeze(y_name, range(len(y.shape), len(y.shape) + max(trailing, 0)))
+    return edit.unsqueeze(y_name, range(own, own + max(trailing, 0)))
 
 
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
@@ -354,8 +339,14 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
         return x_name, y_name, {"broadcast": 1} if x_dims != y.shape else {}
     lead = len(x_dims) - len(y.shape)
     padded = (1,) * lead + y.shape
-    _refuse_unknown(x_dims, padded)
-    for axis, (a, b) in enumerate(zip(x_dims, padded, strict=True)):
+    dims = [*zip(x_dims, padded, strict=True)]
+    for a, b in dims:
+        if 1 not in (a, b) and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int)):
+            raise NoExactForm(
+                "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
+                f" {a or '?'} and {b or '?'}"
+            )
+    for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
     x_dims = edit.value(x_name).shape or ()
@@ -370,20 +361,6 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     if (start, end) == (0, len(x_dims)):
         return x_name, y_name, {}
     return x_name, y_name, {"axis": start, "broadcast": 1}
-
-
-def _refuse_unknown(x: Sequence[Dim], y: Sequence[Dim]) -> None:
-    for a, b in zip(x, y, strict=True):
-        if b == 1 or (a == b and a is not None) or (isinstance(a, int) and isinstance(b, int)):
-            continue
-        if a == 1:
-            raise NoExactForm(
-                f"X would have to be repeated {b or '?'} times, which is not known until it runs"
-            )
-        raise NoExactForm(
-            "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
-            f" {a or '?'} and {b or '?'}"
-        )
 
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
@@ -439,43 +416,37 @@ def exactly_as(array: Array, kind: str) -> Array | None:
     return there if bool(np.all(same)) else None
 
 
-# Operators that compute a power one after the other, each with the numbers of its operands: 0 is X, n the n-th result.
-Recipe = list[tuple[str, tuple[int, ...]]]
+def settle(
+    node: NodeProto,
+    kinds: Sequence[str],
+    edit: Editor,
+    noun: str = "exponent",
+    why: str = "",
+    *,
+    may_round: bool = False,
+) -> bool:
+    """Give a node's second operand the first type that holds it exactly, else the widest if it may be rounded.
 
+    Return whether one of the types does. A constant is stored in it, and any other operand is cast to it.
+    """
+    name = node.input[1]
+    own, array = edit.type_of(name), edit.array(name)
 
-def recipe(exponent: float) -> Recipe:
-    """Return operators for a power with a multiple of 1/4 as exponent: products of squares and of square roots."""
-    steps: Recipe = []
+    def is_held(kind: str) -> bool:
+        return holds(kind, own) if array is None else exactly_as(array, kind) is not None
 
-    def add(op_type: str, *operands: int) -> int:
-        steps.append((op_type, operands))
-        return len(steps)
-
-    whole, quarters = divmod(round(4 * abs(exponent)), 4)
-    # The reciprocal comes first if it overflows only where the power does: a product may overflow where that is small.
-    base = power = root = add("Reciprocal", 0) if exponent <= -1 else 0
-    for bit in f"{whole:b}"[1:]:
-        power = add("Mul", power, power)
-        if bit == "1":
-            power = add("Mul", power, base)
-    factors = [power] if whole else []
-    for quarter in (2, 1)[: 2 if quarters % 2 else quarters // 2]:
-        root = add("Sqrt", root)
-        if quarters & quarter:
-            factors.append(root)
-    result = factors[0] if factors else base
-    for factor in factors[1:]:
-        result = add("Mul", result, factor)
-    if -1 < exponent < 0:
-        add("Reciprocal", result)
-    return steps
-
-
-def follow(steps: Recipe, node: NodeProto, edit: Editor) -> None:
-    """Add the nodes of a recipe in the place of a power."""
-    names = [node.input[0]]
-    value = edit.value(names[0])
-    for op_type, operands in steps[:-1]:
-        names.append(edit.add(op_type, [names[each] for each in operands], value))
-    op_type, operands = steps[-1] if steps else ("Identity", (0,))
-    edit.add(op_type, [names[each] for each in operands], output=node.output[0], like=node)
+    kind = next(filter(is_held, kinds), "")
+    differs = None
+    if not kind and may_round:
+        kind = max(kinds, key=lambda each: (is_float(each), SIGNIFICANT.get(each, 64)))
+        differs = f"{noun} that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
+        differs = f"{'an' if noun == 'exponent' else 'a'} {differs}"
+    if kind:
+        exactly = ", exactly" if differs is None else ""
+        if array is None:
+            edit.note(f"the {noun} is cast from {own} to {kind}{exactly}{why and f': {why}'}", differs)
+            node.input[1] = edit.cast(name, kind)
+        else:
+            edit.note(f"the {noun}, a constant in {own}, is stored in {kind}{exactly}", differs)
+            node.input[1] = edit.constant(cast(array, dtype_named(kind)), noun)
+    return bool(kind)

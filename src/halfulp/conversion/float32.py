@@ -6,11 +6,11 @@ put in float32, from the square to the root, or to the division by it, that brin
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.conversion.editor import Change, Editor, remade
-from halfulp.conversion.opset import finish, inline
+from halfulp.conversion.editor import Change, Editor, remade, view_of
+from halfulp.conversion.opset import inline
+from halfulp.conversion.output import finish
+from halfulp.conversion.rules import NODES, Bound, Term, matches, parse, roots
 from halfulp.conversion.verify import (
     Feed,
     Run,
@@ -34,11 +36,11 @@ from halfulp.conversion.verify import (
 )
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
-from halfulp.models.graph import Model, Value
+from halfulp.models.graph import Model
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
 from halfulp.models.run.api import run as evaluate
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, vacuous
@@ -49,60 +51,47 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
 """Operators that have a sum of squares, and its root, inside."""
 
-_WHOLE = frozenset({"LRN", "LpNormalization"})  # have the division by the root inside, too
-_SQUARES = LENGTHS | _WHOLE | {"ReduceSumSquare"}
-_SUMS = LENGTHS | {"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceSumSquare"}
-_MOVES = frozenset({"Expand", "Pad", "Reshape", "Slice", "Squeeze", "Unsqueeze"})  # their first input
-_PLAIN = frozenset({"Abs", "Cast", "Clip", "Identity", "Neg", "Reciprocal", "Relu", "Sqrt", "Transpose"})
-_BETWEEN = _SUMS | _MOVES | _PLAIN | {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
 _SMALL = 1 << 24  # bytes of a model that is run node by node
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
+_NOTHING = f"none of these nodes computes in {' or '.join(HALVES)}"
+_OF_NORMS = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
 
 
 def in_float32(walk: Walk, what: str) -> list[Change]:
     """Make nodes compute in float32; return the changes.
 
-    Args:
-        walk: through the model.
-        what: ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
-            or nodes by name, or by number as ``#3``, with commas between them. Functions are inlined but for the first
-            two, as a data audit does.
+    ``what`` is ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
+    or nodes by name, or by number as ``#3``, with commas between them. Functions are inlined but for the first two, as
+    a data audit does.
 
     Raises:
         HalfulpError: the model has no such node.
     """
     told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
-    if told:
-        walk = walk.again()
+    walk = Walk(walk.model, walk.file, walk.folder) if told else walk
     names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
+    walk.changes += zero_epsilons(walk) if what == "norms" else ()
     for owner, opset in walk.owners:
-        region = set(_outputs(walk.known(owner), what, names, found))
+        region = set(_outputs(walk, owner, what, names, found))
         walk.changes += _runtime_operators(owner, region)
-        if what == "norms":
-            walk.changes += zero_epsilons(walk, owner)
         _put(walk, owner, opset, region)
-    if names - found or not (names or what in _KINDS):
-        missing = min(names - found, default=what)
-        every_name = [*_KINDS, "#3", *(node.name for node in every_node(walk.model.graph) if node.name)]
+    for missing in sorted((names or {what} - {*_KINDS}) - found):
+        every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.model.graph)))]
         raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
     if len(walk.changes) == before:
-        of_norms = (
-            ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-        )
-        said = f"none of these nodes computes in {' or '.join(HALVES)}{of_norms * (what == 'norms')}"
-        walk.changes.append(Change(walk.file, said, is_notice=True))
+        walk.changes.append(Change(walk.file, _NOTHING + _OF_NORMS * (what == "norms"), is_notice=True))
     return [*told, *finish(walk)]
 
 
 def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
-    known = {name for owner, _ in walk.owners for node in every_node(owner) for name in _spellings(node)}
+    known = set().union(*map(_spellings, every_node(*(owner for owner, _ in walk.owners))))
     rest, names = f",{what},", set[str]()
-    for name in sorted((name for name in known if "," in name), key=len, reverse=True):
-        if f",{name}," in rest:
+    for name in sorted(known, key=len, reverse=True):
+        if "," in name and f",{name}," in rest:
             rest = rest.replace(f",{name},", ",")
             names.add(name)
     return names | {name if name in known else name.strip() for name in rest.split(",") if name.strip()}
@@ -113,10 +102,10 @@ def _spellings(node: NodeProto) -> set[str]:
     return {node.name, printable(node.name, most=None)}
 
 
-def zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
+def zero_epsilons(walk: Walk) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
-    for path, graph, known in walk.known(owner):
+    for path, graph, known, _ in walk.graphs():
         for node in (node for nodes in norms(graph, known) for node in nodes):
             constants = [scalar(name, known) for name in node.input if name]
             is_half = known.value(node.output[0]).type in HALVES
@@ -124,12 +113,10 @@ def zero_epsilons(walk: Walk, owner: Owner) -> Iterator[Change]:
                 yield Change(walk.label(path, node), told, is_notice=True)
 
 
-def _outputs(
-    known: Iterable[tuple[str, Owner, ValueInfo]], what: str, names: set[str], found: set[str]
-) -> Iterator[str]:
+def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[str]) -> Iterator[str]:
     """Yield the first output of each node that is wanted, and of each cast between two of them."""
-    for _, graph, values in known:
-        wanted = [node for nodes in whole_norms(graph, values) for node in nodes] if what == "norms" else []
+    for _, graph, values, _ in walk.graphs(owner):
+        wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {*_spellings(node), f"#{index}"} & names
             found |= called
@@ -161,136 +148,75 @@ def _runtime_operators(owner: Owner, region: set[str]) -> Iterator[Change]:
             yield Change(label(node, index, ""), what, is_notice=True)
 
 
-@dataclass
-class _Part:
-    """A node of a norm, and what lies between the squares and its result.
+_PARTS = {
+    "mean": "ReduceMean(u, ...) | GlobalAveragePool(u)",
+    "base": "Sub(u, mean) | u",
+    "square": "Pow(base, e) | Mul((x := base), x)",
+    "other": "Pow(w, e) | Mul(w, w)",
+    "average": "ReduceMean(square, ...) | GlobalAveragePool(square) | AveragePool(square)",
+    "total": "ReduceSum(square | Mul(square, weight), ...) | ReduceSumSquare(base, ...) | Add(square, other)",
+    "around": "Squeeze(AveragePool(Unsqueeze(square, ...)), ...)",
+    "variance": "Sub(ReduceMean(Pow(x, 2) | Mul(x, x), ...), Pow((m := ReduceMean(x, ...)), 2)"
+    " | Mul((m := ReduceMean(x, ...)), m))",
+    "sum": "average | total | around | variance",
+    "scaled": "sum | Mul(sum, factor) | Div(sum, factor)",
+    "shifted": "scaled | Add(scaled, epsilon) | Sub(scaled, epsilon) | Max(scaled, epsilon) | Clip(scaled, ...)",
+    "plain": "ReduceL2(base, ...) | LpPool(base) | GlobalLpPool(base)",
+    "root": "plain | Sqrt(shifted) | Pow(shifted, h)",
+    "length": "root | Add(root, epsilon) | Max(root, epsilon) | Clip(root, ...)",
+    "divisor": "length | Expand(length, ...)",
+    "lengths": "Mul(plain | Sqrt(ReduceSum(square, ...)), ReduceL2(w, ...) | Sqrt(ReduceSum(other, ...)))",
+    "dot": "ReduceSum(Mul(p, q), ...)",
+}
+_NORMS = (
+    "Div(dot | Cast(dot) | y, lengths | Max(lengths, epsilon) | Add(lengths, epsilon) | Clip(lengths, ...))",
+    "Mul(y, Div((l := plain), Add(ReduceMean(l, ...), epsilon)))",
+    "Div(y, divisor)",
+    "Mul(y, Reciprocal(divisor) | Div(1, divisor) | Pow(shifted, negative))",
+    "root",
+    "LRN(x) | LpNormalization(x)",
+)
+"""The forms of norms. A new one is a row."""
 
-    Attributes:
-        norm: the nodes of the norm by number, which all of them share.
-        is_end: whether its result is as large as the numbers that are squared: a root, or a division by one.
-    """
 
-    norm: dict[int, _Part]
-    is_reduced: bool = False
-    is_rooted: bool = False
-    is_inverted: bool = False
-    is_end: bool = False
+@cache
+def _forms() -> Mapping[str, list[Term]]:
+    """Return the forms by the operators that they end with."""
+    forms = defaultdict[str, list[Term]](list)
+    for form in (parse(text, _PARTS) for text in _NORMS):
+        for op_type in dict.fromkeys(roots(form)):
+            forms[op_type].append(form)
+    return forms
 
 
 def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
     """Return the norms of a graph: the nodes of each from its squares to their root, and to the division by it.
 
-    Several squares may be part of one norm: ``E[x^2] - E[x]^2``, or the product of two lengths. A root may be used
-    several times, as the global response normalisation divides it by its mean. Powers of other exponents count as
-    squares, too, if there is a root of their sum: generalised means are such.
+    The mean that is subtracted before the square belongs to it: its sum may overflow. Powers of other exponents count
+    as squares, too, if there is a root of their sum: generalised means are such.
     """
-    nodes = list(graph.node)
-    makers = {name: index for index, node in enumerate(nodes) for name in node.output}
-    inside: dict[str, _Part] = {}  # by value
-    fixed: set[str] = set()  # the values that follow from constants and shapes
-    squares: list[_Part] = []
-    for index, node in enumerate(nodes):
-        if plain_domain(node.domain) or not node.output:
-            continue
-        operands = [*filter(None, node.input[: 1 if node.op_type in _MOVES else None])]
-        parts = [inside[name] for name in operands if name in inside]
-        is_outside = not all(
-            name in inside or name in fixed or known.tensor(name) is not None for name in operands
-        )
-        if node.op_type in ("Shape", "Size") or (operands and not parts and not is_outside):
-            fixed.update(node.output)
-        elif parts:
-            part = _next(node, parts, inside, known, is_outside=is_outside)
-            if part is None:
-                continue
-            part.norm[index] = part
-            if not is_outside or not part.is_rooted:
-                inside[node.output[0]] = part
-            if node.op_type == "Sub" and len(parts) == 2 and not parts[1].is_reduced:
-                mean = makers.get(nodes[makers[node.input[1]]].input[0])
-                if mean is not None and nodes[mean].op_type in _SUMS:  # the difference needs all bits of it
-                    part.norm[mean] = _Part(part.norm)
-            if node.op_type == "Div" and is_outside and part.is_end:
-                part.norm.update((each, _Part(part.norm)) for each in _sum(node.input[0], makers, nodes))
-        elif _is_square(node, known):
-            is_length, is_whole = node.op_type in LENGTHS, node.op_type in _WHOLE
-            part = _Part({}, node.op_type in _SUMS, is_rooted=is_length, is_end=is_length or is_whole)
-            part.norm[index] = part
-            squares.append(part)
-            if not is_whole:
-                inside[node.output[0]] = part
+    view, taken = view_of(graph, known), set[int]()
+    places = {id(node): index for index, node in enumerate(view.nodes)}
     found = []
-    for norm in {id(part.norm): part.norm for part in squares}.values():
-        kept: list[NodeProto] = []
-        needed: set[str] = set()
-        for index in sorted(norm, reverse=True):
-            if norm[index].is_end or not needed.isdisjoint(nodes[index].output):
-                kept.append(nodes[index])
-                needed.update(nodes[index].input)
-        found += [kept[::-1]] if kept else []
-    return found
+    for node in reversed(view.nodes):
+        if id(node) in taken:
+            continue
+        name = [*node.output, ""][0]
+        bounds = (each for form in _forms()[node.op_type] for each in matches(form, name, view, {}))
+        bound = next(filter(partial(_is_norm, known), bounds), None)
+        if bound is not None:
+            taken.update(map(id, bound[NODES]))
+            found.append([view.nodes[place] for place in sorted({places[id(each)] for each in bound[NODES]})])
+    return found[::-1]
 
 
-def whole_norms(graph: Owner, known: ValueInfo) -> Iterator[list[NodeProto]]:
-    """Yield the norms of a graph, each with the mean that is subtracted before its square, whose sum may overflow."""
-    makers = {name: node for node in graph.node for name in node.output}
-    for nodes in norms(graph, known):
-        centred = makers.get(nodes[0].input[0], nodes[0])
-        mean = makers.get(centred.input[-1], centred)
-        is_centre = centred.op_type == "Sub" and mean.op_type in _SUMS and mean.input[0] == centred.input[0]
-        yield [mean, centred, *nodes] if is_centre else nodes
-
-
-def _sum(name: str, makers: Mapping[str, int], nodes: list[NodeProto]) -> list[int]:
-    """Return the nodes of a sum of products, such as the one that a cosine divides by lengths; else none."""
-    found: list[int] = []
-    for _ in range(4):  # with a cast before and after the sum
-        index = makers.get(name, -1)
-        op_type = nodes[index].op_type if index >= 0 else ""
-        if op_type == "Mul" and any(nodes[each].op_type in _SUMS for each in found):
-            return [*found, index]
-        if op_type not in _SUMS | {"Cast"}:
-            return []
-        found.append(index)
-        name = nodes[index].input[0]
-    return []
-
-
-def _next(
-    node: NodeProto, parts: list[_Part], inside: Mapping[str, _Part], known: ValueInfo, *, is_outside: bool
-) -> _Part | None:
-    """Return a node that reads values of norms as a part of these, which become one; None where it is not.
-
-    Args:
-        node: the node.
-        parts: the makers of its operands that are values of norms.
-        inside: these makers by value.
-        known: the types and constants of the graph.
-        is_outside: whether it also reads a value that is not part of the norms.
-    """
-    divides = node.op_type == "Div" and not inside.keys().isdisjoint(node.input[1:])
-    is_rooted, is_inverted = any(part.is_rooted for part in parts), any(part.is_inverted for part in parts)
-    is_end = divides or (is_inverted and node.op_type == "Mul")
-    is_weighted = node.op_type == "Mul" or (node.op_type == "Div" and not divides)
-    if node.op_type not in _BETWEEN or (is_outside and not (is_end if is_rooted else is_weighted)):
-        return None
-    is_power = node.op_type == "Pow" and len(node.input) == 2 and node.input[0] in inside
-    exponent = scalar(node.input[1], known) if is_power else 1
-    is_reduced = any(part.is_reduced for part in parts)
-    is_root = is_reduced and (node.op_type == "Sqrt" or exponent is None or exponent < 1)
-    norm = max((part.norm for part in parts), key=len)
-    for other in [part.norm for part in parts]:
-        if other is not norm:
-            norm.update(other)
-            for part in other.values():
-                part.norm = norm
-    return _Part(
-        norm,
-        is_reduced or node.op_type in _SUMS or (node.op_type == "Add" and len(parts) == 2),
-        is_rooted or is_root,
-        is_inverted or divides or node.op_type == "Reciprocal" or exponent is None or exponent < 0,
-        is_end=is_root or (is_outside and is_rooted),
-    )
+def _is_norm(known: ValueInfo, bound: Bound) -> bool:
+    """Tell whether exponents are those of squares and roots, epsilons constants, and squares not of constants."""
+    numbers = {name: scalar(bound[name], known) for name in ("e", "h", "negative") if name in bound}
+    is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
+    constants = {name for name in ("epsilon", "u", "x") if known.tensor(bound.get(name, "")) is not None}
+    is_inverse = (numbers.get("negative") or -1) < 0
+    return all((is_square, is_root, is_inverse, constants == {"epsilon"} & bound.keys()))
 
 
 def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
@@ -300,7 +226,7 @@ def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
     known = values_of(model, file, folder)
     return sum(
         known.value(nodes[0].input[0]).type == "float16"
-        and not any(node.op_type == "Pow" and _is_square(node, known) for node in nodes)
+        and not any(node.op_type == "Pow" and (scalar(node.input[1], known) or 0) > 1 for node in nodes)
         for nodes in norms(model.graph, known)
     )
 
@@ -312,13 +238,6 @@ def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
     return known
 
 
-def _is_square(node: NodeProto, known: ValueInfo) -> bool:
-    if node.op_type == "Pow" and len(node.input) == 2:
-        return (scalar(node.input[1], known) or 0) > 1
-    is_product = node.op_type == "Mul" and node.input[0] == node.input[1]
-    return is_product or node.op_type in _SQUARES
-
-
 def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
     """Rewrite the nodes with these outputs, as far as they compute in float16 or bfloat16."""
 
@@ -327,7 +246,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
 
     read = {  # by graph, in it and in its bodies
         id(known): Counter(name for node in every_node(graph) if is_wanted(node) for name in node.input)
-        for _, graph, known in walk.known(owner)
+        for _, graph, known, _ in walk.graphs(owner)
     }
     wide: dict[tuple[int, str], str] = {}  # by graph and value
 
@@ -340,11 +259,8 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         made = known_wide(name, edit.value_info)
         if made is None and edit.value(name).type in HALVES:
             array = edit.array(name)
-            if array is None:
-                made = edit.cast(name, "float32")
-            else:
-                made = edit.constant(array.astype(np.float32), "float32")
-            wide[id(edit.value_info), name] = made
+            held = None if array is None else edit.constant(array.astype(np.float32), "float32")
+            made = wide[id(edit.value_info), name] = held or edit.cast(name, "float32")
         return made or name
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
@@ -364,8 +280,8 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
             for index, name in enumerate(node.output):
                 value = known.value(name)
                 if name and value.type in HALVES:
-                    made = copy.output[index] = wide[id(known), name] = edit.new_name("float32")
-                    known.types[made] = Value(made, "float32", value.shape)
+                    made = edit.new_name("float32", replace(value, type="float32"))
+                    copy.output[index] = wide[id(known), name] = made
                     back.append((made, name, str(value.type)))
             _widen_attributes(copy)
             edit.nodes.append(copy)
@@ -375,10 +291,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
                     edit.add("Identity", [made], output=name)
                 else:
                     edit.cast(made, type, output=name)
-        if is_taken:
-            edit.note("is taken away: its neighbours compute in float32")
-        else:
-            edit.note("computes in float32")
+        edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")
         return None
 
     walk.rewrite(owner, opset, is_wanted, rewrite)
@@ -424,24 +337,19 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     A session then maps the weights, and holds those of one layer at a time in float32.
     """
     graph = proto.graph
-    if (default_opset(proto.opset_import) or 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
+    if opsets_of(proto.opset_import).get("", 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
         return set()  # numbers of nodes with bodies are part of names, and have to stay
-    inputs = {info.name for info in graph.input}
-    weights = {
-        tensor.name: tensor
-        for tensor in graph.initializer
-        if tensor.data_location == TensorProto.EXTERNAL
-        and tensor.data_type in _HALF_ENUMS
-        and tensor.name not in inputs
-    }
-    kept = set()
-    nodes: list[NodeProto] = []
+    halves = filter(lambda tensor: tensor.data_type in _HALF_ENUMS, graph.initializer)
+    weights = {each.name: each for each in halves if each.data_location == TensorProto.EXTERNAL}
+    for info in graph.input:
+        weights.pop(info.name, None)
+    kept, nodes = set[str](), list[NodeProto]()
     for node in graph.node:
-        for name in node.input:
-            if tensor := weights.pop(name, None):
-                tensor.name = f"{name}//half"
-                kept.add(tensor.name)
-                nodes.append(helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT))
+        for tensor in filter(None, (weights.pop(name, None) for name in node.input)):
+            half = f"{tensor.name}//half"
+            nodes.append(helper.make_node("Cast", [half], [tensor.name], to=TensorProto.FLOAT))
+            tensor.name = half
+            kept.add(half)
         nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
@@ -471,11 +379,8 @@ def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:
 def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fused: bool) -> Verification:
     """Run a network before and after a change, and in float32; report both differences from float32.
 
-    Args:
-        before, after: ONNX models.
-        feed: the inputs. Special values are not among them.
-        is_fused: whether norms have become operators that runtimes compute in float32 inside: ONNX Runtime does,
-            the onnx package's evaluator does not.
+    ``is_fused``: norms have become operators that runtimes compute in float32 inside: ONNX Runtime does, the onnx
+    package's evaluator does not.
     """
     assert before.proto is not None
     assert isinstance(before.model, Model)

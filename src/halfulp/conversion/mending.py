@@ -7,13 +7,13 @@ choices. A rule that could change a value says so in its line.
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto, ValueInfoProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -23,22 +23,21 @@ from halfulp.conversion.editor import (
     is_float,
     legacy_form,
     legacy_operand,
+    settle,
 )
 from halfulp.conversion.opset import NEWEST
-from halfulp.conversion.targets import lost
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
-from halfulp.models.run.cast import cast
-from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY
-from halfulp.specs.tensor import Shape, format_shape
+from halfulp.specs.tensor import Dim, Shape, format_shape
 from halfulp.types import TYPES
 
-Dims = tuple[int, ...]
+Dims = tuple[Dim, ...]
+Meant = tuple[int | None, str]
 
 _MOST_DIMS = 64
 
@@ -50,7 +49,6 @@ class Mender:
     Attributes:
         slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None if not given.
         of_node: the same for single nodes, by name, or as messages name them.
-        reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
         opset: the newest opset that a node needs.
         per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
@@ -60,7 +58,6 @@ class Mender:
 
     slopes: str | int | None = None
     of_node: Mapping[str, str | int] = field(default_factory=dict)
-    reads: Mapping[str, int] = field(default_factory=Counter)
     may_raise: bool = True
     opset: int = 0
     per_channel: set[int] = field(default_factory=set)
@@ -119,30 +116,20 @@ class Mender:
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
-        array = edit.array(node.input[1])
-        if x in bases and array is not None and any(edit.retype(node, kind, second) for kind in wanted):
-            return row, None
-        base = edit.array(node.input[0])
+        base, array = (edit.array(name) for name in node.input)
         if one_type and y in bases and base is not None and array is None:
             held = exactly_as(base, y)
             if held is not None and edit.value(node.output[0]).type in (None, x, y):
                 edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
                 node.input[0] = edit.constant(held, "base")
                 return row, None
-        if x in bases and one_type and array is None and edit.retype(node, x, second):
+        if x in bases and (one_type or array is not None) and settle(node, wanted, edit, second):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None
         if x not in bases:
             return row, _widen(node, row, x, y, edit)
-        kind = x if one_type else "float64"
-        differs = lost(kind).replace("an exponent", f"a {second}" if second == "slope" else "an exponent")
-        if array is not None:
-            edit.note(f"the {second}, a constant in {y}, is stored in {kind}", differs)
-            node.input[1] = edit.constant(cast(array, dtype_named(kind)), second)
-        else:
-            edit.note(f"the {second} is cast from {y} to {kind}", differs)
-            node.input[1] = edit.cast(node.input[1], kind)
+        settle(node, wanted, edit, second, may_round=True)
         return row, None
 
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
@@ -171,42 +158,35 @@ class Mender:
         of_node, size = self.of_node, _size(slope)
         asked = of_node.get(node.name, of_node.get(edit.label, self.slopes))
         if not _fits(node, row, edit):
-            assert x.shape is not None
-            return _dim_of_slope(node, asked, edit) - max(len(x.shape), 1)
-        if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
+            rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
+            return _dim_of_slope(node, asked, edit) - max(rank, 1)
+        dims = slope.shape or ()
+        if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
-        now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
-        choice = "--slopes channel or --slopes last decides"
+        now = dims.index(size) - len(dims)
         if x.shape is None:
-            if isinstance(asked, int) and asked < -_MOST_DIMS:
-                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
-            if isinstance(asked, int) and asked < 0:
-                return None if asked == now else asked
-            if now < -1 or asked == "last":
-                return None
-            if asked == "channel" and len(self.per_channel) == 1:
-                return 1 - min(self.per_channel)  # the rank at the model's other slopes
-            name = shlex.quote(f"{node.name or edit.label}=-3")
-            doubt = f"X must have {size} elements in its last dim, and its shape is not known"
-            choice = (
-                f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
-                " --slopes last keeps it"
-            )
+            axis, doubt = self._in_unknown(asked, now, size, node.name or edit.label)
         else:
-            rank, here, channels = len(x.shape), x.shape[now], x.shape[1] if len(x.shape) > 1 else 0
-            if rank + now < 2 or (isinstance(channels, int) and channels != size):
-                return None
-            if asked is not None:
-                wanted = _dim_asked(asked, rank)
-                is_other = wanted != rank + now and x.shape[wanted] == size
-                return wanted - rank if is_other or not isinstance(x.shape[wanted], int) else None
-            if channels == size and here != size:
-                return 1 - rank
-            if channels != size and here == size:
-                return None
-            doubt = f"it goes along dim {rank + now} of X, {_text(x.shape)}, and may be meant for dim 1, the channels"
-        self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
-        return None
+            axis, doubt = _in_known(x.shape, asked, now, size)
+        if doubt:
+            self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
+        return axis
+
+    def _in_unknown(self, asked: str | int | None, now: int, size: int, name: str) -> Meant:
+        """Return the dim of an X of unknown shape for a slope that goes along dim ``now``, and a doubt about it."""
+        if isinstance(asked, int) and asked < -_MOST_DIMS:
+            raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+        if isinstance(asked, int) and asked < 0:
+            return None if asked == now else asked, ""
+        if now < -1 or asked == "last":
+            return None, ""
+        if asked == "channel" and len(self.per_channel) == 1:
+            return 1 - min(self.per_channel), ""  # the rank at the model's other slopes
+        doubt = f"X must have {size} elements in its last dim, and its shape is not known"
+        per_channel = (
+            f"--slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]"
+        )
+        return None, f"{doubt}; {per_channel}; --slopes last keeps it"
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
@@ -222,7 +202,7 @@ class Mender:
             shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
-            in_place = self.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
+            in_place = edit.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
             self._reshaped[key] = node.input[1] if in_place else edit.reshape(*key)
         node.input[1] = self._reshaped[key]
         dim = axis if rank is None else axis + rank
@@ -249,17 +229,18 @@ class Mender:
 
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
-    known = {attribute.name for attribute in row.attributes}
-    gone = {a.name for a in node.attribute} - known
-    legacy = {a.name: a.i for a in node.attribute if a.name in gone & {"axis", "broadcast"}}
+    known = {*map(attrgetter("name"), row.attributes)}
+    gone = {a.name: a for a in node.attribute if a.name not in known}
+    legacy = {name: a.i for name, a in gone.items() if name in ("axis", "broadcast")}
     if node.op_type == "Pow" and legacy:
         _legacy_attributes(node, legacy, edit)
     if "consumed_inputs" in gone:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
-    if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
+    if unknown := gone.keys() - {"axis", "broadcast", "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
         raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
-    _set_attributes(node, [a for a in node.attribute if a.name in known])
+    for attribute in gone.values():
+        node.attribute.remove(attribute)
 
 
 def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> None:
@@ -278,11 +259,6 @@ def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> 
     shape = _text(edit.value(y).shape)
     edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
     node.input[1] = y
-
-
-def _set_attributes(node: NodeProto, attributes: list[AttributeProto]) -> None:
-    del node.attribute[:]
-    node.attribute.extend(attributes)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -326,6 +302,24 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
 # --- shapes ---------------------------------------------------------------------------------------
 
 
+def _in_known(x: Dims, asked: str | int | None, now: int, size: int) -> Meant:
+    """Return the dim of X for a slope that goes along dim ``now``, and a doubt about it."""
+    rank = len(x)
+    if rank + now < 2:
+        return None, ""
+    here, channels = x[now], x[1]
+    if isinstance(channels, int) and channels != size:
+        return None, ""
+    if asked is not None:
+        wanted = _dim_asked(asked, rank)
+        is_other = wanted != rank + now and x[wanted] == size
+        return wanted - rank if is_other or not isinstance(x[wanted], int) else None, ""
+    if (channels == size) != (here == size):
+        return 1 - rank if channels == size else None, ""
+    doubt = f"it goes along dim {rank + now} of X, {_text(x)}, and may be meant for dim 1, the channels"
+    return None, f"{doubt}; --slopes channel or --slopes last decides"
+
+
 def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     """Whether the shapes of the operands go together in a version."""
     x, y = (edit.value(name).shape for name in node.input)
@@ -335,8 +329,7 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
 def _dim_of_slope(node: NodeProto, asked: str | int | None, edit: Editor) -> int:
     """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
     x, slope = (edit.value(name) for name in node.input)
-    assert x.shape is not None
-    size, dims = _size(slope), x.shape
+    size, dims = _size(slope), edit.shape_of(node.input[0], "the shape of X is not known")
     shapes = f"X: {x}, slope: {slope}"
     if size == 1:
         return max(len(dims) - 1, 0)
@@ -402,7 +395,8 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     else:
         node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
-    _set_attributes(node, [onnx.helper.make_attribute(name, value) for name, value in attributes.items()])
+    del node.attribute[:]
+    node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
 
 
 # --- shared helpers -------------------------------------------------------------------------------

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, is_float, remade
-from halfulp.conversion.opset import finish, inline
-from halfulp.conversion.spellings import expand_prelu
+from halfulp.conversion.opset import inline
+from halfulp.conversion.output import finish
+from halfulp.conversion.prelus import EXPAND
+from halfulp.conversion.rules import apply_first
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import (
     Feed,
@@ -41,7 +43,7 @@ from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.integrations.ir import openvino
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, listed
+from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
@@ -80,12 +82,7 @@ class Network:
 
 
 def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Network, list[Change]]:
-    """Return an ONNX model in OpenVINO's form, and the changes made to it.
-
-    Args:
-        proto: one that the front end accepts; changed in place.
-        file: its name in messages.
-        folder: where its external data lies.
+    """Return an ONNX model, which is changed in place, in OpenVINO's form, and the changes made to it.
 
     Raises:
         UnsupportedError: OpenVINO is not installed or refuses the model; a Pow or PRelu node has no form that
@@ -95,14 +92,13 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     changes = inline(proto, file, folder)
     changes += for_target(Walk(proto, file, folder), "openvino")
     walk = Walk(proto, file, folder)
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, _as_layers)
+    walk.rewrite_all(is_ours, _as_layers)
     changes += finish(walk)
     _declare(proto, file)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
     walk = Walk(proto, file, folder)
-    for path, graph, known in (each for owner, _ in walk.owners for each in walk.known(owner)):
+    for path, graph, known, _ in walk.graphs():
         for node in filter(is_ours, graph.node):
             why = _difference(node, known, by_name.get(node.output[0]))
             if why:
@@ -119,7 +115,7 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     """
     kind = edit.value(node.input[0]).type
     if node.op_type == "PRelu" and kind is not None and not is_float(kind):
-        expand_prelu(node, edit, f"OpenVINO's PReLU takes no {kind}")
+        apply_first(EXPAND, node, edit, f"OpenVINO's PReLU takes no {kind}")
         return
     inputs = []
     for name in node.input:
@@ -138,10 +134,9 @@ def _declare(proto: ModelProto, file: str) -> None:
                     info.CopyFrom(declaration(info.name, kind, ()))
     types = infer_types(proto, file)
     for path, graph in graphs(proto.graph):
-        assert isinstance(graph, GraphProto)
         for info in graph.input:
-            value = types[path].get(info.name)
-            if value is not None and value.kind == "tensor" and not info.type.WhichOneof("value"):
+            value = types[path].get(info.name, Value(info.name, kind="undeclared"))
+            if value.kind == "tensor" and not info.type.WhichOneof("value"):
                 info.CopyFrom(declaration(info.name, value.type, value.shape))
 
 
@@ -207,10 +202,9 @@ def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:
         return f"its operands and its result are of different types: {listed(sorted(types))}"
     if kind == "Power" and str(found.get_attributes().get("auto_broadcast", "numpy")).lower() != "numpy":
         return "it broadcasts otherwise"
-    for source, name in zip(found.input_values(), node.input, strict=True):
-        if why := _other_operand(source, name, known):
-            return why
-    return _other_slope(found) if kind == "PRelu" else ""
+    operands = zip(found.input_values(), node.input, strict=True)
+    reasons = (_other_operand(source, name, known) for source, name in operands)
+    return next(filter(None, reasons), _other_slope(found) if kind == "PRelu" else "")
 
 
 def _other_operand(source: Any, name: str, known: ValueInfo) -> str:
@@ -219,7 +213,7 @@ def _other_operand(source: Any, name: str, known: ValueInfo) -> str:
     spelled = source.get_element_type().get_type_name()
     kind = ROWS[spelled].name if spelled in ROWS else spelled
     wanted, constant = known.value(name).type, known.array(name)
-    if wanted is not None and kind != wanted:
+    if wanted not in (None, kind):
         return f"its operand {name!r} is {kind}, not {wanted}"
     producer = source.get_node()
     if constant is not None:
@@ -260,14 +254,8 @@ _TOLERANCE = 1e-2
 def compare_network(before: Subject, network: Network, feed: Feed) -> Verification:
     """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
 
-    Args:
-        before: the ONNX model.
-        network: its IR, which runs in f32 on the CPU: with halfulp's operators, and with OpenVINO's own.
-        feed: the inputs. Special values are not among them.
-
-    Returns:
-        The result: a line for each output, and a difference if it is more than a hundredth of the output's
-        greatest magnitude away.
+    The IR runs in f32 on the CPU, with halfulp's operators and with OpenVINO's own, without special values. The result
+    has a line for each output, and a difference if it is more than a hundredth of its greatest magnitude away.
     """
     model = before.model
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
@@ -326,10 +314,8 @@ def _runner(
 ) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
     """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
 
-    Args:
-        network: its model is not changed.
-        exact: whether halfulp's operators are put into a copy of it.
-        notes: gets a sentence for each node that stays OpenVINO's own all the same.
+    With ``exact``, halfulp's operators are put into a copy of it. ``notes`` gets a sentence for each node that stays
+    OpenVINO's own all the same.
 
     Raises:
         ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.

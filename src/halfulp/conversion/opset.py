@@ -2,41 +2,44 @@
 
 Everything that no step touches is kept byte for byte: names, doc strings, metadata, functions, subgraphs,
 opset imports of other domains, references to external data.
+
+If an operator's specification differs only in its types, its nodes are kept unchanged. A node without a step in
+``steps.py`` is converted by the onnx package's version converter, alone, in a model of its own: converting a whole
+model would lose functions, metadata and everything else that the converter's representation lacks. The last resort
+is the operator's function body in the onnx package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from itertools import chain
+import math
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
-from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.steps import (
-    STEPS,
-    bodies,
-    by_body,
-    changes,
-    check_attributes,
-    check_values,
-    says_the_same,
-    stays,
-    through_onnx,
-    trimmed,
-)
+from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, remade
+from halfulp.conversion.norms import VARIANCES
+from halfulp.conversion.output import OLDEST_IR, finish
+from halfulp.conversion.rules import rewrite
+from halfulp.conversion.steps import STEPS, step
 from halfulp.conversion.walk import Walk, drop_unreached
-from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean
-from halfulp.models.graph import listed
-from halfulp.models.onnx.checks import schema_in_force, version_of
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
-from halfulp.models.onnx.inline import inlined
-from halfulp.models.onnx.walk import Owner, default_opset, every_node, graphs, identity, plain_domain
+from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
+from halfulp.models.graph import Value, listed
+from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
+from halfulp.models.onnx.infer import ValueInfo, inferred
+from halfulp.models.onnx.inline import inlined, rename
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
+from halfulp.models.onnx.walk import Owner, default_opset, every_node, identity, plain_domain, subgraphs
 
 NEWEST = onnx.defs.onnx_opset_version()
-_OLDEST_IR = 3  # the first with opset imports
 
 
 def to_opset(walk: Walk, opset: int) -> list[Change]:
@@ -71,16 +74,16 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
         UnsupportedError: a node has no exact form on the way.
     """
     functions = {identity(function) for function in walk.model.functions}
-    for name in dict.fromkeys(each.strip() for each in named.split(",")):
+    for name in dict.fromkeys(map(str.strip, named.split(","))):
         versions = bodies().get(name)
         if versions is None:
             reason = "can't be written in other operators"
             raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
         for owner, opset in walk.owners:
-            nodes = [n for n in every_node(owner) if n.op_type == name and not plain_domain(n.domain)]
-            nodes = [n for n in nodes if identity(n) not in functions]
-            version = max((each for each in versions if each <= opset), default=versions[0])
+            keys = ((node, identity(node)) for node in every_node(owner))
+            nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
+            version = versions[max(bisect_right(versions, opset) - 1, 0)]
             _expand(walk, owner, opset, name, version, nodes)
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
@@ -176,7 +179,7 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
 def opset_of(model: ModelProto, file: str) -> int:
     """Return the version that a model imports of ONNX's own operators; raise UnsupportedError if it imports none."""
     opset = default_opset(model.opset_import)
-    if opset is None and model.ir_version >= _OLDEST_IR:
+    if opset is None and model.ir_version >= OLDEST_IR:
         raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
     return 1 if opset is None else opset
 
@@ -206,9 +209,9 @@ def _step(
             check_attributes(new, there)
 
     def move(edit: Editor, node: NodeProto) -> None:
-        step = STEPS.get((node.op_type, here, there))
-        if step is None and stays(node, here, edit):
-            return
+        own = STEPS.get((node.op_type, here, there))
+        if own is None and stays(node, here, edit):
+            return None
         for attribute in node.attribute:
             if attribute.ref_attr_name:
                 raise NoExactForm(
@@ -217,7 +220,13 @@ def _step(
                 )
         made = len(edit.nodes)
         try:
-            step(node, edit) if step is not None else through_onnx(node, here, edit)
+            if own is None:
+                return through_onnx(node, here, edit)
+            if (new := own(node, edit)) is not None:
+                edit.keep(new)
+            for each in edit.nodes[made:] if there < here else ():
+                if each.op_type == node.op_type:
+                    check_types(each, edit)
         except NoExactForm:
             del edit.nodes[made:]
             if there > here or not by_body(node, here, edit, move):
@@ -243,92 +252,419 @@ def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
         entry.version = opset
 
 
-def finish(walk: Walk) -> list[Change]:
-    """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
-    model = walk.model
-    imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
-    least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _OLDEST_IR)
-    if walk.sweep():
-        least = max(least, OLDEST_IR_OF_DEFAULTS)
-    if model.ir_version >= least:
-        return walk.told()
-    raised = [Change(walk.file, f"IR version {model.ir_version} becomes {least}")]
-    if model.ir_version < OLDEST_IR_OF_DEFAULTS <= least:
-        raised += _without_defaults(model.graph, walk.file)
-    model.ir_version = least
-    return [*walk.told(), *raised]
+# --- unchanged -------------------------------------------------------------------------------------
 
+_MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
+"""Operators whose function bodies round nothing, or round as their kernels do."""
 
-def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
-    """Give a model the IR version that its initializers need; return the changes."""
-    if model.ir_version >= OLDEST_IR_OF_DEFAULTS or not _has_weights(model.graph):
-        return []
-    said = f"IR version {model.ir_version} becomes {OLDEST_IR_OF_DEFAULTS}: it has initializers that are not inputs"
-    model.ir_version = OLDEST_IR_OF_DEFAULTS
-    return [Change(file, said), *_without_defaults(model.graph, file)]
+_ROUNDS = "a kernel that a runtime has for it may round otherwise"
+_OVERFLOWS = f"infinite where Exp(X) is, for X above 88.7 (in float16 above 11), and {_ROUNDS}"
+_SMALL = 4096  # the elements of a constant that the converter may want to look at
+_IR_VERSION = 8
+_CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
-
-def _without_defaults(graph: GraphProto, file: str) -> list[Change]:
-    """Drop the inputs that are initializers, so that these stay constants in a newer IR version; return the change."""
-    constants = {tensor.name for tensor in graph.initializer}
-    kept = [info for info in graph.input if info.name not in constants]
-    dropped = len(graph.input) - len(kept)
-    del graph.input[:]
-    graph.input.extend(kept)
-    said = f"initializers stay constants and are no longer inputs: {dropped}"
-    return [Change(file, said)] if dropped else []
-
-
-# --- the IR version that goes with an opset: older tools do not read newer IR versions ---------
-
-_TYPES_SINCE = {
-    TensorProto.DataType.Value(name): since
+# Operators whose later specification only adds types, or attributes whose defaults mean the older behaviour,
+# and describes the rest more fully, such as crossing bounds or an empty set.
+_REWORDED = {
+    (name, since)
     for since, names in {
-        4: "BFLOAT16",
-        9: "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ",
-        10: "INT4 UINT4",
-        11: "FLOAT4E2M1",
-        12: "FLOAT8E8M0",
-        13: "INT2 UINT2",
+        6: "PRelu",
+        9: "PRelu",
+        10: "AveragePool MaxPool",
+        11: "Loop LpPool MaxUnpool",
+        12: "ArgMax ArgMin GatherND Pow",
+        13: (
+            "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
+            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
+            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
+            "Pad Pow Slice SoftmaxCrossEntropyLoss"
+        ),
+        14: "BatchNormalization Reshape",
+        15: "BatchNormalization Pow",
+        16: "Loop PRelu",
+        18: "LpPool",
+        19: "DequantizeLinear QuantizeLinear",
+        21: "DequantizeLinear QuantizeLinear",
     }.items()
     for name in names.split()
-    if name in TensorProto.DataType.keys()  # noqa: SIM118 (older onnx packages have no INT2)
 }
-"""The IR version that introduced an element type."""
 
-_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
+_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_OPTIONAL = {("ReduceSum", 13): 1, ("Squeeze", 13): 1, ("Pad", 18): 3}
+_OPTIONAL |= {(f"Reduce{name}", 18): 1 for name in _REDUCED}
+"""The number of inputs before the one that a version added: a node without this one is written as before."""
 
+_FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}
+"""The types whose values, and those not known, a function body may cast to float32."""
 
-def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
-    """Lower a model's IR version as far as an opset and the content allow; return the changes."""
-    usual = min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
-    least, had = max(usual, _needed(model)), model.ir_version
-    why = f"that of opset {opset}'s tools" if least == usual else "which its content needs"
-    if had <= usual:
-        return []
-    if least >= had:
-        return [Change(file, f"IR version {had} stays, {why}", is_notice=True)]
-    model.ir_version = least
-    return [Change(file, f"IR version {had} becomes {least}, {why}")]
+_VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")
 
 
-def _has_weights(graph: GraphProto) -> bool:
-    return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
+def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
+    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
+    optional = _OPTIONAL.get((node.op_type, opset), 0)
+    if edit.opset < opset and optional and not any(node.input[optional:]):
+        node = remade(node, node.input[:optional])
+    elif not says_the_same(node.op_type, opset, edit.opset):
+        return False
+    if edit.opset < opset:
+        check_types(node, edit)
+    edit.keep(node)
+    return True
 
 
-def _needed(model: ModelProto) -> int:
-    """Return the IR version that a model's content needs."""
-    needed, kinds = [_OLDEST_IR], set[int]()
-    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
-    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
-        for attribute in (each for node in owner.node for each in node.attribute):
-            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
-        if isinstance(owner, GraphProto):
-            values = (*owner.input, *owner.output, *owner.value_info)
-            kinds.update(tensor.data_type for tensor in owner.initializer)
-            kinds.update(info.type.tensor_type.elem_type for info in values)
-            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
-            needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
-            others = {info.type.WhichOneof("value") for info in values}
-            needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)
-    return max(*needed, *(_TYPES_SINCE.get(kind, 0) for kind in kinds))
+@lru_cache(maxsize=4096)
+def changes(op_type: str, opset: int, to: int) -> bool:
+    """Tell whether an operator has another version in the next opset. A runtime's own operator has none."""
+    old, new = schema_in_force("", op_type, opset), schema_in_force("", op_type, to)
+    return old is not None and (new is None or old.since_version != new.since_version)
+
+
+@lru_cache(maxsize=4096)
+def says_the_same(op_type: str, opset: int, to: int) -> bool:
+    old, new = (schema_in_force("", op_type, version) for version in (opset, to))
+    if old is None or new is None or old.deprecated or new.deprecated:
+        return False
+    return (op_type, max(opset, to)) in _REWORDED or (
+        _signature(op_type, opset) == _signature(op_type, to)
+        and _words(old.doc) == _words(new.doc)
+        # A description may allow a negative axis, say.
+        and all(
+            _words(a.description) == _words(new.attributes[name].description)
+            for name, a in old.attributes.items()
+        )
+    )
+
+
+def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
+    """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
+    useless = []
+    for attribute in node.attribute:
+        defaults = _defaults(node.op_type, opset)
+        is_gone = attribute.name in defaults and attribute.name not in _defaults(node.op_type, to)
+        if is_gone and not attribute.ref_attr_name and _is_default(attribute, defaults[attribute.name]):
+            useless.append(attribute.name)
+    return remade(node, drop=useless) if useless else node
+
+
+def _is_default(attribute: AttributeProto, default: object) -> bool:
+    value = onnx.helper.get_attribute_value(attribute)
+    if default is None and attribute.name == "dilations":  # the schemas say this in words
+        return set(value) <= {1}
+    return bool(default is not None and value == default)
+
+
+def check_values(node: NodeProto, opset: int, to: int) -> None:
+    """Raise NoExactForm where an attribute has a value that the document of an older opset does not name."""
+    newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
+    for attribute in node.attribute if to < opset else ():
+        value, name = attribute.s.decode(errors="replace"), attribute.name
+        known = (each.attributes for each in (newer, older) if each and name in each.attributes)
+        if [value in attributes[name].description for attributes in known] == [True, False]:
+            raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
+
+
+def check_attributes(node: NodeProto, opset: int) -> None:
+    """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
+    for attribute in node.attribute:
+        if attribute.name not in _defaults(node.op_type, opset) and not plain_domain(node.domain):
+            raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
+
+
+@lru_cache(maxsize=4096)
+def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
+    """Return the default of each attribute of an operator, None where the schema has none."""
+    schema = schema_in_force("", op_type, opset)
+    return {
+        name: onnx.helper.get_attribute_value(attribute.default_value)
+        if attribute.default_value.name
+        else None
+        for name, attribute in (schema.attributes if schema is not None else {}).items()
+    }
+
+
+@lru_cache(maxsize=4096)
+def _signature(op_type: str, opset: int) -> object:
+    schema = schema_in_force("", op_type, opset)
+    assert schema is not None
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
+    order: dict[str, int] = {}  # type variables by position, because their names change
+
+    def port(formal: onnx.defs.OpSchema.FormalParameter) -> object:
+        kind = formal.type_str
+        place = str(order.setdefault(kind, len(order))) if kind in variables else kind
+        return place, formal.option, formal.is_homogeneous, formal.min_arity
+
+    attributes = {
+        name: (attribute.type, attribute.required, attribute.default_value.SerializeToString())
+        for name, attribute in schema.attributes.items()
+    }
+    return [*map(port, schema.inputs)], [*map(port, schema.outputs)], attributes
+
+
+def _words(text: str | None) -> list[str]:
+    return _VERSION_NOTE.sub("", text or "").split()
+
+
+def check_types(node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
+    here, newer = ports(node.op_type, edit.opset), ports(node.op_type, edit.opset + 1)
+    assert here is not None
+    assert newer is not None
+    equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for names, formals in ((node.input, here.inputs), (node.output, here.outputs)):
+        for index, name in enumerate(names):
+            formal = port_at(formals, index)
+            if not name or formal.type_str not in here.allowed:
+                continue
+            allowed, value, spelled = here.allowed[formal.type_str], edit.value(name), None
+            alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
+            fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
+            if value.kind not in ("tensor", "undeclared"):
+                spelled, fits = f"{value.kind}(...)", any(kind.startswith(value.kind) for kind in allowed)
+            elif value.kind == "tensor" and value.type is not None:
+                spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
+                fits = spelled in allowed
+            if formal.is_homogeneous:
+                variable = alike[0].type_str if alike else formal.type_str
+                equal[formal.type_str].add((variable, spelled or "a type that is not known"))
+            if not fits and spelled is not None:
+                raise NoExactForm(f"{node.op_type} takes no {spelled} in opset {edit.opset}")
+            if not fits:
+                raise NoExactForm(
+                    f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
+                )
+    for group in equal.values():
+        variables, kinds = map(set, zip(*group, strict=True))
+        if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
+            told = ", ".join(sorted(kinds))
+            raise NoExactForm(f"{node.op_type} takes operands of one type in opset {edit.opset}, not {told}")
+
+
+# --- through the onnx package ---------------------------------------------------------------------
+
+
+@step(13, 12, "ReduceSum")
+def _reduce_sum_13_12(node: NodeProto, edit: Editor) -> None:
+    """Without noop_with_empty_axes, if there are axes."""
+    axes = edit.array([*node.input, ""][1])
+    drop = {"noop_with_empty_axes"} if axes is not None and axes.size else ()
+    new = remade(node, drop=drop)
+    if not stays(new, edit.opset + 1, edit):
+        through_onnx(new, edit.opset + 1, edit)
+
+
+def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
+    """Add what the onnx package's converter makes of a node; raise NoExactForm if it has no way."""
+    alone = _model_of(node, opset, edit)
+    graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
+    _splice(graph, node, edit.opset, edit, Editor.keep)
+    if made := [new.op_type for new in graph.node if new.op_type not in (node.op_type, "Constant")]:
+        edit.note(
+            f"by the onnx package's converter, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}"
+        )
+    elif len(graph.node[0].input) != len(node.input) or _names(graph.node[0]) != _names(node):
+        edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
+
+
+@lru_cache
+def bodies() -> dict[str, list[int]]:
+    """Return the opsets from which on the onnx package has function bodies of operators, by their names."""
+    found = defaultdict[str, set[int]](set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not plain_domain(schema.domain):
+            each: Any = schema  # the package's stubs lack attributes
+            found[each.name].update(
+                each.function_opset_versions, each.context_dependent_function_opset_versions
+            )
+    return {name: sorted(versions) for name, versions in found.items() if versions}
+
+
+def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
+    """Add the onnx package's function body of a node's operator; tell whether there is one.
+
+    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
+    """
+    alone = _model_of(node, opset, edit)
+    (call,) = alone.graph.node
+    function = _body(node, call, opset, edit)
+    if function is None:
+        return False
+    call.domain = function.domain = "halfulp.body"
+    function.opset_import[0].version = opset
+    alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
+    alone.functions.append(function)
+    what = f"becomes the function body of {node.op_type}, which came with opset {opset}"
+    kinds = {each.op_type for each in function.node}
+    differs = _OVERFLOWS if {"Exp", "Log"} <= kinds and "ReduceMax" not in kinds else _ROUNDS
+    edit.note(what, None if node.op_type in _MOVERS else differs)
+    edit.start(node, None)  # changes to the body's own nodes are not reported
+    inner_model = inlined(alone, node.op_type)
+    rewrite(Walk(inner_model, node.op_type, None), VARIANCES)
+    _fold(inner_model.graph, opset)
+    _splice(inner_model.graph, node, opset, edit, move)
+    return True
+
+
+def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> FunctionProto | None:
+    """Return the function body of a node's operator, whose nodes have to be those of the opset.
+
+    ``call``, the node alone, gets the attributes that are defaults.
+    """
+    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
+    version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
+    call.attribute.extend([default for default in defaults if default.name])
+    types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
+    kinds = [kind.SerializeToString() for kind in types]
+    function = FunctionProto()
+    by_types = version in schema.context_dependent_function_opset_versions
+    try:
+        if by_types:
+            body = schema.get_context_dependent_function_with_opset_version
+            function.ParseFromString(body(version, call.SerializeToString(), kinds))
+        elif version in schema.function_opset_versions:
+            function.ParseFromString(schema.get_function_with_opset_version(version))
+    except ValueError:  # of types that it does not look at
+        return None
+    if not by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+        for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
+            attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
+    _check_flattened(function, node, edit)
+    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
+    is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
+    is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
+    return None if is_other or not function.node else function
+
+
+def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm if a function body flattens an input that has not the last dims of X."""
+    x = edit.value(node.input[0]).shape or ()
+    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
+    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
+        shape = edit.value(name).shape or ()
+        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
+            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
+
+
+def _fold(graph: GraphProto, opset: int) -> None:
+    """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
+
+    Small runtimes lack some of these.
+    """
+    if any(map(subgraphs, graph.node)):
+        return
+    types = {info.name: declared(info, "") for info in (*graph.input, *graph.output)}
+    known = ValueInfo(types | _types_of(graph, opset), TensorReader("", None))
+    known.add_constants(graph)
+    read = {info.name for info in graph.output}
+    made = {name for node in graph.node for name in node.output}
+    for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
+        node.CopyFrom(known.as_cast(node))
+        kept, gone = node.input[0], node.output[0]
+        is_same = known.value(kept).type is not None and known.value(kept).type == known.value(gone).type
+        if is_same and (gone not in read or kept in made):
+            kept, gone = (gone, kept) if gone in read else (kept, gone)
+            graph.node.remove(node)
+            for names in (names for each in graph.node for names in (each.input, each.output)):
+                names[:] = [kept if name == gone else name for name in names]
+    for node in reversed([*graph.node]):
+        held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
+        if held is not None:
+            node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=held))
+        if read.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            read.update(node.input)
+
+
+def _splice(
+    graph: GraphProto, node: NodeProto, opset: int, edit: Editor, add: Callable[[Editor, NodeProto], None]
+) -> None:
+    """Add the nodes of the graph of a model of the node alone, under names of the node's graph."""
+    original = {f"i{index}": name for index, name in enumerate(node.input) if name}
+    original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
+    bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
+    types = _types_of(graph, opset)
+    for tensor in graph.initializer:
+        if tensor.name not in original:
+            original[tensor.name] = edit.constant_tensor(tensor, "constant")
+    kinds = [new.op_type for new in graph.node]
+    heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
+    for place, new in enumerate(graph.node):
+        for name in filter(None, new.output):
+            if name not in original:
+                original[name] = edit.new_name(new.op_type.lower())
+                edit.value_info.types[original[name]] = types.get(name, Value(name))
+        new.input[:] = [name and original[name] for name in new.input]
+        new.output[:] = [name and original[name] for name in new.output]
+        new.ClearField("name")
+        if place == heir:
+            inherit(new, node)
+        for attribute in new.attribute:
+            if attribute.name in bodies:
+                attribute.g.CopyFrom(bodies[attribute.name])
+            elif attribute.type == AttributeProto.GRAPH:
+                rename(attribute.g, {**original, "": ""}, edit.new_name("body") + "/")
+        add(edit, new)
+
+
+def _names(node: NodeProto) -> set[str]:
+    return {attribute.name for attribute in node.attribute}
+
+
+def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
+    """Return a model of the node alone, under names that don't depend on its own."""
+    alone = deepcopy(node)
+    alone.ClearField("name"), alone.ClearField("doc_string"), alone.ClearField("domain")
+    del alone.metadata_props[:]
+    graph = GraphProto(name="alone")
+    short = {"": ""}
+    for index, name in enumerate(node.input):
+        alone.input[index] = short.setdefault(name, f"i{index}")
+        if short[name] != f"i{index}":
+            continue
+        tensor = edit.tensor(name, or_default=True)
+        is_small = tensor is not None and math.prod(tensor.dims) <= _SMALL
+        if is_small and (array := edit.array(name, or_default=True)) is not None:
+            stored = onnx.numpy_helper.from_array(array, short[name])
+            if array.dtype == np.int64:  # older versions of the converter take raw data for no elements
+                stored = onnx.helper.make_tensor(short[name], TensorProto.INT64, array.shape, array.ravel())
+            graph.initializer.append(stored)
+        else:
+            graph.input.append(_info(short[name], name, edit))
+    for index, name in enumerate(node.output):
+        if name:
+            alone.output[index] = f"o{index}"
+            graph.output.append(_info(f"o{index}", name, edit))
+    for _, body in subgraphs(alone):
+        body.CopyFrom(GraphProto(name="body"))  # put back afterwards
+    graph.node.append(alone)
+    return onnx.helper.make_model(
+        graph, ir_version=_IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]
+    )
+
+
+@lru_cache(maxsize=1024)
+def _converted(op_type: str, model: bytes, to: int) -> bytes:
+    """Return the model in another opset; cached, because setting up the converter takes longer than the conversion."""
+    try:
+        return bytes(_CONVERTER.convert_version(model, to))
+    except (RuntimeError, ValueError, _CONVERTER.ConvertError, onnx.shape_inference.InferenceError) as error:
+        text = " ".join(str(error).split())
+        has_none = "No Adapter" in text or "No Previous Version" in text
+        reason = "" if has_none else f": {printable(text.rpartition('failed: ')[2] or text)}"
+        raise NoExactForm(
+            f"the onnx package does not convert {op_type} to opset {to}{reason}; the exporter may write it, such as"
+            f" torch.onnx.export(..., opset_version={to})"
+        ) from None
+
+
+def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    return {info.name: declared(info, "") for info in inferred(model).graph.value_info}
+
+
+def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:
+    value = edit.value(name)
+    return declaration(short, value.type if value.kind == "tensor" else None, value.shape)

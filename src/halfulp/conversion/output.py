@@ -1,4 +1,4 @@
-"""Finishing a converted model: running onnx's checker, listing the lost parts, and writing files."""
+"""Finishing a converted model: its IR version, running onnx's checker, listing the lost parts, and writing files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 from contextlib import ExitStack
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,16 +16,18 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
-from halfulp.errors import HalfulpError, count_of, printable
+from halfulp.conversion.walk import Walk
+from halfulp.errors import HalfulpError, ModelError, count_of, printable
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import REFUSALS, Ask, infer_types, without_made_up
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
-from halfulp.models.onnx.walk import every_node, graphs, owners_of, plain_domain
+from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200
+OLDEST_IR = 3  # the first with opset imports
 _LARGE = 1 << 16  # elements
 _OWN = "halfulp.own"  # a domain that no model has
 _UNTYPED = "Unrecognized type value case"  # of an input or output
@@ -79,12 +82,30 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
 
 
-def same_version(op_type: str, opset: int) -> list[int]:
-    """Return the opsets in which an operator has the version of this one; none if the operator does not exist here."""
-    opsets = range(1, onnx.defs.onnx_opset_version() + 1)
-    schemas = {each: schema_in_force("", op_type, each) for each in opsets}
-    since = {each: schema.since_version for each, schema in schemas.items() if schema is not None}
-    return [each for each, version in since.items() if version == since.get(opset)]
+def check_result(model: ModelProto, source: ModelProto, file: str, opset: int | None) -> list[Change]:
+    """Check a converted model, and return a notice if the checker refuses its source, too.
+
+    Wrong declarations of the source are corrected. ``opset`` is the one that was asked for.
+
+    Raises:
+        ModelError: the checker refuses the converted model alone.
+    """
+    if (refused := refusal(model)) is None:
+        return []
+    if refusal(source) is not None:
+        said = f"does not pass the onnx package's checker, nor did it before: {refused.reason}"
+        return [Change(refused.node or file, said, is_notice=True)]
+    changes = correct_declarations(model, file, {}, source=source)
+    if (refused := refusal(model)) is None:
+        return changes
+    operator, opsets = refused.op_type, range(1, onnx.defs.onnx_opset_version() + 1)
+    since = {each: getattr(schema_in_force("", operator, each), "since_version", None) for each in opsets}
+    before, shown = since.get(opsets_of(source.opset_import).get("", 1)), dict[str, str]()
+    same = [each for each, version in since.items() if version == before is not None]
+    if same and opset not in (None, *same):
+        shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {operator} stays unchanged"
+    said = f"converted, it would not pass the onnx package's checker: {refused.reason}"
+    raise ModelError(said, file=file, node=refused.node, **shown)
 
 
 def correct_declarations(
@@ -97,10 +118,8 @@ def correct_declarations(
 ) -> list[Change]:
     """Declare values as their nodes give them: their types, or their shapes, too.
 
-    Args:
-        before: the declarations at the first call, by graph and name, with which later ones compare. It fills this.
-        source: the model before it was converted. A value that it has in another type or shape stays, for the
-            conversion would change the result.
+    The first call fills ``before`` with the declarations, by graph and name, with which later calls compare. A value
+    that ``source``, the model before it was converted, has in another type or shape stays.
     """
     ask: Ask = "foreign" if source is None else "none"
     found, unconverted = (
@@ -108,7 +127,6 @@ def correct_declarations(
     )
     changes = []
     for path, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
@@ -139,22 +157,17 @@ def _message(model: ModelProto) -> str | None:
     return None
 
 
-def _own(model: ModelProto) -> list[NodeProto]:
-    """Return the nodes of ONNX's own domain whose operators only a runtime knows."""
-    return [
-        node
-        for owner, opset in owners_of(model)
-        for node in every_node(owner)
-        if not plain_domain(node.domain) and is_foreign(node, opset)
-    ]
-
-
 def _without_own(model: ModelProto) -> ModelProto:
-    """Return a model with these nodes in another domain: the checker would refuse them, or print a line about them."""
-    if not _own(model):
+    """Return a model with operators that only a runtime knows in a domain that the checker does not know, either."""
+
+    def own(each: ModelProto) -> list[NodeProto]:
+        nodes = ((node, opset) for owner, opset in owners_of(each) for node in every_node(owner))
+        return [node for node, opset in nodes if not plain_domain(node.domain) and is_foreign(node, opset)]
+
+    if not own(model):
         return model
     copy = deepcopy(model)
-    for node in _own(copy):
+    for node in own(copy):
         node.domain = _OWN
     for owner in (copy, *copy.functions):
         owner.opset_import.append(onnx.helper.make_opsetid(_OWN, 1))
@@ -185,17 +198,100 @@ def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
     return [Change(file, f"{what} is not carried over") for what in lost]
 
 
+# --- the IR version --------------------------------------------------------------------------------
+
+
+def finish(walk: Walk) -> list[Change]:
+    """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
+    imports = [entry for entry in walk.model.opset_import if not plain_domain(entry.domain)]
+    least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
+    if walk.sweep():
+        least = max(least, OLDEST_IR_OF_DEFAULTS)
+    return [*walk.told(), *_raise(walk.model, least, walk.file)]
+
+
+def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
+    """Give a model the IR version that its initializers need; return the changes."""
+    why = ": it has initializers that are not inputs"
+    return _raise(model, OLDEST_IR_OF_DEFAULTS, file, why) if _has_weights(model.graph) else []
+
+
+def _raise(model: ModelProto, least: int, file: str, why: str = "") -> list[Change]:
+    """Raise a model's IR version. If initializers need no inputs in the new one, they lose these and stay constants."""
+    before, graph = model.ir_version, model.graph
+    if before >= least:
+        return []
+    model.ir_version = least
+    changes = [Change(file, f"IR version {before} becomes {least}{why}")]
+    constants = {tensor.name for tensor in graph.initializer if before < OLDEST_IR_OF_DEFAULTS <= least}
+    kept = [info for info in graph.input if info.name not in constants]
+    if dropped := len(graph.input) - len(kept):
+        changes.append(Change(file, f"initializers stay constants and are no longer inputs: {dropped}"))
+        del graph.input[:]
+        graph.input.extend(kept)
+    return changes
+
+
+_TYPES_SINCE = {
+    TensorProto.DataType.Value(name): since
+    for since, names in {
+        4: "BFLOAT16",
+        9: "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ",
+        10: "INT4 UINT4",
+        11: "FLOAT4E2M1",
+        12: "FLOAT8E8M0",
+        13: "INT2 UINT2",
+    }.items()
+    for name in names.split()
+    if name in TensorProto.DataType.keys()  # noqa: SIM118 (older onnx packages have no INT2)
+}
+"""The IR version that introduced an element type."""
+
+_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
+
+
+def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
+    """Lower a model's IR version as far as an opset and the content allow; return the changes."""
+    usual = min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
+    least, had = max(usual, _needed(model)), model.ir_version
+    why = f"that of opset {opset}'s tools" if least == usual else "which its content needs"
+    if had <= usual:
+        return []
+    if least >= had:
+        return [Change(file, f"IR version {had} stays, {why}", is_notice=True)]
+    model.ir_version = least
+    return [Change(file, f"IR version {had} becomes {least}, {why}")]
+
+
+def _has_weights(graph: GraphProto) -> bool:
+    return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
+
+
+def _needed(model: ModelProto) -> int:
+    """Return the IR version that a model's content needs."""
+    needed, kinds = [OLDEST_IR], set[int]()
+    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
+    for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
+        for attribute in (each for node in owner.node for each in node.attribute):
+            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        if isinstance(owner, GraphProto):
+            values = (*owner.input, *owner.output, *owner.value_info)
+            kinds.update(tensor.data_type for tensor in owner.initializer)
+            kinds.update(info.type.tensor_type.elem_type for info in values)
+            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
+            needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
+            others = {info.type.WhichOneof("value") for info in values}
+            needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)
+    return max(*needed, *(_TYPES_SINCE.get(kind, 0) for kind in kinds))
+
+
 # --- writing, whole or not at all -----------------------------------------------------------------
 
 
 def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | None = None) -> None:
-    """Write an ONNX model, and its external data beside it.
+    """Write an ONNX model, and its external data in ``folder`` to the same places relative to the new file.
 
-    Args:
-        model: refers to external data by places relative to ``folder``.
-        folder: where that data lies.
-        path: where to write; the data goes to the same places relative to its folder.
-        data: the bytes of the file that the model was read from, where the file is to be copied.
+    If ``data`` is given, the bytes of the file that the model was read from, the file is copied.
 
     Raises:
         HalfulpError: a file can't be written, or the data would replace another file.

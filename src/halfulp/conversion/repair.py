@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -15,15 +15,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion import Conversion
 from halfulp.conversion.editor import Change, Editor, exactly_as, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
-from halfulp.conversion.opset import finish, late_nodes, opset_of, raise_for_weights, to_opset
-from halfulp.conversion.output import correct_declarations, is_harmless, refusal, save_onnx
+from halfulp.conversion.opset import late_nodes, opset_of, to_opset
+from halfulp.conversion.output import (
+    correct_declarations,
+    finish,
+    is_harmless,
+    raise_for_weights,
+    refusal,
+    save_onnx,
+)
+from halfulp.conversion.rules import Answer, Check, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
@@ -39,11 +47,11 @@ from halfulp.errors import (
     printable,
 )
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.files import Source, format_of, read_whole
+from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Model, Value, agree, describe, listed
 from halfulp.models.onnx import build, fault_of_ours
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, infer_types, scalar
+from halfulp.models.onnx.infer import infer_types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -64,8 +72,7 @@ Slopes = str | int | Mapping[str, str | int]
 _RETYPED = ("Add", "Sub", "Mul", "Div", "Clip", "Max", "LayerNormalization", "RMSNormalization")
 """The operators of a norm, whose constants have to be of the type of the values beside them."""
 
-_LENGTHS = ("Pow", "Sqrt", "ReduceL2")
-_OF_NORMS = (*_RETYPED, *_LENGTHS, "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
+_OF_NORMS = (*_RETYPED, "Pow", "Sqrt", "ReduceL2", "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
 
 _NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
@@ -197,9 +204,7 @@ def repair(
     told = (*(Change(file, line) for line in sorted_), *changes)
     found = Repair(new, told, folder=folder, left=tuple(left))
     if not found.changes and isinstance(model, str | os.PathLike | bytes):
-        found = replace(
-            found, untouched=model if isinstance(model, bytes) else read_whole(Path(model), LARGEST_FILE)
-        )
+        found = replace(found, untouched=read_source(model, LARGEST_FILE)[0])
     if output is not None:
         found.save(output)
     if verify and found.valid:
@@ -212,10 +217,10 @@ def repaired(
     source: ModelProto, file: str, folder: Path | None, slopes: Slopes | None = None
 ) -> tuple[ModelProto, list[Change], list[Left]]:
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
-    mender = _mender(slopes)
-    readable, told = _correct_inputs(source, file)
-    readable, adapted = _correct_batch_norms(readable)
-    told += adapted
+    mender, corrected = _mender(slopes), deepcopy(source)
+    told = _correct_inputs(corrected, file) + _correct_batch_norms(corrected)
+    readable = corrected if told else source  # the copy is not kept for nothing
+    del corrected
     error = fault_of_ours(readable, file, folder)
     new, changes, left = _repaired(readable, file, folder, mender)
     if (breach := _breach_of_a_call(new, file, folder)) is not None:
@@ -228,9 +233,9 @@ def repaired(
             left = [*left, Left(breach.node or file, breach.message)]
     left = [*left, *of_later_opsets(new, file)]
     changes = [*told, *changes]
-    if error is not None and not changes and not left:
-        raise error
     if not changes and not left:
+        if error is not None:
+            raise error
         left = [replace(each, valid=True) for each in _refused(new, file)]
     return new, changes, left
 
@@ -245,67 +250,42 @@ def _mender(slopes: Slopes | None) -> Mender:
     return Mender(None, slopes) if isinstance(slopes, Mapping) else Mender(slopes)
 
 
-def _misdeclared(model: ModelProto, file: str) -> Iterator[tuple[onnx.ValueInfoProto, TensorProto | None]]:
-    """Yield the declarations with dims below 0, and with their tensors those that their weights contradict."""
+def _correct_inputs(model: ModelProto, file: str) -> list[Change]:
+    """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
+    changes, unknown = raise_for_weights(model, file), dict[str, None]()
     for _, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
             if isinstance(info.name, bytes):
                 continue  # a name that is not UTF-8 is refused later
-            shape, tensor = declared(info, file).shape, weights.get(info.name)
-            said = info.type.tensor_type
-            agrees = tensor is None or (
-                said.elem_type == tensor.data_type and agree(shape, tuple(tensor.dims))
-            )
-            if not agrees or any(dim.dim_value < 0 for dim in said.shape.dim):
-                yield info, None if agrees else tensor
-
-
-def _correct_inputs(source: ModelProto, file: str) -> tuple[ModelProto, list[Change]]:
-    """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights.
-
-    Return the source if it is of a newer one and nothing is to be declared.
-    """
-    if source.ir_version >= OLDEST_IR_OF_DEFAULTS and not any(_misdeclared(source, file)):
-        return source, []
-    new, unknown = deepcopy(source), list[str]()
-    changes = raise_for_weights(new, file)
-    for info, tensor in _misdeclared(new, file):
-        if tensor is None:
-            unknown.append(repr(printable(info.name)))
-            for dim in info.type.tensor_type.shape.dim:
-                if dim.dim_value < 0:
-                    dim.Clear()
-            continue
-        said = f"{printable(info.name)!r}, declared as {declared(info, file)}"
-        info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
-        changes.append(Change(file, f"{said}, is a weight, and is declared as {declared(info, file)}"))
+            was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
+            as_held = kind.elem_type, agree(was.shape, () if tensor is None else tuple(tensor.dims))
+            if tensor is not None and as_held != (tensor.data_type, True):
+                info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
+                said = f"{printable(info.name)!r}, declared as {was}, is a weight"
+                changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
+                continue
+            for dim in (dim for dim in kind.shape.dim if dim.dim_value < 0):
+                unknown.setdefault(repr(printable(info.name)))
+                dim.Clear()
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
-    return new, changes
+    return changes
 
 
-def _lost_spatials(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto]]:
-    """Yield the attributes ``spatial`` of an opset that lacks it, where the numbers are those of channels."""
+def _correct_batch_norms(model: ModelProto) -> list[Change]:
+    """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, where the numbers are those of channels."""
+    changes = []
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
-            for attribute in node.attribute if node.op_type == "BatchNormalization" else ():
+            for attribute in [*node.attribute] if node.op_type == "BatchNormalization" else ():
                 is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
                 if attribute.name == "spatial" and is_per_channel:
-                    yield label(node, index, ""), node, attribute
-
-
-def _correct_batch_norms(source: ModelProto) -> tuple[ModelProto, list[Change]]:
-    """Drop the attribute ``spatial``, which MXNet's exporter writes in opset 9, too; else return the source."""
-    if not any(_lost_spatials(source)):
-        return source, []
-    new, changes = deepcopy(source), list[Change]()
-    for name, node, attribute in list(_lost_spatials(new)):
-        changes.append(Change(name, f"spatial={attribute.i} is dropped: {_CHANNELS}"))
-        node.attribute.remove(attribute)
-    return new, changes
+                    said = f"spatial={attribute.i} is dropped: {_CHANNELS}"
+                    changes.append(Change(label(node, index, ""), said))
+                    node.attribute.remove(attribute)
+    return changes
 
 
 def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
@@ -334,21 +314,19 @@ def _repaired(
     source: ModelProto, file: str, folder: Path | None, mender: Mender
 ) -> tuple[ModelProto, list[Change], list[Left]]:
     new = deepcopy(source)
-    mender.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     corrected, before = _correct_casts(new, file), dict[tuple[str, str], Value]()
     correct_declarations(new, file, before, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _agree_on_types(walk, {declared(info, file).type for info in source.graph.output})
     _mend_layers(walk)
-    _mend_factors(walk)
-    _mend_normalizations(walk)
-    _mend(walk, mender)
+    rewrite(walk, (*FACTORS, *_LIMITS))
+    walk.rewrite_all(is_ours, mender.mend, collect=True)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        _mend(walk, mender)
+        walk.rewrite_all(is_ours, mender.mend, collect=True)
     mended = walk.told()
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         nodes = {node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu"}
@@ -371,11 +349,6 @@ def _repaired(
     if all(each.valid for each in left):
         left += _still_wrong(new, file, folder)
     return new, changes, left
-
-
-def _mend(walk: Walk, mender: Mender) -> None:
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, mender.mend, collect=True)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -405,83 +378,60 @@ def _mend_layers(walk: Walk) -> None:
         return edit.keep(remade(node, drop={"spatial"}))
 
     mended = {"Gemm": flatten, "BatchNormalization": per_channel}
-    for owner, opset in walk.owners:
-        walk.rewrite(
-            owner,
-            opset,
-            lambda node: node.op_type in mended,
-            lambda node, edit: mended[node.op_type](node, edit),
-        )
-
-
-def _mend_factors(walk: Walk) -> None:
-    """Store factors that a converter has rounded to infinity, such as a mask's fill, as the greatest of float16."""
-    greatest = np.finfo(np.float16).max
-    lost = {node.output[0]: index for _, node, index in infinite_factors(walk)}
-
-    def store(node: NodeProto, edit: Editor) -> None:
-        new, index = remade(node), lost[node.output[0]]
-        array = edit.array(node.input[index])
-        assert array is not None
-        new.input[index] = edit.constant(np.clip(array, -greatest, greatest), "factor")
-        edit.note(f"its input {index} is finite: {INFINITE}", "what was infinite or NaN is finite")
-        edit.keep(new)
-
-    for owner, opset in walk.owners if lost else ():
-        walk.rewrite(owner, opset, lambda node: not lost.keys().isdisjoint(node.output), store)
+    walk.rewrite_all(lambda node: node.op_type in mended, lambda node, edit: mended[node.op_type](node, edit))
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
 
 
-def infinite_factors(walk: Walk) -> Iterator[tuple[str, NodeProto, int]]:
-    """Yield the products by an infinite constant of float16: the node, by its name in messages, too, and the input."""
-    for owner, _ in walk.owners:
-        for path, graph, known in walk.known(owner):
-            for node in (node for node in graph.node if node.op_type == "Mul"):
-                for index, name in enumerate(node.input):
-                    array = known.array(name) if known.value(name).type == "float16" else None
-                    if array is not None and np.isinf(array).any():
-                        yield walk.label(path, node), node, index
+def _infinite(match: Match) -> Answer:
+    """The factor is infinite in float16, as a mask's fill that a converter has rounded."""
+    greatest, array = np.finfo(np.float16).max, match.array("factor")
+    if array is None or match.type("factor") != "float16" or not np.isinf(array).any():
+        return None
+    place = [*match.root.input].index(match["factor"])
+    return {"finite": np.clip(array, -greatest, greatest), "place": place}
 
 
-def _mend_normalizations(walk: Walk) -> None:
-    """Raise the lower limit 1e-12 of torch's ``normalize``, Div(x, Expand(Clip(length, 1e-12))): in float16 it is 0."""
-    least = np.finfo(np.float16).smallest_subnormal
+def _divides(match: Match) -> Answer:
+    """The limit is 0 in float16, where torch's ``normalize`` has 1e-12, and an Expand behind it is a divisor."""
+    limit, read, maker = match.view.number(match["limit"]), match.view.readers, match.maker("length")
+    is_length = maker is not None and maker.op_type in ("Pow", "Sqrt", "ReduceL2")
+    expanded = {each.output[0] for each in read[match.root.output[0]] if each.op_type == "Expand"}
+    divisors = {each.input[1] for name in expanded for each in read[name] if each.op_type == "Div"}
+    is_divisor = is_length and not expanded.isdisjoint(divisors)
+    applies = all((match.type("length") == "float16", limit == 0, is_divisor))
+    return {"least": np.array(np.finfo(np.float16).smallest_subnormal)} if applies else None
 
-    def clip(node: NodeProto, edit: Editor) -> None:
-        value, limit = edit.value(node.input[0]), scalar([*node.input, ""][1], edit.value_info)
-        if value.type != "float16" or limit != 0:
-            return edit.keep(node)
-        said = f"its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
-        edit.note(said, "what was NaN is 0")
-        limits = [edit.constant(np.array(least), "least"), *node.input[2:]]
-        return edit.keep(remade(node, [node.input[0], *limits]))
 
-    clips = set[str]()
-    for owner, _ in walk.owners:
-        divisors = {name for node in owner.node if node.op_type == "Div" for name in node.input[1:2]}
-        expanded = (node for node in owner.node if node.op_type == "Expand" and divisors & {*node.output})
-        limited = {name for node in expanded for name in node.input[:1]}
-        lengths = {name for node in owner.node if node.op_type in _LENGTHS for name in node.output}
-        clips |= {n.output[0] for n in owner.node if n.op_type == "Clip" and n.input[0] in lengths} & limited
-    for owner, opset in walk.owners if clips else ():
-        walk.rewrite(owner, opset, lambda node: not clips.isdisjoint(node.output), clip)
+def _repair(form: str, becomes: str, check: Check, differs: str, says: str) -> Rule:
+    return Rule(form, becomes, (check,), differs, None, since=1, says=says)
+
+
+_FINITE = "what was infinite or NaN is finite"
+FACTORS = (
+    _repair(
+        "Mul(x, factor)", "Mul(x, finite)", _infinite, _FINITE, f"its input {{place}} is finite: {INFINITE}"
+    ),
+)
+_DIVIDED = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
+_LIMITS = (
+    _repair("Clip(length, limit)", "Clip(length, least)", _divides, "what was NaN is 0", _DIVIDED),
+    _repair(
+        "Clip(length, limit, most)", "Clip(length, least, most)", _divides, "what was NaN is 0", _DIVIDED
+    ),
+)
 
 
 def _widened(walk: Walk) -> dict[str, str]:
     """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
     halves: dict[str, str] = {}
-    for owner, _ in walk.owners:
-        for _, graph, known in walk.known(owner):
-            for node in (node for node in graph.node if node.op_type in _OF_NORMS and node.output):
-                sources = (
-                    known.value(name).type if node.op_type == "Cast" else halves.get(name)
-                    for name in node.input
-                )
-                half = next((kind for kind in sources if kind in HALVES), None)
-                if half is not None and known.value(node.output[0]).type == "float32":
-                    halves[node.output[0]] = half
+    for _, graph, known, _ in walk.graphs():
+        for node in graph.node:
+            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
+                is_cast = node.op_type == "Cast"
+                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
+                halves.update((node.output[0], half) for half in HALVES if half in kinds)
     return halves
 
 
@@ -515,8 +465,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, lambda node: node.op_type in _RETYPED, agree)
+    walk.rewrite_all(lambda node: node.op_type in _RETYPED, agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]:

@@ -9,6 +9,7 @@ result can differ.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any
 
 from onnx import NodeProto
 
+from halfulp.conversion import powers, prelus
 from halfulp.conversion.editor import (
     SIGNIFICANT,
     Change,
@@ -26,9 +28,11 @@ from halfulp.conversion.editor import (
     is_float,
     is_one,
     remade,
+    settle,
 )
-from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
-from halfulp.conversion.spellings import expand_pow, expand_prelu
+from halfulp.conversion.opset import NEWEST, opset_of, to_opset
+from halfulp.conversion.output import finish
+from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES
@@ -91,32 +95,29 @@ def _measured(name: str, **more: Any) -> Target:
     found = nearest(name)
     if found is None:
         raise HalfulpError(f"this installation has no measurement of {name}")
-    taken: dict[str, set[tuple[str, ...]]] = {}
+    taken = defaultdict[tuple[str, int], set[tuple[str, ...]]](set)  # by operator and version
     for (operator, types), row in found.rows.items():
         if row.verdict not in ("refused", "crashed", "hung"):
-            taken.setdefault(operator, set()).add(types)
-    pow_version = max((op for op in taken if op.startswith("onnx.Pow-")), key=_version)
-    pairs = taken[pow_version]
+            kind, _, version = operator.rpartition("-")
+            taken[kind, int(version)].add(types)
+    newest = max(version for kind, version in taken if kind == "onnx.Pow")
+    pairs = taken["onnx.Pow", newest]
     bases = {x for x, _ in pairs}
     oldest = 7  # both refuse or misread the broadcasting of older opsets
-    prelu = sorted((_version(op), op) for op in taken if op.startswith("onnx.PRelu-"))
+    prelu = sorted(version for kind, version in taken if kind == "onnx.PRelu" and version >= oldest)
     return Target(
         name,
         opsets=(oldest, None),
         bases=_in_order(bases),
         exponents=_in_order({y for _, y in pairs if all((x, y) in pairs for x in bases)}),
-        prelu={since: _in_order({x for x, _ in taken[op]}) for since, op in prelu if since >= oldest},
+        prelu={since: _in_order({x for x, _ in taken["onnx.PRelu", since]}) for since in prelu},
         exact={
             types: frozenset(y for y, power in row.constants.items() if power.verdict == "exact")
             for (operator, types), row in found.rows.items()
-            if operator == pow_version
+            if operator == f"onnx.Pow-{newest}"
         },
         **more,
     )
-
-
-def _version(operator: str) -> int:
-    return int(operator.rpartition("-")[2])
 
 
 def _in_order(types: Iterable[str]) -> tuple[str, ...]:
@@ -205,14 +206,10 @@ def for_target(walk: Walk, name: str) -> list[Change]:
         raise HalfulpError(f"no target {str(name)[:80]}; {did_you_mean(str(name), known)}")
     target = known[found]
 
-    def rewrite(node: NodeProto, edit: Editor) -> None:
-        (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
-
     changes = _into_range(walk, target)
-    if changes:
-        walk = walk.again()
-    for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, is_ours, rewrite, name)
+    walk = Walk(walk.model, walk.file, walk.folder) if changes else walk
+    rewritings = {"Pow": _pow, "PRelu": _prelu}
+    walk.rewrite_all(is_ours, lambda node, edit: rewritings[node.op_type](node, edit, target), name)
     return changes + finish(walk)
 
 
@@ -229,8 +226,7 @@ def _into_range(walk: Walk, target: Target) -> list[Change]:
     for whose, opset in opsets:
         if not oldest <= opset <= (newest or opset):
             why = f"{target.name} takes {oldest} and later"
-            if opset >= oldest:
-                why = f"the newest that {target.name} takes"
+            why = f"the newest that {target.name} takes" if opset >= oldest else why
             said.append(Change(walk.file, f"{whose} becomes {wanted}: {why}"))
     return [*said, *to_opset(walk, wanted)] if said else []
 
@@ -241,7 +237,7 @@ def _into_range(walk: Walk, target: Target) -> list[Change]:
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     why = target.spelled.get("Pow")
     if why is not None:
-        if expand_pow(node, edit, why):
+        if apply_first(powers.EXPAND, node, edit, why):
             return None
         if not target.bases:
             raise NoExactForm(
@@ -251,7 +247,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.note("stays unchanged", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
-    if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
+    lacks = f"{target.name} takes no {x} here"
+    if x in target.multiplies and apply_first(powers.EXPAND, node, edit, lacks):
         return None
     base, between = x, None
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
@@ -263,7 +260,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
     new = remade(node)
     if y not in wanted:
-        _exponent(new, y, base, wanted, edit, target)
+        # An integer base wraps around with an integer exponent, and saturates with a float exponent.
+        alike = (kind for kind in wanted if is_float(base) or is_float(kind) == is_float(y))
+        wanted = tuple(sorted(alike, key=lambda kind: (kind != base, kind != "float32")))
+        settle(new, wanted, edit, why=f"{target.name} takes no {y} here", may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
@@ -323,28 +323,6 @@ def wider(x: str, target: Target) -> tuple[str, str]:
     return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
 
 
-def _exponent(
-    node: NodeProto, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target
-) -> None:
-    """Give the exponent a type that the target takes, exactly if there is one."""
-    if not is_float(base):
-        # With an integer exponent it wraps around, with a float exponent it saturates.
-        wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
-    why = f"{target.name} takes no {y} here"
-    preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
-    if any(edit.retype(node, kind, why=why) for kind in preferred):
-        return
-    floats = [kind for kind in wanted if is_float(kind)]
-    kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    edit.note(f"the exponent is cast from {y} to {kind}: {why}", lost(kind))
-    node.input[1] = edit.cast(node.input[1], kind)
-
-
-def lost(kind: str) -> str:
-    """Return the effect on exponents that the type they are cast to does not hold."""
-    return f"an exponent that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
-
-
 # --- PRelu ----------------------------------------------------------------------------------------
 
 
@@ -352,7 +330,8 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if target.pads_slope and edit.value(node.input[0]).shape == ():
         return _vector_prelu(node, edit, target)
     if "PRelu" in target.spelled:
-        expand_prelu(node, edit, target.spelled["PRelu"])
+        if not apply_first(prelus.EXPAND, node, edit, target.spelled["PRelu"]):
+            prelus.refuse(node, edit)
         return None
     kind = edit.type_of(node.input[0])
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
@@ -364,20 +343,15 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
             edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
-        expand_prelu(new, edit, f"{target.name} takes no {kind} here")
+        apply_first(prelus.EXPAND, new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
-    edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
+    differs = "the product is one of float32" if kind == "float64" else "a NaN in X may lose its payload"
+    if kind == "bfloat16" and wide == "float32":
+        differs = f"a product below 2^-126 is rounded twice, and {differs}"
+    edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", differs)
     new.input[:] = [edit.cast(name, wide) for name in new.input]
     return edit.keep_cast(new, wide, kind)
-
-
-def _cost(kind: str, wide: str) -> str:
-    if kind == "float64":
-        return "the product is one of float32"
-    if kind == "bfloat16" and wide == "float32":
-        return "a product below 2^-126 is rounded twice, and a NaN in X may lose its payload"
-    return "a NaN in X may lose its payload"
 
 
 def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,11 +37,9 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
 _GROUP = 1 << 26  # bytes of tensors that are compared at once
-# fmt: off
-_SPECIAL_FLOATS = (
-    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
+_SPECIAL_FLOATS = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8]
 )
-# fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
 """The operators of ONNX that halfulp evaluates itself."""
@@ -253,22 +251,11 @@ def verified(found: Verification | None) -> str:
     return ", verified" if found.same else ", not verified" if found.failure else ", with other outputs"
 
 
-def compare(
-    before: Subject,
-    after: Subject,
-    feed: Feed,
-    changes: Sequence[Change] = (),
-) -> Verification:
-    """Run two models on the same inputs and compare the outputs' bits.
+def compare(before: Subject, after: Subject, feed: Feed, changes: Sequence[Change] = ()) -> Verification:
+    """Run two models on the same inputs, made up with special values or given, and compare the outputs' bits.
 
-    Args:
-        before, after: ONNX models with inputs and outputs of the same names.
-        feed: the inputs. Made-up ones have special values among them.
-        changes: those between the models. A difference that one announces is a note, if it is no larger.
-
-    Returns:
-        The result. If the first model runs on no made-up inputs, or ``dims`` names no dim of it, its ``failure``
-        says so.
+    A difference that one of the changes announces is a note, if it is no larger. If the first model runs on no made-up
+    inputs, or ``dims`` names no dim of it, the result's ``failure`` says so.
     """
     with ExitStack() as files:
         before, after = (_without_weights(each, files) for each in (before, after))
@@ -314,81 +301,77 @@ class _Comparison:
             return
         self._rounds += 1
         try:
-            got = self._second(inputs)
+            self._compare(expected, self._second(inputs), inputs, told)
         except HalfulpError as error:
             self._differences.append(f"{told} are refused now: {error.message}")
-            return
-        differences = []
+
+    def _compare(
+        self, expected: Mapping[str, Any], got: Mapping[str, Any], inputs: Mapping[str, Any], told: str
+    ) -> None:
+        unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
+        differences = [f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None]
         reasons = vacuous(expected)
-        for name, value in expected.items():
-            found = got.get(name)
-            unlike = difference(value, found)
-            if unlike is not None:
-                differences.append(f"output {name!r}, {told}: {unlike}")
-            reason = reasons.get(name, "")
-            # A model without inputs has constant outputs: equal elements are the whole result.
-            if not reason or (is_usable(reason) and not inputs):
-                self._telling.add(name)
-                self._elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
-        if not differences:
-            return
-        try:
-            parting = self._parting(inputs)
-        except HalfulpError as error:
-            parting = f"which tensor differs first is not known: {error.message}"
-        if parting is None:  # on the same operands no tensor differs more than it may
-            self._notes += differences
-        else:
-            self._differences += [*differences, parting]
+        # A model without inputs has constant outputs: equal elements are the whole result.
+        useless = {name for name, reason in reasons.items() if inputs or not is_usable(reason)}
+        self._telling |= expected.keys() - useless
+        self._elements += sum(getattr(expected[name], "size", 1) for name in expected.keys() - useless)
+        # If on the same operands no tensor differs more than it may, these are notes.
+        parting = self._parting(inputs) if differences else ""
+        (self._differences if parting else self._notes).extend(filter(None, (*differences, parting)))
 
-    def _parting(self, inputs: Mapping[str, Any]) -> str | None:
-        """Return the first tensor that differs though its operands do not, by more than its node's change announces.
-
-        Raises:
-            HalfulpError: a part of a model does not run by itself.
-        """
+    def _parting(self, inputs: Mapping[str, Any]) -> str:
+        """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
         assert self.after.proto is not None
         makers = {name: node for node in self.after.proto.graph.node for name in node.output if name}
         constants = self.before.model.graph.held
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
-        pairs = [(node, name) for node in self.before.nodes for name in node.outputs if name in makers]
-        pairs = [(node, name) for node, name in pairs if not _is_constant(node, constants)]
-        kept = {name for _, name in pairs}
+        nodes = (node for node in self.before.nodes if not _is_constant(node, constants))
+        pairs = {name: node for node in nodes for name in node.outputs if name in makers}
         done, size = 0, 8
         while done < len(pairs):
-            group = pairs[done : done + size]
-            operands = _operands([name for _, name in group], kept, makers)
-            arrays = _run_once(self.before.with_outputs(operands), inputs)
-            values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
-            group = [(node, name) for node, name in group if name in values and not drawing([node])]
-            after = self.after.with_operands(values).with_outputs([given(name) for _, name in group])
-            results = _run_once(after, {**inputs, **values}) if group else {}
-            for node, name in group:
-                right, found = values[name], results.get(given(name))
-                inner = (output for each in all_nodes([node]) for output in each.outputs)
-                change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
-                unlike = difference(right, found)
-                if unlike is not None and (change is None or not _is_within(change, node, right, found)):
-                    more = "" if change is None else ", which is more than its change announces"
-                    return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+            group = dict(islice(pairs.items(), done, done + size))
+            try:
+                arrays = _run_once(self.before.with_outputs(_operands([*group], pairs, makers)), inputs)
+                values = {
+                    name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}
+                }
+                if unlike := self._first_unlike(group, values, inputs):
+                    return unlike
+            except HalfulpError as error:
+                return f"which tensor differs first is not known: {error.message}"
             done += size
             size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
-            del arrays, values, results
-        return None
+            del arrays, values
+        return ""
+
+    def _first_unlike(
+        self, makers: Mapping[str, Node], values: Mapping[str, Array], inputs: Mapping[str, Any]
+    ) -> str:
+        """Return the first of some tensors that the new model computes otherwise of the old model's values."""
+        names = [name for name in filter(values.__contains__, makers) if not drawing([makers[name]])]
+        after = self.after.with_operands(values).with_outputs([given(name) for name in names])
+        results = _run_once(after, {**inputs, **values}) if names else {}
+        for name in names:
+            node, right, found = makers[name], values[name], results.get(given(name))
+            inner = chain.from_iterable(each.outputs for each in all_nodes([node]))
+            change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
+            unlike = difference(right, found)
+            if unlike is not None and not _is_within(change, node, right, found):
+                more = "" if change is None else ", which is more than its change announces"
+                return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+        return ""
 
     def result(self, dims: str = "") -> Verification:
         """Return the result; ``dims``: the sizes that were made up."""
         failure = "" if self._telling or self._differences else nothing_told(self._reasons)
         if not (self._reasons or self._telling):
             failure = "no outputs were compared"
-        reasons = []
-        if self._notes and self._drawing:
-            reasons.append(f"other numbers in each run, since node {self._drawing} draws them")
-        if self._notes and self._announced:
-            reasons.append("on the same operands each tensor is as near as the changes announce")
-        elif self._notes and not self._drawing:
-            reasons.append("on the same operands no tensor differs but by the order of the runtime's sums")
+        reasons = {
+            f"other numbers in each run, since node {self._drawing} draws them": self._drawing,
+            "on the same operands each tensor is as near as the changes announce": self._announced,
+            _BY_SUMS: not (self._drawing or self._announced),
+        }
         useless = {name: reason for name, reason in self._reasons.items() if name not in self._telling}
         return Verification(
             self._rounds,
@@ -397,7 +380,7 @@ class _Comparison:
             self.engine,
             dims if self._rounds else "",
             failure if self._rounds else self._refusal,
-            (*self._notes, *reasons),
+            (*self._notes, *(text for text, applies in reasons.items() if self._notes and applies)),
             useless,
         )
 
@@ -457,7 +440,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
             continue
         if row.kind == "float":
             with np.errstate(all="ignore"):
-                special = np.array(_SPECIAL_FLOATS).astype(row.dtype)
+                special = _SPECIAL_FLOATS.astype(row.dtype)
         else:
             info = ml_dtypes.iinfo(row.dtype)  # type: ignore[no-untyped-call]
             least, most = int(info.min), int(info.max)
@@ -470,6 +453,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
 # --- two arrays -----------------------------------------------------------------------------------
 
 
+_BY_SUMS = "on the same operands no tensor differs but by the order of the runtime's sums"
 _SUMMED = {"AveragePool": Change("", "stays", "ONNX Runtime sums in another order from opset 19 on")}
 """Operators whose kernels round otherwise in another opset, with that as a change."""
 
@@ -480,9 +464,10 @@ _MOVES = ("gives NaN", "gave NaN", "gives nan", "NaN where", "NaN for")
 """The words of changes that make numbers NaN, or NaNs numbers."""
 
 
-def _is_within(change: Change, node: Node, right: Array, found: Any) -> bool:
+def _is_within(change: Change | None, node: Node, right: Array, found: Any) -> bool:
     """Return whether a node's result differs by no more than its change announces."""
-    if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
+    is_array = isinstance(found, np.ndarray)
+    if change is None or not is_array or (found.dtype, found.shape) != (right.dtype, right.shape):
         return False
     if right.dtype.name not in FLOATS:
         ends: list[int] = []
@@ -508,9 +493,9 @@ def _is_within(change: Change, node: Node, right: Array, found: Any) -> bool:
 
 def distance(right: Any, found: Any) -> tuple[float, str]:
     """Return how far floats are away, as a fraction of the greatest magnitude and as text."""
-    if not isinstance(right, np.ndarray) or found is None:
-        return np.inf, "missing" if found is None else f"{show(right)} became {show(found)}"
-    if (found.dtype, found.shape) != (right.dtype, right.shape):
+    if found is None:
+        return np.inf, "missing"
+    if not isinstance(right, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
         return np.inf, f"{show(right)} became {show(found)}"
     a, b = right.astype(np.float64), found.astype(np.float64)
     both = np.isfinite(a) & np.isfinite(b)

@@ -77,10 +77,6 @@ class Walk:
         self._reader = TensorReader(file, folder)
         self._value_info: dict[str, ValueInfo] = {}  # by path
 
-    def again(self) -> Walk:
-        """Return a new walk through the changed model."""
-        return Walk(self.model, self.file, self.folder)
-
     @property
     def owners(self) -> Iterator[tuple[Owner, int]]:
         """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
@@ -90,6 +86,13 @@ class Walk:
         """Return the changes since the last call."""
         changes, self.changes = self.changes, []
         return changes
+
+    def rewrite_all(
+        self, wanted: Wanted, rewrite: Rewrite, where: str = "", *, collect: bool = False
+    ) -> None:
+        """Rewrite nodes of all :attr:`owners`, each in its opset, as :meth:`rewrite` does it."""
+        for owner, opset in self.owners:
+            self.rewrite(owner, opset, wanted, rewrite, where, collect=collect)
 
     def rewrite(
         self,
@@ -101,15 +104,10 @@ class Walk:
         *,
         collect: bool = False,
     ) -> None:
-        """Rewrite the nodes of ONNX's own domain that are wanted, in subgraphs too.
+        """Rewrite the nodes of ONNX's own domain that are wanted, in one of :attr:`owners` and its subgraphs.
 
-        Args:
-            owner: one of :attr:`owners`.
-            opset: the version that new nodes are of.
-            wanted: tells which nodes to rewrite.
-            rewrite: adds the replacement of a node; raises NoExactForm if there is none.
-            where: the target that then lacks a form for it; the opset where not given.
-            collect: whether a node without a form is noted in :attr:`refused` and left alone from then on.
+        ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
+        no form for it. With ``collect``, such a node is noted in :attr:`refused` and left alone from then on.
 
         Raises:
             UnsupportedError: of NoExactForm, naming file and node.
@@ -129,7 +127,6 @@ class Walk:
         made = {tensor.name for tensor in self.model.graph.initializer} - self._held
         useless = (self._read | made) - set(read_names(self.model.graph))
         for _, each in graphs(self.model.graph) if useless else ():
-            assert isinstance(each, GraphProto)
             _drop(each.node, useless)
             _drop(each.initializer, useless - {info.name for info in each.input})
         return not made <= useless
@@ -165,9 +162,11 @@ class Walk:
             known.add_constants(owner, self.model.ir_version)
         return self._value_info[path]
 
-    def known(self, owner: Owner) -> Iterator[tuple[str, Owner, ValueInfo]]:
-        """Yield one of :attr:`owners` and the graphs within it: path, graph, and the known types of its values."""
-        return scopes(owner, self._known)
+    def graphs(self, only: Owner | None = None) -> Iterator[tuple[str, Owner, ValueInfo, int]]:
+        """Yield :attr:`owners`, or one of them, and the graphs within: path, graph, its values' types, opset."""
+        for owner, opset in self.owners:
+            if only is None or only is owner:
+                yield from ((*scope, opset) for scope in scopes(owner, self._known))
 
     def _walk(self, owner: Owner, outer: ValueInfo | None, path: str, task: _Task) -> None:
         opset, wanted, rewrite, where, collect = task
@@ -206,7 +205,7 @@ class Walk:
         if changed:
             if self._read is None:
                 self._read = set(read_names(self.model.graph))
-            owner.node.extend(edit.left)
+            owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
             del owner.node[:before]
         self.changes += edit.changes
 
@@ -275,17 +274,16 @@ def check_clauses(walk: Walk) -> Walk:
     Raises:
         ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
     """
-    for owner, opset in walk.owners:
-        for path, graph, known in walk.known(owner):
-            for node in filter(is_ours, graph.node):
-                if (error := breach(node, opset, known)) is not None:
-                    with within(walk.file, walk.label(path, node)):
-                        raise error.with_hint(REPAIR)
-                if node.op_type == "PRelu":
-                    x, slope = (known.value(name).shape for name in node.input)
-                    if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
-                        doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
-                        walk.changes.append(Change(walk.label(path, node), doubt, is_notice=True))
+    for path, graph, known, opset in walk.graphs():
+        for node in filter(is_ours, graph.node):
+            if (error := breach(node, opset, known)) is not None:
+                with within(walk.file, walk.label(path, node)):
+                    raise error.with_hint(REPAIR)
+            if node.op_type == "PRelu":
+                x, slope = (known.value(name).shape for name in node.input)
+                if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
+                    doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
+                    walk.changes.append(Change(walk.label(path, node), doubt, is_notice=True))
     return walk
 
 
@@ -304,14 +302,13 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
 
     If the last dim is unknown, a slope of shape [C] is more often a per-channel slope than a correct one.
     """
-    if row.broadcasting.name != "unidirectional" or not slope or slope[-1] == 1 or set(slope[:-1]) - {1}:
+    *ones, size = slope or (1,)
+    _, channels, *_, last = (None, None, None) if x is None else x if len(x) > 2 else (1, 1, 1)
+    is_row = all((row.broadcasting.name == "unidirectional", {*ones} <= {1}, size not in (1, None)))
+    is_known = any((isinstance(size, str), isinstance(last, int)))
+    if is_known or not is_row or (isinstance(channels, int) and channels != size):  # it can't be per channel
         return None
-    if not isinstance(slope[-1], int) or (x is not None and (len(x) < 3 or isinstance(x[-1], int))):
-        return None
-    if x is not None and isinstance(x[1], int) and x[1] != slope[-1]:
-        return None  # it can't be a per-channel slope
-    symbol = "" if x is None or x[-1] is None else f", {x[-1]},"
-    return f"the last dim of X{symbol} has {slope[-1]} elements"
+    return f"the last dim of X{'' if last is None else f', {last},'} has {size} elements"
 
 
 def breaches(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Iterator, 
 from copy import deepcopy
 from functools import partial
 from itertools import chain, count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
@@ -72,6 +72,10 @@ def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
     return inner
 
 
+@overload
+def graphs(owner: GraphProto, path: str = "") -> Iterator[tuple[str, GraphProto]]: ...
+@overload
+def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]: ...
 def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
     """Yield a graph or function and the graphs within it, outer ones first, with their paths.
 

@@ -1,0 +1,466 @@
+"""Rules: a form that is found, the form that it becomes, and how the result can then differ.
+
+Both forms are terms, expressions in Python's syntax:
+
+================================ =====================================================================
+``x``, ``slope``                 any value; the same name is the same value
+``2``, ``-0.5``                  a constant of one element with that number, rounded to its type
+``Mul(x, slope)``                a node of ONNX; Add, Mul, Max and Min take their operands in either order
+``Less(x, 0)``                   matches ``Greater(0, x)`` too
+``ReduceMean(x, ...)``           a node that may have further inputs
+``Pow(x, 2) | Mul(x, x)``        one of several terms
+``(d := Sub(x, m))``             a term whose value gets a name
+``Cast(x, to=kind)``             a node with attributes, which are only built
+================================ =====================================================================
+
+A term matches the nodes that make a value, and it builds nodes. Therefore each rule can be tested from its own text.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from onnx import NodeProto
+
+from halfulp.conversion.editor import Editor, legacy_form, view_of
+from halfulp.conversion.walk import Walk
+from halfulp.models.graph import Array, Value, type_name
+from halfulp.models.onnx.walk import plain_domain
+from halfulp.models.run.inputs import dtype_named
+from halfulp.specs.broadcast import NUMPY, Mismatch
+from halfulp.specs.tensor import Shape
+
+Term: TypeAlias = ast.expr
+Bound: TypeAlias = Mapping[str, Any]
+"""The names of values by those in the term. A rule's checks add arrays, attributes and terms."""
+
+NODES = "the nodes"
+"""The key of the matched nodes in ``Bound``. No term can contain it."""
+
+_COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min"))
+_MIRRORED = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
+_MIRRORED |= {greater: less for less, greater in _MIRRORED.items()}
+
+
+def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
+    """Read a term. A name among ``parts`` stands for the term there."""
+    return cast(Term, _Parts(parts).visit(ast.parse(text, mode="eval").body))
+
+
+class _Parts(ast.NodeTransformer):
+    """Puts the terms in the place of their names. Each is read once."""
+
+    def __init__(self, parts: Mapping[str, str]) -> None:
+        self._texts = parts
+        self._terms: dict[str, ast.AST] = {}
+
+    def visit_Name(self, name: ast.Name) -> ast.AST:
+        """Return the term of a name among the parts, and any other name."""
+        if name.id in self._texts and name.id not in self._terms:
+            self._terms[name.id] = self.visit(ast.parse(self._texts[name.id], mode="eval").body)
+        return self._terms.get(name.id, name)
+
+
+def node_of(op_type: str, *operands: Term) -> Term:
+    """Return the term of a node. An operand that several nodes share is built once."""
+    return ast.Call(ast.Name(op_type), list(operands), [])
+
+
+def number_of(term: Term) -> float | None:
+    """Return the number that a term is, else None."""
+    match term:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+    return None
+
+
+def roots(term: Term) -> Iterator[str]:
+    """Yield the operators of the nodes that can make a term's value."""
+    match term:
+        case ast.Call(func=ast.Name(id=op_type)):
+            yield op_type
+            if op_type in _MIRRORED:
+                yield _MIRRORED[op_type]
+        case ast.BinOp(left=left, right=right):
+            yield from roots(left)
+            yield from roots(right)
+        case ast.NamedExpr(value=inner):
+            yield from roots(inner)
+
+
+# --- matching -------------------------------------------------------------------------------------
+
+
+def matches(
+    term: Term, name: str, view: Editor, bound: Bound, root: NodeProto | None = None
+) -> Iterator[Bound]:
+    """Yield each way in which a value is a term: the names in the term with those of the values.
+
+    ``root`` is the node that makes the value, where ``view`` does not have it yet.
+    """
+    match term:
+        case ast.Name(id=variable):
+            if name and bound.get(variable, name) == name:
+                yield bound if variable in bound else {**bound, variable: name}
+        case ast.NamedExpr(target=ast.Name(id=variable), value=inner):
+            if bound.get(variable, name) == name:
+                yield from matches(inner, name, view, {**bound, variable: name}, root)
+        case ast.BinOp(left=left, right=right):
+            yield from matches(left, name, view, bound, root)
+            yield from matches(right, name, view, bound, root)
+        case ast.Call(func=ast.Name(id=op_type), args=operands):
+            maker = root or view.maker(name)
+            orders = [] if maker is None else _orders(op_type, operands, maker)
+            if maker is not None and orders and [*maker.output] == [name] and not plain_domain(maker.domain):
+                bound = {**bound, NODES: (*bound.get(NODES, ()), maker)}
+                for order in orders:
+                    yield from _matched(order, maker, view, bound)
+        case _ if (number := number_of(term)) is not None and _is(view.number(name), number):
+            yield bound
+
+
+def _orders(op_type: str, operands: list[Term], node: NodeProto) -> list[list[Term]]:
+    """Return the orders in which a node's inputs may be some operands; none if it is another operator."""
+    is_mirrored = node.op_type != op_type
+    if is_mirrored and _MIRRORED.get(node.op_type) != op_type:
+        return []
+    is_open = getattr(operands[-1], "value", None) is ...
+    operands = operands[: len(operands) - is_open]
+    if len(node.input) < len(operands) or (len(node.input) > len(operands) and not is_open):
+        return []
+    is_either = op_type in _COMMUTATIVE and len(operands) == 2
+    return [operands[::-1]] if is_mirrored else [operands, operands[::-1]] if is_either else [operands]
+
+
+def _matched(
+    operands: list[Term], node: NodeProto, view: Editor, bound: Bound, index: int = 0
+) -> Iterator[Bound]:
+    if index == len(operands):
+        yield bound
+        return
+    term, name = operands[index], node.input[index]
+    if isinstance(term, ast.Constant | ast.UnaryOp) and not _keeps_shape(index, node, view):
+        return
+    for more in matches(term, name, view, bound):
+        yield from _matched(operands, node, view, more, index + 1)
+
+
+def _is(array: Array | None, number: float) -> bool:
+    """Tell whether the element of a constant is a number as its type rounds it."""
+    if array is None or array.dtype.kind in "OUSbc":
+        return False
+    with np.errstate(all="ignore"):
+        held = number if array.dtype.kind in "iu" else np.array(number).astype(array.dtype)
+    return bool(array.reshape(()) == held)
+
+
+def _keeps_shape(index: int, node: NodeProto, view: Editor) -> bool:
+    """Tell whether a number leaves the shape of the operands beside it."""
+    rank = len(view.value(node.input[index]).shape or ())
+    beside = (view.value(name).shape for place, name in enumerate(node.input) if place != index)
+    return rank == 0 or any(shape is not None and len(shape) >= rank for shape in beside)
+
+
+# --- building -------------------------------------------------------------------------------------
+
+_COMPARISONS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+_BROADCASTING = _COMPARISONS | {"Add", "Sub", "Mul", "Div"}
+_ELEMENTWISE = _BROADCASTING | {"Neg", "Relu", "Sqrt", "Reciprocal", "Log", "Exp"}
+_OLDEST_NUMPY = 7  # the first opset that broadcasts as NumPy does
+
+
+def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) -> None:
+    """Add the nodes of a term in the place of a node, whose output is the term's value.
+
+    A part of the term that is one object is built once. Arrays in ``bound`` become constants. Other terms there are
+    built, also in the place of a node that follows: ``(term, node)``. ``kind`` is the type of numbers beside no value.
+    """
+    names: dict[int, str] = {}
+
+    def name_of(each: Term, beside: str = kind) -> str:
+        value = bound[each.id] if isinstance(each, ast.Name) else each
+        if isinstance(value, str | ast.Name):
+            return value if isinstance(value, str) else name_of(value)
+        if id(value) not in names:
+            names[id(value)] = built(each, value, beside)
+        return names[id(value)]
+
+    def built(each: Term, value: Any, beside: str) -> str:
+        if isinstance(value, ast.Call):
+            return added(value)
+        if isinstance(value, tuple):
+            edit.drop(value[1])
+            return added(*value)
+        if isinstance(each, ast.Name):
+            return edit.constant(value, each.id)
+        return edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
+
+    def added(call: ast.Call, old: NodeProto | None = None) -> str:
+        assert isinstance(call.func, ast.Name)
+        op_type, operands = call.func.id, call.args
+        values = [name_of(each) for each in operands if number_of(each) is None]
+        beside = next(filter(None, (edit.value(name).type for name in values)), kind)
+        inputs = [name_of(each, beside) for each in operands]
+        output = None if old is None else old.output[0]
+        attributes: dict[str, Any] = {}
+        for keyword in call.keywords:
+            assert isinstance(keyword.value, ast.Name)
+            value = bound[keyword.value.id]
+            attributes |= value if keyword.arg is None else {keyword.arg: value}
+        if op_type == "Cast":
+            return edit.cast(inputs[0], attributes["to"], output=output)
+        if op_type == "Unsqueeze":
+            return edit.unsqueeze(inputs[0], attributes["axes"]) if attributes["axes"] else inputs[0]
+        given = {key: value for key, value in attributes.items() if value is not None}
+        shapes = [edit.value(name).shape for name in inputs]
+        if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
+            first, second = inputs
+            *inputs, given = legacy_form(first, second, edit)
+        return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
+
+    while isinstance(term, ast.Name) and isinstance(bound[term.id], ast.expr):
+        term = bound[term.id]
+    added(term if isinstance(term, ast.Call) else ast.Call(ast.Name("Identity"), [term], []), node)
+
+
+def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
+    """Return the type and shape of a new node's output, None where they are not those of its operands."""
+    if op_type not in _ELEMENTWISE:
+        return None
+    operands = [edit.value(name) for name in inputs]
+    shape = operands[0].shape
+    for operand in operands[1:] if edit.opset >= _OLDEST_NUMPY else ():
+        with suppress(Mismatch):
+            shape = NUMPY.infer(shape, operand.shape, {})
+    kind = next((operand.type for operand in operands if operand.type is not None), None)
+    return Value("", "bool" if op_type in _COMPARISONS else kind, shape)
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+DIFFERS, ULPS = "how the result differs", "ulps"
+"""The keys under which a check says more of how a result differs, and by how many units in the last place."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A place where a rule's form was found. ``match["slope"]`` is the name of a value.
+
+    ``view`` has the nodes before it, and answers for their values.
+    """
+
+    rule: Rule
+    view: Editor
+    bound: Bound
+
+    def __getitem__(self, name: str) -> str:
+        return str(self.bound[name])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.bound
+
+    @property
+    def nodes(self) -> tuple[NodeProto, ...]:
+        """The nodes of the form, the last one first."""
+        return tuple({id(node): node for node in self.bound[NODES]}.values())
+
+    @property
+    def root(self) -> NodeProto:
+        """The node that is replaced."""
+        return self.bound[NODES][0]  # type: ignore[no-any-return]
+
+    def maker(self, name: str) -> NodeProto | None:
+        """Return the node that makes a value."""
+        return self.view.maker(self[name])
+
+    def array(self, name: str) -> Array | None:
+        """Return a constant's array, None for any other value."""
+        bound = self.bound[name]
+        return bound if isinstance(bound, np.ndarray) else self.view.array(bound)
+
+    def value(self, name: str) -> Value:
+        """Return the type and shape of a value, or of an array that a check has added."""
+        bound = self.bound[name]
+        if isinstance(bound, np.ndarray):
+            return Value(name, type_name(bound.dtype), bound.shape)
+        return self.view.value(bound)
+
+    def type(self, name: str) -> str:
+        """Return the element type of a value, empty if it is not known."""
+        return self.value(name).type or ""
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of a value."""
+        return self.value(name).shape
+
+
+Answer = Mapping[str, Any] | None
+Check = Callable[[Match], Answer]
+"""Returns None where a rule does not apply, else what the replacement needs by name: arrays, attributes, terms."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewriting.
+
+    Attributes:
+        form: the term that is found: see ``terms.py``.
+        becomes: the term in its place. Its names are those of the form, and those that the checks return.
+        checks: conditions, which must all hold.
+        differs: how the result of floats can differ; None where no bit can.
+        ulps: by how many units in the last place, as in a ``Change``.
+        since, until: the opsets in which the replacement exists.
+        parts: names for terms within the form.
+        says: the change in words, where the two terms are not enough.
+    """
+
+    form: str
+    becomes: str
+    checks: tuple[Check, ...] = ()
+    differs: str | None = None
+    ulps: float | None = 0
+    since: int = 7
+    until: float = math.inf
+    parts: Mapping[str, str] = field(default_factory=dict)
+    says: str = ""
+
+    @cached_property
+    def pattern(self) -> Term:
+        """The term that is found."""
+        return parse(self.form, self.parts)
+
+    @cached_property
+    def replacement(self) -> Term:
+        """The term in its place."""
+        return parse(self.becomes)
+
+    def match(self, root: NodeProto, view: Editor) -> Match | None:
+        """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
+        if not self.since <= view.opset <= self.until or len(root.output) != 1:
+            return None
+        for bound in matches(self.pattern, root.output[0], view, {}, root):
+            match = Match(self, view, bound)
+            if len(bound[NODES]) > 1 and not _is_closed(match):
+                continue
+            for check in self.checks:
+                answer = check(match)
+                if answer is None:
+                    break
+                match = Match(self, view, {**match.bound, **answer})
+            else:
+                return match
+        return None
+
+    def apply(self, match: Match, edit: Editor, why: str = "") -> None:
+        """Put the replacement in the place of a match, with a reason in the line of the change."""
+        root = match.root
+        kinds = (edit.value(name).type for name in (root.output[0], *reversed(root.input)))
+        kind = next(filter(None, kinds), "float32")
+        words = self.says.format(**match.bound) if self.says else f"{written(match)} becomes {self.becomes}"
+        differs = (None if "int" in kind else self.differs, match.bound.get(DIFFERS))
+        ulps = match.bound.get(ULPS, self.ulps)
+        edit.note(f"{words}{why and f': {why}'}", "; ".join(filter(None, differs)) or None, ulps=ulps)
+        before = len(edit.nodes)
+        build(self.replacement, match.bound, edit, root, kind)
+        for node in edit.nodes[before:]:
+            for name in node.input:
+                edit.reads[name] += 1
+        _release(root, edit)
+
+
+def apply_first(rules: Iterable[Rule], node: NodeProto, edit: Editor, why: str = "") -> bool:
+    """Add the replacement of a node by the first of some rules that fits; tell whether one does."""
+    for rule in rules:
+        if (match := rule.match(node, edit)) is not None:
+            rule.apply(match, edit, why)
+            return True
+    return False
+
+
+def rewrite(
+    walk: Walk, rules: Sequence[Rule], stays: Callable[[NodeProto, Editor], None] | None = None
+) -> int:
+    """Apply rules to each graph of a model; return how many places were rewritten.
+
+    Nodes are visited from the last to the first, so that a form is found before the smaller ones within it. The first
+    rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
+    """
+    ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
+    places = {id(match.root): match for _, match in found(walk, rules)}
+
+    def replace(node: NodeProto, edit: Editor) -> None:
+        if id(node) in places:
+            match = places[id(node)]
+            return match.rule.apply(match, edit)
+        if stays is not None:
+            stays(node, edit)
+        return edit.keep(node)
+
+    def is_wanted(node: NodeProto) -> bool:
+        return id(node) in places or (stays is not None and node.op_type in ends)
+
+    walk.rewrite_all(is_wanted, replace)
+    return len(places)
+
+
+def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[tuple[str, Match]]:
+    """Yield the places to which a rule applies, with the paths of their graphs. No node is in two of them."""
+    by_root: dict[str, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        for op_type in dict.fromkeys(roots(rule.pattern)):
+            by_root[op_type].append(rule)
+    for path, graph, known, opset in walk.graphs():
+        view, taken = view_of(graph, known, opset), set[int]()
+        for node in reversed(view.nodes):
+            if node.op_type in by_root and id(node) not in taken:
+                matched = (rule.match(node, view) for rule in by_root[node.op_type])
+                for match in islice(filter(None, matched), 1):
+                    taken.update(map(id, match.nodes))
+                    yield path, match
+
+
+def _is_closed(match: Match) -> bool:
+    """Tell whether only the nodes of a form read the values within it."""
+    own = [name for node in match.nodes for name in node.input]
+    inner = (node.output[0] for node in match.nodes[1:])
+    return all(match.view.reads[name] == own.count(name) for name in inner)
+
+
+def _release(node: NodeProto, edit: Editor) -> None:
+    """Drop the nodes whose values nothing reads once a node is replaced."""
+    todo = [name for name in node.input if name]
+    while todo:
+        name = todo.pop()
+        edit.reads[name] -= 1
+        maker = edit.maker(name) if edit.reads[name] == 0 else None
+        if maker is not None and len(maker.output) == 1:
+            edit.drop(maker)
+            todo += filter(None, maker.input)
+
+
+def written(match: Match) -> str:
+    """Return the form that was found as a term: of several alternatives, the one in the model."""
+    names = {name: variable for variable, name in match.bound.items() if isinstance(name, str)}
+    makers = {node.output[0]: node for node in match.nodes}
+
+    def term_of(name: str) -> str:
+        if name in makers:
+            return f"{makers[name].op_type}({', '.join(map(term_of, makers[name].input))})"
+        if name in names:
+            return names[name]
+        number = match.view.number(name)
+        return f"{0 if number is None else number.item():g}"
+
+    return term_of(match.root.output[0])
