@@ -204,7 +204,7 @@ LOGARITHMS = (
         says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
     ),
 )
-_WRAPS = "{words}, which wrap around as the power does"
+_WRAPS = "{words}, and wraps around as it did"
 PRODUCTS = (_of_pow("power", of_integers, partial(expandable, most=MOST_OF_INTEGERS), since=1, says=_WRAPS),)
 """For opsets whose Pow takes no integers."""
 
