@@ -2,8 +2,8 @@
 # make test         every quick test, doctests and the docs' examples included
 # make exhaustive   the proofs by exhaustion: minutes to hours
 # make mutants      conditions of the package changed one at a time, and those that no test notices: hours; ARGS='models --count 20'
-# make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): half an hour; ARGS=--quick two
-# make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
+# make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): half an hour; ARGS=--quick five
+# make bench        side by side with NumPy, torch, ONNX Runtime and others: 23 minutes; ARGS=--quick three
 # make accuracy     docs/accuracy.md, each runtime in an environment of its own: gigabytes, an hour; ARGS='tract libm' two of them
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
 # make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour

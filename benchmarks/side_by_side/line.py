@@ -69,11 +69,9 @@ def read_csv(path: Path) -> list[Line]:
 
 
 def of_runs(runs: Sequence[Sequence[Line]]) -> list[Line]:
-    """Return the lines that all runs have, in the first one's order. Each time and ratio is the median of the runs'."""
+    """Return the first run's lines. Each time and ratio is the median of those in all runs that have the line."""
     of_each = [{(*line.row, line.library): line for line in run} for run in runs]
-    return [
-        _middle([run[key] for run in of_each]) for key in of_each[0] if all(key in run for run in of_each)
-    ]
+    return [_middle([run[key] for run in of_each if key in run]) for key in of_each[0]]
 
 
 def _middle(lines: Sequence[Line]) -> Line:
