@@ -82,7 +82,7 @@ HALFULP_INLINE Pair<Real> half_log(const HalfLogStart<Real>& start) {
     // s, in two rounded steps. Both inner sums of what s lacks are exact, since |v| is less than |whole| or whole is 0.
     const Real sum = (whole + v) - square;
     const Real lost = fused(-v, v, (whole - sum) + v);
-    // P has degree 3 on -0.01026 <= v <= 0.01563, or 2 on -0.00280 <= v <= 0.00391 (constants.h).
+    // P has degree 3 on -0.01026 <= v <= 0.01563 (constants.h), or 2 on -0.00280 <= v <= 0.00391 (constants_float32.h).
     const Real cubic = pair_polynomial(Tables::log, v);
     if constexpr (Tables::loses_late) return {sum, fused(square * v, cubic, start.whole_low) + lost};
     else return {sum, fused(square * v, cubic, start.whole_low + lost)};
@@ -131,7 +131,7 @@ HALFULP_INLINE Pair<Real> pair_power(const Pair<Real>& r, Real power) {
     // The power's high part, T (1 + 2 r.high), and its error; T minus the high part is exact.
     const Real high = fused(twice, r.high, power);
     const Real lost = fused(twice, r.high, power - high);
-    // Q has degree 2 on |r| <= 0.00542, half a step, or degree 1 on |r| <= 0.00068 (constants.h).
+    // Q has degree 2 on |r| <= 0.00542, half a step (constants.h), or 1 on |r| <= 0.00068 (constants_float32.h).
     const Real rest = fused(sum * sum, pair_polynomial(Tables::exp, sum), r.low);
     return {high, fused(twice, rest, lost)};
 }

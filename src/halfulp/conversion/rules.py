@@ -316,7 +316,7 @@ class Rule:
     """One rewriting.
 
     Attributes:
-        form: the term that is found: see ``terms.py``.
+        form: the term that is found.
         becomes: the term in its place. Its names are those of the form, and those that the checks return.
         checks: conditions, which must all hold.
         differs: how the result of floats can differ; None where no bit can.
