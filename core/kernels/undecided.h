@@ -126,78 +126,44 @@ static constexpr int few_lanes = 2 * settled_vector;
 #endif
 
 #ifdef HALFULP_DOUBLE_ROWS
-// Powers of four floats by the fast phase of one double. Returns the bits of those that it does not decide: powers beyond
-// the normal floats, or doubles half-way between two floats.
-static unsigned raise_doubles(__m128 x, __m128 y, __m128& rounded) {
-    Doubles powers = 0;
-    unsigned undecided = quick_powers(Doubles(_mm256_cvtps_pd(x)), Doubles(_mm256_cvtps_pd(y)), powers);
-    rounded = _mm256_cvtpd_ps(powers.values);
+// The power of two floats by the fast phase of one double. Returns whether that decides it: not for powers beyond the
+// normal floats, nor for doubles half-way between two floats.
+static bool raise_double(float x, float y, float& rounded) {
+    double power;
+    if (!quick_power(static_cast<double>(x), static_cast<double>(y), power)) return false;
     constexpr uint64_t half = uint64_t{1} << 28;
-    const __m256i lower = _mm256_and_si256(bits_of(powers), bits_of_each(2 * half - 1));
-    const Doubles is_tie = doubles_of(_mm256_cmpeq_epi64(lower, bits_of_each(half)));
-    const __m256d below = _mm256_cmp_pd(powers.values, _mm256_set1_pd(0x1p-126), _CMP_LT_OQ);
-    return undecided | top_bits(is_tie) | top_bits(below) | top_bits(beyond(powers, 0x1.fffffep127));
+    rounded = static_cast<float>(power);
+    return power >= 0x1p-126 && power <= 0x1.fffffep127 && (bits_of(power) & (2 * half - 1)) != half;
 }
 
-// The same for eight listed lanes.
-static unsigned raise_listed(const float* x, const float* y, bool one_y, const uint16_t* listed, float* powers) {
-    const __m256i places = _mm256_cvtepu16_epi32(load_vector<__m128i>(listed));
-    const __m256 bases = _mm256_i32gather_ps(x, places, sizeof(float));
-    const __m256 exponents = one_y ? _mm256_set1_ps(*y) : _mm256_i32gather_ps(y, places, sizeof(float));
-    __m128 first, second;
-    unsigned undecided = raise_doubles(_mm256_castps256_ps128(bases), _mm256_castps256_ps128(exponents), first);
-    undecided |= raise_doubles(_mm256_extractf128_ps(bases, 1), _mm256_extractf128_ps(exponents, 1), second) << 4;
-    _mm_store_ps(powers, first);
-    _mm_store_ps(powers + 4, second);
-    return undecided;
+// Decides listed lanes of float32, one by one. Keeps the others in the list, and returns how many they are.
+[[gnu::noinline]] static int decide_one_by_one(const float* x, const float* y, bool one_y, float* out, uint16_t* listed,
+                                               int count) {
+    int left = 0;
+    for (int i = 0; i < count; ++i) {
+        const uint16_t lane = listed[i];
+        if (!raise_double(x[lane], y[one_y ? 0 : lane], out[lane])) listed[left++] = lane;
+    }
+    return left;
 }
 
-// Decides listed lanes of float32. Keeps the others in the list, and returns how many they are. Behind the list are copies
-// of its last lane.
+// The same in vectors, by a shorter phase in doubles, which leaves more lanes. Behind the list are copies of its last lane.
 [[gnu::noinline]] static int decide_by_vectors(const float* x, const float* y, bool one_y, float* out, uint16_t* listed,
                                                int count) {
     constexpr int lanes = 8;
     alignas(32) float powers[lanes];
     int left = 0;
     for (int i = 0; i < count; i += lanes) {
-        unsigned undecided = raise_listed(x, y, one_y, listed + i, powers);
+        const __m256i places = _mm256_cvtepu16_epi32(load_vector<__m128i>(listed + i));
+        const __m256 exponents = one_y ? _mm256_set1_ps(*y) : _mm256_i32gather_ps(y, places, sizeof(float));
+        __m256 rounded;
+        unsigned undecided = quick_powers<false>(_mm256_i32gather_ps(x, places, sizeof(float)), exponents, rounded);
+        _mm256_store_ps(powers, rounded);
         for (int k = 0; k < lanes; ++k) out[listed[i + k]] = powers[k];
+        if (i + lanes > count) undecided &= (1U << (count - i)) - 1;
         for (; undecided != 0; undecided &= undecided - 1) listed[left++] = listed[i + std::countr_zero(undecided)];
     }
     return left;
-}
-
-// The same for up to a vector of lanes: as many as bits are set. Most blocks have few, and without a branch that depends
-// on them the next block begins meanwhile.
-[[gnu::noinline]] static int decide_vector(const float* x, const float* y, bool one_y, float* out,
-                                           const uint64_t* undecided, int n, uint16_t* listed, int count) {
-    constexpr int lanes = 8;
-    alignas(16) uint16_t numbers[lanes];
-    alignas(32) float powers[lanes], unused;
-    constexpr uint32_t last = uint32_t{1} << (block_size / 64 - 1);
-    uint32_t words = last;  // and those with bits
-    for (int k = 0; k < (n + 63) / 64; ++k) words |= static_cast<uint32_t>(undecided[k] != 0) << k;
-    int word = std::countr_zero(words);
-    uint64_t bits = undecided[word];
-    for (int k = 0; k < lanes; ++k) {
-        const int number = 64 * word + std::countr_zero(bits);
-        numbers[k] = static_cast<uint16_t>(number & -int{k < count});
-        bits &= bits - 1;
-        words &= words - (bits == 0);
-        word = std::countr_zero(words | last);
-        bits |= undecided[word] & -uint64_t{bits == 0};
-    }
-    unsigned left = raise_listed(x, y, one_y, numbers, powers);
-    const auto to = reinterpret_cast<uintptr_t>(out), instead = reinterpret_cast<uintptr_t>(&unused);
-    for (int k = 0; k < lanes; ++k) {
-        const uintptr_t address = to + numbers[k] * sizeof(float),
-                        differing = (address ^ instead) & -uintptr_t{k < count};
-        std::memcpy(reinterpret_cast<void*>(instead ^ differing), &powers[k], sizeof(float));
-    }
-    left &= (1U << count) - 1;
-    int left_count = 0;
-    for (; left != 0; left &= left - 1) listed[left_count++] = numbers[std::countr_zero(left)];
-    return left_count;
 }
 #endif
 
@@ -226,13 +192,13 @@ template <Element type>
         if (y_type == type && !options.scale_bias) {
             const auto *bases = reinterpret_cast<const float*>(x), *exponents = static_cast<const float*>(y);
             auto* const powers = reinterpret_cast<float*>(out);
-            int count = static_cast<int>(count_lanes(undecided, n));
-            if (count <= 8) {
-                count = decide_vector(bases, exponents, one_y, powers, undecided, n, listed, count);
-            } else {
-                fill_vector(listed, list_lanes(undecided, n, listed));
+            int count = list_lanes(undecided, n, listed);
+            // A few lanes take less time than a vector, whose look-ups the others wait for.
+            if (count > 8) {
+                fill_vector(listed, count);
                 count = decide_by_vectors(bases, exponents, one_y, powers, listed, count);
             }
+            count = decide_one_by_one(bases, exponents, one_y, powers, listed, count);
             if (count == 0) return;
             return settle_listed(options, tile, y_type, x, y, one_y, out, listed, fill_vector(listed, count));
         }

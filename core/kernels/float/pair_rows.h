@@ -50,7 +50,7 @@ inline unsigned lanes_where(__m256 condition) { return static_cast<unsigned>(_mm
 // The powers of a tile.
 class PairTile {
 public:
-    static constexpr int size = most_constants, lanes = EightFloats::lanes;
+    static constexpr int size = most_constants, lanes = EightFloats::lanes, two = 2 * lanes;
 
     // n is a multiple of `lanes`.
     PairTile(const float* x, const float* y, int n) {
@@ -112,7 +112,6 @@ private:
 
     [[gnu::always_inline]] static HalfLogStart<EightFloats> start(const float* x, Most& most) {
         constexpr uint32_t of_half = 0x3f000000;
-        prefetch_lines_ahead(x, sizeof(EightFloats));
         const __m256i bits = load_vector<__m256i>(x);
         most.base = _mm256_max_epu32(most.base, _mm256_sub_epi32(bits, words_of_each(least_normal)));
         const __m256i scale =
@@ -139,7 +138,6 @@ private:
 
     template <bool great_y>
     [[gnu::always_inline]] void end(const HalfLogStart<EightFloats>& started, const float* y, int i, Most& most) {
-        prefetch_lines_ahead(y, sizeof(EightFloats));
         const EightFloats exponent = EightFloats::load(y);
         Pair<EightFloats> t = times(exponent, half_log<PairRows>(started));
         most.y = greater(fabs(exponent), most.y);
@@ -161,12 +159,22 @@ private:
     [[gnu::noinline]] void fill_logarithms(const float* x, const float* y, int n) {
         Most most;
         HalfLogStart<EightFloats> started = start(x, most);
-        for (int i = lanes; i < n; i += lanes) {
-            const HalfLogStart<EightFloats> next = start(x + i, most);
-            end<great_y>(started, y + i - lanes, i - lanes, most);
-            started = next;
+        int i = 0;
+        for (; i + two < n; i += two) {
+            prefetch_lines_ahead(x + i, two * sizeof(float));
+            prefetch_lines_ahead(y + i, two * sizeof(float));
+            const HalfLogStart<EightFloats> second = start(x + i + lanes, most);
+            end<great_y>(started, y + i, i, most);
+            started = start(x + i + two, most);
+            end<great_y>(second, y + i + lanes, i + lanes, most);
         }
-        end<great_y>(started, y + n - lanes, n - lanes, most);
+        if (i + lanes < n) {
+            const HalfLogStart<EightFloats> second = start(x + i + lanes, most);
+            end<great_y>(started, y + i, i, most);
+            started = second;
+            i += lanes;
+        }
+        end<great_y>(started, y + i, i, most);
         store({0, 0}, n);
         most_t_ = greatest(most.t);
         most_y_ = greatest(most.y);
@@ -253,12 +261,18 @@ private:
             if constexpr (!great_y) return error;
             else return pair_phase_error<PairRows, true>(fabs(EightFloats::load(y + i)), most_t);
         };
-        Started started = start_power(0);
-        for (int i = 0; i < n; i += lanes) {
-            const Started next = start_power(i + lanes);
+        const auto end = [&](const Started& started, int i) __attribute__((always_inline)) {
             *masks++ = static_cast<unsigned char>(end_power<streaming>(started, places_ + i, error_at(i), out + i));
-            started = next;
+        };
+        Started started = start_power(0);
+        int i = 0;
+        for (; i + two <= n; i += two) {
+            const Started second = start_power(i + lanes);
+            end(started, i);
+            started = start_power(i + two);
+            end(second, i + lanes);
         }
+        if (i < n) end(started, i);
     }
 
     // t, and the places of the powers in the table: with a vector that is started and not ended.
