@@ -87,9 +87,16 @@ HALFULP_INLINE double scaled(double value, uint64_t k) {
     return value * first * second;
 }
 
+// Both ends of a power, rounded at the place that C sets, 2^52 times a grid's spacing, and C added. Adding C rounds there.
+// The remainder of this addition is exact, and so the low part is added to it before the second addition, which decides.
+template <typename Real>
+HALFULP_INLINE Pair<Real> ends_on_grid(const Pair<Real>& value, Real power_error, Real big) {
+    const Real rounded = big + value.high, residual = value.high - (rounded - big);
+    const Real error = multiply_add(big, Real(0x1p-104), power_error);
+    return {rounded + (residual + (value.low - error)), rounded + (residual + (value.low + error))};
+}
+
 // Rounds both ends to the target's grid, for |t| <= target.most_t. An end that overflows is beyond the greatest number.
-// Adding C, 2^52 times the grid's spacing, rounds at that place. The remainder of this addition is exact, and so the
-// low part is added to it before the second addition, which decides.
 HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& power) {
     DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // then high is in the binade of the sum
     uint64_t k = power.k;
@@ -99,13 +106,8 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
     uint64_t grid = (is_subnormal ? least : binade) - 2048 - static_cast<uint64_t>(target.fraction_bits) - k;
     double big = double_of((grid + 52 + 1023) << 52);
     if (target.fraction_bits == 52 && !is_subnormal) big = 0;
-
-    double rounded = big + value.high;
-    double residual = value.high - (rounded - big);
-    double error = multiply_add(big, 0x1p-104, power.error);
-    double least_value = rounded + (residual + (value.low - error));
-    double greatest_value = rounded + (residual + (value.low + error));
-    return {scaled(least_value - big, k), scaled(greatest_value - big, k)};
+    const DoubleDouble ends = ends_on_grid(value, power.error, big);
+    return {scaled(ends.high - big, k), scaled(ends.low - big, k)};
 }
 
 // The start of a logarithm: f, e - log2 r in two parts, and P's tail, which needs no pairs.

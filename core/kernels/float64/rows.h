@@ -216,11 +216,13 @@ private:
         return float64_powers(t, Doubles::load(places + i), numbers, places + i);
     }
 
-    // As round, where powers may be subnormal or overflow: they are rounded without their octaves, by round_to.
+    // As round, where powers may be subnormal or overflow: as round_to (pow_dd.h), they are rounded without their octaves.
     [[gnu::noinline]] bool round_on_grid(uint64_t* out, uint64_t* flags, int n) {
+        constexpr double overflowing_t = 710;  // the octave is at most 1024
         for (int i = 0; i < n; i += lanes) {
             const Doubles t = Doubles::load(high + i), t_low = Doubles::load(low + i);
-            const Doubles limited = limit(t, greatest_float64_t_on_grid);
+            const Doubles limited =
+                _mm256_min_pd(limit(t, greatest_float64_t_on_grid).values, _mm256_set1_pd(overflowing_t));
             const __m256d inside = _mm256_cmp_pd(t.values, limited.values, _CMP_EQ_OQ);
             limited.store(high + i);
             Doubles(_mm256_and_pd(t_low.values, inside)).store(low + i);
@@ -230,24 +232,35 @@ private:
             const __m256d great = _mm256_cmp_pd(error, _mm256_set1_pd(greatest_float64_error_on_grid), _CMP_GT_OQ);
             _mm256_store_pd(errors + i, _mm256_blendv_pd(error, _mm256_set1_pd(__builtin_inf()), great));
         }
+        alignas(64) uint64_t last[step];
+        __m256i any = _mm256_setzero_si256();
         for (int i = 0; i < n; i += lanes) {
-            const __m256i place = bits_of(Doubles::load(places + i));
-            const Float64Powers power = power_at(i, _mm256_and_si256(place, bits_of_each(255)));
-            power.value.high.store(high + i);
-            power.value.low.store(low + i);
-            (power.of_table * Doubles::load(errors + i)).store(errors + i);
+            const Doubles place = Doubles::load(places + i);
+            const __m256i octaves = _mm256_slli_epi64(_mm256_srli_epi64(bits_of(place), 8), 52);
+            const Float64Powers power = power_at(i, _mm256_and_si256(bits_of(place), bits_of_each(255)));
+            const Pair<Doubles> value = fast_two_sum(power.value.high, power.value.low);
+            // Below 2^-1022. C is 2^-1022 there, divided by the octave.
+            const __m256d below = _mm256_cmp_pd(place.values, _mm256_set1_pd(round_magic - 1022 * 256), _CMP_LT_OQ);
+            const __m256d next = _mm256_cmp_pd(place.values, _mm256_set1_pd(round_magic - 1021 * 256), _CMP_LT_OQ);
+            const __m256d less = _mm256_cmp_pd(value.high.values, _mm256_set1_pd(1), _CMP_LT_OQ);
+            const __m256i is_subnormal = bits_of(_mm256_or_pd(below, _mm256_and_pd(next, less)));
+            const __m256i one = _mm256_and_si256(bits_of_each(uint64_t{1} << 52), is_subnormal);
+            const Doubles big = doubles_of(_mm256_and_si256(_mm256_sub_epi64(one, octaves), is_subnormal));
+            const Pair<Doubles> ends = ends_on_grid(value, power.of_table * Doubles::load(errors + i), big);
+            // A subnormal power's bits are those that it has more than C.
+            const __m256i scale = _mm256_sub_epi64(octaves, one), infinity = bits_of(Doubles(__builtin_inf()));
+            const auto encoding = [=](Doubles end) {
+                const __m256i bits = _mm256_add_epi64(bits_of(end), scale);
+                return _mm256_blendv_epi8(bits, infinity, _mm256_cmpgt_epi64(bits, infinity));
+            };
+            const __m256i least = encoding(ends.high), differing = _mm256_xor_si256(least, encoding(ends.low));
+            any = _mm256_or_si256(any, differing);
+            const bool is_whole = i + lanes <= n;
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(is_whole ? out + i : last), least);
+            _mm256_store_si256(reinterpret_cast<__m256i*>(flags + i), differing);
+            if (!is_whole) std::memcpy(out + i, last, sizeof(*out) * static_cast<size_t>(n - i));
         }
-        constexpr Target target = Target::of(row(Element::float64));
-        uint64_t any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx2
-            const uint64_t octave =
-                ((bits_of(places[i]) - bits_of(round_magic) + (uint64_t{1} << 40)) >> 8) - (uint64_t{1} << 32);
-            const Rounding rounding = round_to(target, {{high[i], low[i]}, errors[i], octave});
-            out[i] = bits_of(rounding.least);
-            flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
-            any |= flags[i];
-        }
-        return any != 0;
+        return _mm256_testz_si256(any, any) == 0;
     }
 };
 
