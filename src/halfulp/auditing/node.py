@@ -15,8 +15,7 @@ from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import printable
 from halfulp.models.graph import Array, Value, describe
-from halfulp.models.onnx.infer import ValueInfo
-from halfulp.models.onnx.walk import Owner
+from halfulp.models.onnx.infer import Scope
 from halfulp.specs import OpVersion, find
 from halfulp.specs.tensor import Shape
 
@@ -113,10 +112,8 @@ class Breach(NamedTuple):
 class Site(NamedTuple):
     """The place of a node in an ONNX model."""
 
-    owner: Owner  # its graph or function
+    scope: Scope  # its graph or function, and the values that it can read
     number: int
-    where: str  # how messages name that graph or function; empty for the main graph
-    values: ValueInfo  # those that the node can read
 
 
 @dataclass(eq=False)
@@ -147,7 +144,7 @@ class Use:
     @property
     def where(self) -> str:
         """How messages name the body or function around it; empty for the main graph."""
-        return self.site.where if self.site else ""
+        return self.site.scope.where if self.site else ""
 
     @property
     def names(self) -> tuple[str, ...]:
