@@ -274,7 +274,7 @@ class _Judge:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
         of_floats, others = list[Use](), list[Use]()
         for use in uses:
-            is_approximate = not use.is_prelu and use.types is not None and use.types[0] in FLOATS
+            is_approximate = not use.is_prelu and use.inputs[0].type in FLOATS
             (of_floats if is_approximate else others).append(use)
         if any(map(self._is_refused, others)):
             return {}

@@ -63,10 +63,10 @@ class Operand:
 
     def holds(self, text: str) -> bool:
         """Tell whether a number, as an example spells it, is among the values of the constant."""
-        number = None if self.constant is None else number_in(self.constant.dtype, text)
-        if self.values is None or number is None:
-            return False
-        return bool((self.values == number).any() or (number != number and np.isnan(self.values).any()))
+        assert self.constant is not None
+        number = number_in(self.constant.dtype, text)
+        is_equal = np.any(self.values == number)
+        return bool(is_equal or (number != number and np.any(self.values != self.values)))
 
     def _describe(self, constant: Array) -> str:
         values = self.values
@@ -93,13 +93,11 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 @lru_cache(maxsize=4096)
 def number_in(dtype: np.dtype[Any], text: str) -> Any:
-    """Return a number rounded to a type, in the type for comparisons; None if it is not such a number."""
-    wide = _wide(dtype)
-    is_float = wide is not None and wide.kind == "f"
-    if wide is None or not (is_float or text.lstrip("-").isdigit()):
-        return None
+    """Return a number rounded to a type of floats, in the type for comparisons."""
+    if _wide(dtype) != np.float64:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(float(text) if is_float else int(text)).astype(dtype).astype(wide)[()]
+        return np.array(float(text)).astype(dtype).astype(np.float64)[()]
 
 
 class Breach(NamedTuple):
