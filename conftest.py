@@ -3,14 +3,19 @@
 import gc
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from halfulp import _core
 
-TESTS = Path(__file__).with_name("tests")
-HOUSE, CUDA = TESTS / "house", TESTS / "cuda"
+# A test runner makes the command from its functions for each call: half the time of a call of halfulp.
+with suppress(ImportError):  # tests/core needs no command line
+    import typer.testing
+
+    typer.testing._get_command = cache(typer.main.get_command)
 
 # tests/integrations/test_examples.py runs their examples: their frameworks take seconds to import.
 collect_ignore_glob = [f"src/halfulp/integrations/{name}*" for name in ("dask", "jax", "openvino", "torch")]
@@ -29,7 +34,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that compile something, so that no worker is left alone with one of them at the end."""
-    items.sort(key=lambda item: not item.path.is_relative_to(HOUSE) and not item.path.is_relative_to(CUDA))
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/house/", "tests/cuda/")))
 
 
 MODULES = pytest.StashKey[int]()

@@ -288,9 +288,6 @@ class Runner:
             output = os.open(self.folder / "tests", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(output, 1)
             os.dup2(output, 2)
-            # A change may make a loop endless.
-            most = round(20 + 3 * mutant["seconds"])
-            resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
             if functions:
                 os.environ |= mutant["environment"]
                 exec(SITE, {})
@@ -308,6 +305,11 @@ class Runner:
             forget()
             for number, (test, following) in enumerate(zip(tests, [*tests[1:], None], strict=True)):
                 (self.folder / "test").write_text(str(number))
+                # A change may make a loop endless.
+                most = time.process_time() + 10 + 3 * mutant["tests"][test.nodeid]
+                resource.setrlimit(
+                    resource.RLIMIT_CPU, (round(most), resource.getrlimit(resource.RLIMIT_CPU)[1])
+                )
                 session.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
                 if session.testsfailed:
                     break
@@ -474,8 +476,8 @@ def outcomes(mutants: list[Mutant], tests: list[list[str]], seconds: dict[str, f
             value += f"={mutant.file.parent}"
         environment = {"PYTHONPATH": path, "HALFULP_MUTANT": value}
         place = {"file": str(mutant.file), "function": mutant.function, "path": str(changed)}
-        most = sum(seconds[name] for name in names)
-        tasks.append({"tests": names, "seconds": most, "environment": environment, **place})
+        times = {name: seconds[name] for name in names}
+        tasks.append({"tests": times, "environment": environment, **place})
     process = start({"mutants": tasks}, folder)
     done = 0
     while done < len(mutants):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,14 +15,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from halfulp.auditing.data import losses_in
-from halfulp.conversion.verify import Subject, has_ours, is_all_ours, runs_in_openvino
+from halfulp.conversion.verify import has_ours, is_all_ours, runs_in_openvino
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
 from halfulp.integrations import ir
 from halfulp.models.files import Source, format_of
 from halfulp.models.graph import Model
-from halfulp.models.onnx import build, parse
+from halfulp.models.onnx import Onnx, parse
 from halfulp.models.run import api
 from halfulp.models.run.inputs import make_up, needed
 from halfulp.models.run.report import RunReport, losses
@@ -103,40 +102,38 @@ def run(
         >>> run(model, "random", dims={"N": 2}, seed=1)["y"].shape
         (2,)
     """
-    subject = opened(model, engine)
-    result = evaluate(subject, inputs, engine, dims=dims, seed=seed)
+    read = opened(model, engine)
+    result = evaluate(read, inputs, engine, dims=dims, seed=seed)
     for line in result.lost:
-        warnings.warn(f"{subject.model.file}: {line}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{read.file}: {line}", RuntimeWarning, stacklevel=2)
     return result.outputs
 
 
-def opened(source: Source | Model, engine: str = "auto") -> Subject:
-    """Read a model together with its ONNX message, for :func:`evaluate`.
+def opened(source: Source | Model, engine: str = "auto") -> Model:
+    """Read a model for :func:`evaluate`: an ``Onnx``, or one of another format.
 
     Raises the errors of :func:`run` that are about the model and the engine's name.
     """
     if engine not in get_args(Engine):
         raise HalfulpError("no such engine", expected=", ".join(get_args(Engine)), got=repr(engine)[:80])
     if isinstance(source, Model):
-        return Subject(source)
+        return source
     if format_of(source) != "onnx":
-        return Subject(ir.load(source))
-    proto, file, folder = parse(source)
-    subject = Subject(build(proto, file, folder, keep_unknown=engine != "halfulp"), proto, folder)
-    if has_ours(subject):
-        copy = deepcopy(proto)  # because the walk may change it
-        check_clauses(Walk(copy, file, folder))
-    return subject
+        return ir.load(source)
+    model = parse(source).check(keep_unknown=engine != "halfulp")
+    if has_ours(model):
+        check_clauses(Walk(model.copy()))  # a copy, because the walk may change it
+    return model
 
 
 def refuse_breaches(path: Path) -> None:
     """Refuse an ONNX file if a Pow or PRelu breaks a clause, without a second copy of its weights in memory."""
     if format_of(path) == "onnx":
-        check_clauses(Walk(*parse(path)))
+        check_clauses(Walk(parse(path)))
 
 
 def evaluate(
-    subject: Subject,
+    model: Model,
     inputs: Inputs | None,
     engine: str = "auto",
     *,
@@ -147,29 +144,28 @@ def evaluate(
     """Run a model as :func:`run` does, and return the outputs with details of the run.
 
     Args:
-        subject: the model as :func:`opened` returned it.
+        model: the model as :func:`opened` returned it.
         inputs, engine, dims, seed: as for :func:`run`.
         with_report: whether to report on single nodes.
     """
-    _check_options(subject.model, inputs, dims, seed)
+    _check_options(model, inputs, dims, seed)
     if not isinstance(inputs, str):
-        return _evaluate(subject, {} if inputs is None else inputs, engine, with_report)
-    fitted = make_up(subject.model, dims)
-    with fitted.blamed(subject.model):
-        result = _evaluate(subject, fitted.inputs(subject.model, seed), engine, with_report)
+        return _evaluate(model, {} if inputs is None else inputs, engine, with_report)
+    fitted = make_up(model, dims)
+    with fitted.blamed(model):
+        result = _evaluate(model, fitted.inputs(model, seed), engine, with_report)
     return replace(result, made_up=str(fitted))
 
 
-def _evaluate(subject: Subject, values: Mapping[str, Any], engine: str, with_report: bool) -> Run:
-    model = subject.model
-    why_not = "" if engine == "halfulp" else _why_not(subject, engine)
+def _evaluate(model: Model, values: Mapping[str, Any], engine: str, with_report: bool) -> Run:
+    why_not = "" if engine == "halfulp" else _why_not(model, engine)
     if engine == "onnxruntime" and why_not:
         raise HalfulpError(f"{model.file}: not for the engine onnxruntime: {why_not}")
-    if engine != "halfulp" and not why_not:
+    if isinstance(model, Onnx) and engine != "halfulp" and not why_not:
         from halfulp.integrations.onnxruntime.engine import Refused
 
         try:
-            return _in_onnxruntime(subject, values, with_report)
+            return _in_onnxruntime(model, values, with_report)
         except Refused as refused:
             if engine == "onnxruntime":
                 raise
@@ -185,18 +181,15 @@ def _evaluate(subject: Subject, values: Mapping[str, Any], engine: str, with_rep
     return Run(outputs, line, report, lost=tuple(losses(report.lost)))
 
 
-def _in_onnxruntime(subject: Subject, values: Mapping[str, Any], with_report: bool) -> Run:
+def _in_onnxruntime(model: Onnx, values: Mapping[str, Any], with_report: bool) -> Run:
     from halfulp.integrations.onnxruntime import engine
 
-    model, proto, report = subject.model, subject.proto, None
-    assert proto is not None
-    if with_report:
-        arrays, report = engine.run_with_report(proto, model, values, folder=subject.folder)
-    else:
-        arrays = engine.runner(proto, model, folder=subject.folder)(values)
+    arrays, report = (
+        engine.run_with_report(model, values) if with_report else (engine.runner(model)(values), None)
+    )
     # An array of ONNX Runtime keeps all the memory of its session's tensors.
     arrays = {name: v.copy() if isinstance(v, np.ndarray) else v for name, v in arrays.items()}
-    lost, sees_all = losses_in(proto, model.file, subject.folder, values)
+    lost, sees_all = losses_in(model, values)
     line = "engine: onnxruntime, with Pow and PRelu by halfulp"
     if not sees_all:
         line += "; not every Pow and PRelu in bodies and functions was looked at for lost results"
@@ -226,10 +219,10 @@ def _check_options(
         )
 
 
-def _why_not(subject: Subject, engine: str) -> str:
+def _why_not(model: Model, engine: str) -> str:
     """Return the reason for not trying onnxruntime; empty if it may be tried."""
-    if subject.proto is None:
+    if not isinstance(model, Onnx):
         return "onnxruntime runs ONNX files only"
     if not has_module("onnxruntime"):
         return "onnxruntime is not installed"
-    return "it has all operators of the model" if engine == "auto" and is_all_ours(subject) else ""
+    return "it has all operators of the model" if engine == "auto" and is_all_ours(model) else ""

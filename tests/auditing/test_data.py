@@ -20,7 +20,7 @@ from halfulp.auditing.data import JUDGED, NodeData, limits
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
 from halfulp.errors import printable
-from halfulp.models.onnx.tensors import mapped
+from halfulp.models.onnx import Onnx
 from halfulp.models.run.inputs import dtype_named
 
 RNG = np.random.default_rng(7)
@@ -235,8 +235,8 @@ def test_weights_are_cast_when_they_are_read() -> None:
             m = MatMul(x, w) p = Pow(m, e) c = Cast<to=1>(p) z = MatMul(c, v) }""")
     weights = {"w": RNG.standard_normal((32, 32)).astype(np.float16), "v": np.eye(32, dtype=np.float32)}
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
-    with mapped(model, "m", None) as light:
-        wide = widened(*light)
+    with Onnx(model, "m").mapped() as light:
+        wide = widened(light).proto
         assert [node.op_type for node in wide.graph.node][2:5] == ["Cast", "MatMul", "Pow"]
         assert {tensor.data_location for tensor in wide.graph.initializer} == {onnx.TensorProto.EXTERNAL}
     x = RNG.standard_normal((4, 32)).astype(np.float16)
@@ -635,7 +635,7 @@ def test_other_forms_of_norms(form: str) -> None:
     changed = [change.node.partition("(")[2].rstrip(")") for change in conversion.changes]
     assert changed == expected.split()
     wide = {name: value.astype(np.float32) for name, value in inputs.items()}
-    right = np.asarray(hu.run(widened(model, "m", None), wide)["y"])
+    right = np.asarray(hu.run(widened(Onnx(model, "m")).proto, wide)["y"])
     got = np.asarray(hu.run(conversion.model, inputs)["y"]).astype(np.float32)
     assert np.abs(got - right).max() <= 3 * np.spacing(np.abs(right).max().astype(np.float16))
     has_power = any(f"q = Pow({name}" in body for name in "bc")

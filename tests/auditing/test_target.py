@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ import halfulp as hu
 from halfulp import measured
 from halfulp import measured as reader
 from halfulp.auditing import target as audit_target
+from halfulp.auditing.convert import Conversion
 from halfulp.auditing.node import Breach, Operand, Use
-from halfulp.auditing.target import Asked, asked, statement
+from halfulp.auditing.target import Asked, Statement, asked, statement
 from halfulp.cli import app
 from halfulp.conformance.case import ASPECTS
 from halfulp.conformance.judge import GRADES, VERDICTS
+from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError
 from halfulp.measured import available, nearest
 from halfulp.types import TYPES
@@ -46,7 +49,10 @@ DOCUMENT: dict[str, Any] = {
                     "verdict": "wrong",
                     "wrong": 3,
                     "max_ulp": 9.0,
-                    "shapes": [[[[2, 3, 4], [4]], []], [[[2, 3], [2]], ["axis", "broadcast"]]],
+                    "shapes": [
+                        *([[[2, 3, 4], [4]], []], [[[2, 3], [1, 3]], []]),
+                        [[[2, 3], [2]], ["axis", "broadcast"]],
+                    ],
                 },
             },
             "differs": ["position", "scalar exponent", "constant folding"],
@@ -59,12 +65,14 @@ DOCUMENT: dict[str, Any] = {
         },
         {"operator": "onnx.Pow-13", "types": ["float64", "float64"], "verdict": "exact"},
         {"operator": "onnx.Pow-13", "types": ["float32", "int32"], "verdict": "exact"},
+        {"operator": "onnx.Pow-13", "types": ["float16", "float16"], "verdict": "refused"},
     ],
     "constants": {
         "float32,float32": {
             "2": ["exact"],
             "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf", "edges"],
             "-0.5": ["wrong", 1.0, "inf^-0.5 gives -0, not 0", "edges"],
+            "inf": ["wrong", 1.0, "2^inf gives 1, not inf", "ordinary"],
             "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", None, "position"],
         }
     },
@@ -84,6 +92,24 @@ def use(x: Any, y: Any, operator: str = "onnx.Pow-13") -> Use:
 
 
 THREE = ("float32", (3,))
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "is_held"),
+    [
+        (np.float16([0.1]), "0.1", True),
+        (np.float32([2, np.nan]), "nan", True),
+        (np.float32([2]), "nan", False),
+        (np.float32([np.nan]), "3", False),
+        (np.int8([1, 44]), "300", False),
+        (np.int64([1, 2]), "1.5", False),
+        (np.uint64([2**64 - 1]), "18446744073709551615", True),
+    ],
+)
+def test_the_numbers_of_an_example_are_compared_in_their_type(
+    values: np.ndarray, text: str, is_held: bool
+) -> None:
+    assert Operand("y", values.dtype.name, values.shape, values).holds(text) == is_held
 
 
 def test_all_that_can_be_touched() -> None:
@@ -137,7 +163,7 @@ def test_a_constant_exponent_that_was_measured(
         (None, (3,), {}, True),
         ((2, 3, 3), (3,), {}, False),
         ((2, 3, 4), (1,), {}, False),
-        ((2, 3, 4), (1, 3, 4), {}, False),
+        ((2, 3, 4), (1, 3, 4), {}, True),
         ((2, 3), (2, 3), {}, False),
         (("N", 3), ("N", 3), {}, False),
         ((2, 3), (2,), {"axis": 0, "broadcast": 1}, True),
@@ -199,13 +225,30 @@ def test_a_fault_of_other_operands_than_the_constants(base: float, verdict: str)
     assert bool(found.reasons) == (verdict == "wrong")
 
 
+@pytest.mark.parametrize(
+    ("groups", "depends", "is_mended"),
+    [(("broadcast",), (), True), (("broadcast",), ("position",), False), (("values",), (), False)],
+)
+def test_a_conversion_mends_broadcasting_alone(
+    groups: tuple[str, ...], depends: tuple[str, ...], is_mended: bool
+) -> None:
+    changed = Conversion((Change("", "opset 13 becomes 14"),))
+    said = Statement("abacus", "wrong", groups=groups, depends=depends, conversion=changed)
+    assert (said.is_helped, said.is_mended) == (True, is_mended)
+    assert said._replace(verdict="exact").is_finding == bool(depends)
+
+
 def test_refused_exact_and_unknown() -> None:
     refused = statement(use(("bfloat16", (3,)), THREE), ABACUS, ())
     assert (refused.verdict, refused.reasons) == ("refused", ("no kernel",))
+    silent = statement(use(("float16", (3,)), ("float16", (3,))), ABACUS, ())
+    assert (silent.verdict, silent.reasons, silent.groups) == ("refused", (), ())
     exact = statement(use(("float64", (3,)), ("float64", (3,))), ABACUS, ())
     assert (exact.verdict, exact.is_finding) == ("exact", False)
-    other = statement(use(THREE, ("int64", (3,))), ABACUS, ())
-    assert (other.verdict, other.reasons) == ("unknown", ("onnx.Pow-13 of float32, int64 was not measured",))
+    for target in (ABACUS, replace(ABACUS, name="onnxruntime")):
+        other = statement(use(THREE, ("int64", (3,))), target, ())
+        reason = "onnx.Pow-13 of float32, int64 was not measured"
+        assert (other.verdict, other.reasons) == ("unknown", (reason,))
     untyped = statement(use((None, None), THREE), ABACUS, ())
     assert (untyped.verdict, untyped.is_finding) == ("unknown", False)
 

@@ -16,8 +16,9 @@ import halfulp.conversion as api
 from halfulp.cli import app
 from halfulp.conversion import verify
 from halfulp.conversion.editor import Change
-from halfulp.conversion.verify import Run, Subject
+from halfulp.conversion.verify import Run
 from halfulp.conversion.walk import Walk
+from halfulp.models.graph import Model
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def swapping(walk: Walk, opset: int) -> list[Change]:
         changes = real(walk, opset)
-        (power,) = (node for node in walk.model.graph.node if node.op_type == "Pow")
+        (power,) = (node for node in walk.proto.graph.node if node.op_type == "Pow")
         power.input[:] = [power.input[1], power.input[0]]
         return changes
 
@@ -71,8 +72,8 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_nothing_evaluates_is_written_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unevaluated(*subjects: Subject) -> tuple[str, list[Run]]:
-        return "halfulp", [partial(hu.run, subject.model) for subject in subjects]
+    def unevaluated(*models: Model) -> tuple[str, list[Run]]:
+        return "halfulp", [partial(hu.run, model) for model in models]
 
     monkeypatch.setattr(verify, "runs", unevaluated)  # as where ONNX Runtime is not installed
     text = """<ir_version: 8, opset_import: ["": 15]> g (float[N, C, H, W] x, float[R, 5] rois) => (float[R, C, P, Q] y)

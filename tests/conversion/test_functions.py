@@ -14,6 +14,7 @@ from tests.models.onnx_models import parsed
 import halfulp as hu
 from halfulp.conversion.opset import inline
 from halfulp.errors import ModelError
+from halfulp.models.onnx import Onnx
 
 CALLED = """<ir_version: 9, opset_import: ["": 18, "own": 1]>
     g (float[2, 3] x) => (float[2, 3] y) { y = own.f (x) }
@@ -120,7 +121,7 @@ def test_calls_in_subgraphs_of_graphs_and_functions(opset: int) -> None:
 
 def test_functions_are_inlined_with_their_attributes_and_their_own_names() -> None:
     model = parsed(WITHIN)
-    assert [str(change) for change in inline(model, "m", None)] == ["m: its functions are inlined"]
+    assert [str(change) for change in inline(Onnx(model, "m"))] == ["m: its functions are inlined"]
     onnx.checker.check_model(model, full_check=True)
     for seed, c in enumerate((True, False)):
         x = np.random.default_rng(seed).normal(size=(2, 3)).astype(np.float32)
@@ -136,7 +137,7 @@ def test_functions_of_other_opsets_are_inlined_as_they_say_it() -> None:
     del model.graph.node[0].attribute[:]
     feeds = {"x": np.full((3, 3), 2, np.float32), "s": np.array([1, 2, 3], np.float32)}
     expected = hu.run(model, feeds)["y"]
-    changes = inline(model, "m", None)
+    changes = inline(Onnx(model, "m"))
     assert [str(change) for change in changes] == [
         "f.#0 (Pow): Y is unsqueezed to float32[3, 1], where axis=0 puts it",
         "m: its functions are inlined",
@@ -163,7 +164,7 @@ def test_overloads_are_functions_of_their_own() -> None:
     assert conversion.verification.same
     x = {"x": np.array([[0.5, 1, 2], [3, 0.25, 0]], np.float32)}
     expected = hu.run(model, x)["y"]
-    inline(model, "m", None)
+    inline(Onnx(model, "m"))
     assert np.array_equal(hu.run(model, x)["y"], expected)
 
 
@@ -172,5 +173,5 @@ def test_a_function_named_as_an_operator_is_not_that_operator() -> None:
         g (float[2, 3] x) => (float[2, 3] y) { y = own.Pow (x, x) }
         <domain: "own", opset_import: ["": 18]> Pow (a, b) => (c) { c = Add (a, b) }""")
     assert not hu.convert(model, target="tensorrt").changes
-    inline(model, "m", None)
+    inline(Onnx(model, "m"))
     assert [node.op_type for node in model.graph.node] == ["Add"]

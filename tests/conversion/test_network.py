@@ -16,9 +16,9 @@ from tests.models.onnx_models import single
 import halfulp as hu
 from halfulp.conversion import network
 from halfulp.conversion.network import compare_network
-from halfulp.conversion.verify import Feed, Subject
+from halfulp.conversion.verify import Feed
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
-from halfulp.models.onnx import load
+from halfulp.models.onnx import Onnx
 
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
@@ -81,12 +81,12 @@ def test_subgraphs_functions_and_external_data(tmp_path: Path) -> None:
     assert kinds(tmp_path / "net.xml").count("PRelu") == 1
 
 
-def altered(change: Callable[[dict[str, Any]], None]) -> Callable[[ModelProto, str, Path | None], Any]:
+def altered(change: Callable[[dict[str, Any]], None]) -> Callable[[Onnx], Any]:
     """Return a reader as OpenVINO's, but for a change to the nodes, which are handed over by their names."""
     real = network._read
 
-    def read(proto: ModelProto, file: str, folder: Path | None) -> Any:
-        made = real(proto, file, folder)
+    def read(model: Onnx) -> Any:
+        made = real(model)
         change({node.get_friendly_name(): node for node in made.model.get_ordered_ops()})
         made.model.validate_nodes_and_infer_types()
         return made
@@ -157,7 +157,7 @@ def test_an_output_that_is_far_away_is_a_difference() -> None:
     conversion = hu.convert(net(), to="openvino")
     assert isinstance(conversion.model, network.Network)
     other = net(TEXT.replace("Exp (t)", "Abs (t)"))
-    found = compare_network(Subject(load(other), other), conversion.model, Feed())
+    found = compare_network(Onnx(other), conversion.model, Feed())
     assert not found.same
     assert [line.split(" in ")[0] for line in found.differences] == ["output 'u'"]
     assert "at most " in found.differences[0]
@@ -173,7 +173,7 @@ def test_a_network_that_openvino_runs_only_with_our_operators(monkeypatch: pytes
 
     conversion = hu.convert(net(), to="openvino")
     monkeypatch.setattr(network, "_runner", broken)
-    found = compare_network(Subject(load(net()), net()), conversion.model, Feed())
+    found = compare_network(Onnx(net()), conversion.model, Feed())
     assert found.same, found
     assert found.notes[0] == "with OpenVINO's own operators it fails in openvino: a transformation"
     assert all(line.endswith(" with halfulp's operators") for line in found.notes[1:])

@@ -18,6 +18,7 @@ from halfulp.conversion import verify
 from halfulp.conversion.verify import Verification, difference
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Node
+from halfulp.models.onnx import Onnx
 from halfulp.models.run.api import Evaluation
 
 TEXT = """<ir_version: 8, opset_import: ["": 15]> g (float[N, 3] x) => (float[N, 3] y)
@@ -39,7 +40,7 @@ def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto]
     def install(change: Callable[[ModelProto], None]) -> None:
         def to_opset(walk: Walk, opset: int) -> Any:
             changes = real(walk, opset)
-            change(walk.model)
+            change(walk.proto)
             return changes
 
         monkeypatch.setattr(api, "to_opset", to_opset)
@@ -124,11 +125,11 @@ def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.M
         y = LayerNormalization (power, x) }"""
     source = parser.parse_model(text)
     source.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
-    subjects: list[verify.Subject] = []
+    models: list[Onnx] = []
     real = verify.runs
 
-    def runs(*given: verify.Subject) -> Any:
-        subjects.extend(given)
+    def runs(*given: Onnx) -> Any:
+        models.extend(given)
         return real(*given)
 
     monkeypatch.setattr(verify, "runs", runs)
@@ -136,11 +137,10 @@ def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.M
     found = hu.convert(source, opset=16, verify=True).verification
     assert found is not None
     assert found.same
-    assert len(subjects) > 2  # node by node, too
-    for subject in subjects:
-        assert subject.proto is not None
-        assert subject.proto.ByteSize() < 1 << 14
-        assert not {"copy", "copy//given"} & {value.name for value in subject.proto.graph.output}
+    assert len(models) > 2  # node by node, too
+    for model in models:
+        assert model.proto.ByteSize() < 1 << 14
+        assert not {"copy", "copy//given"} & {value.name for value in model.proto.graph.output}
 
 
 def test_one_nan_is_as_good_as_another() -> None:
@@ -195,8 +195,8 @@ def test_a_slope_that_is_rounded_is_within_its_bound() -> None:
 
 
 def test_no_outputs_verify_nothing() -> None:
-    subject = verify.Subject.of(parser.parse_model(TEXT), "m", None)
-    found = verify.compare(subject.with_outputs([]), subject.with_outputs([]), verify.Feed())
+    model = Onnx(parser.parse_model(TEXT), "m")
+    found = verify.compare(model.with_outputs([]), model.with_outputs([]), verify.Feed())
     assert not found.same
     assert str(found).startswith("not verified: ")
 

@@ -51,8 +51,8 @@ def corpus(reader: str) -> list[bytes]:
 def _onnx(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         powers_of(data)
-    proto, file, _ = onnx.parse(data, file="net.onnx")
-    graph = onnx.load(proto, file=file, keep_unknown=True).graph
+    model = onnx.parse(data, file="net.onnx")
+    graph, proto = model.graph, model.proto
     hu.audit(proto, targets=[])
     if not graph.inputs and all(node.operator.startswith(("onnx.Pow", "onnx.PRelu")) for node in graph.nodes):
         hu.run(proto)

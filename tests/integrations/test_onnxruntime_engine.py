@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import halfulp as hu
 import halfulp.running
 from halfulp.cli import app
-from halfulp.models.onnx import load
+from halfulp.models.onnx import load, parse
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import Fit
 
@@ -54,7 +54,7 @@ def test_the_report_is_that_of_our_own_walk() -> None:
     model = load(path)
     feeds = Fit({"N": 5}).inputs(model)
     ours, our_report = run_with_report(model, feeds)
-    theirs, their_report = engine.run_with_report(path, model, feeds)
+    theirs, their_report = engine.run_with_report(parse(path), feeds)
     assert theirs["z"].tobytes() == ours["z"].tobytes()
 
     def told(report: Any) -> dict[str, Any]:

@@ -67,8 +67,8 @@ def test_parts_that_only_begin_like_a_norm_are_none(name: str, operator: str) ->
     model.CopyFrom(MODEL)
     (node,) = (each for each in model.graph.node if each.output[0] == name)
     node.op_type = operator
-    assert [*fused_by_onnxruntime(MODEL, "")] == ["#2 (Pow)"]
-    assert [*fused_by_onnxruntime(model, "")] == []
+    assert [*fused_by_onnxruntime(MODEL)] == ["#2 (Pow)"]
+    assert [*fused_by_onnxruntime(model)] == []
 
 
 def test_what_is_fused_and_what_is_ours() -> None:
@@ -244,7 +244,7 @@ def test_dims_that_are_not_known_may_be_lost() -> None:
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.ClearField("shape")
     model.graph.node.add(op_type="Abs", input=["x"])  # has no output
-    assert fused_by_onnxruntime(model, "") == {"#2 (Pow)": False}
+    assert fused_by_onnxruntime(model) == {"#2 (Pow)": False}
 
 
 @pytest.mark.parametrize("model", [b"no model", b"", "no such file.onnx", 7])

@@ -51,7 +51,7 @@ def test_run(path: Path) -> None:
     outputs = hu.run(path, {"x": x})
     for name, right in zip(("last", "third"), expected(x), strict=True):
         np.testing.assert_allclose(outputs[name], right, rtol=1e-6)
-    seen = halfulp.conversion.verify.Subject(load(path)).with_outputs(["power", "last", "parts"])
+    seen = load(path).with_outputs(["power", "last", "parts"])
     _, (run,) = halfulp.conversion.verify.runs(seen)
     values = run({"x": x})
     assert values["parts"].tobytes() == values["power"][:, :1].tobytes()

@@ -127,5 +127,5 @@ def test_the_command_line_says_it_once(verb: str, tmp_path: Path) -> None:
 def test_a_model_in_order_is_the_callers_own() -> None:
     model = parsed(UNSORTED)
     ordered, _ = in_order(model)
-    assert parse(ordered)[0] is ordered
+    assert parse(ordered).proto is ordered
     assert load(ordered).graph.nodes[0].label == "'maker' (Abs)"

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import ModelProto, external_data_helper, numpy_helper, parser
 
-from halfulp.models.onnx import parse
-from halfulp.models.onnx.tensors import TensorReader, _is_mapped, mapped
+from halfulp.models.onnx import Onnx, parse
+from halfulp.models.onnx.tensors import TensorReader, _is_mapped
 
 LARGE = np.arange(1000, dtype=np.float32)
 
@@ -28,7 +28,9 @@ def network() -> ModelProto:
 def test_large_weights_are_in_the_file_and_the_rest_is_equal() -> None:
     model = network()
     before = model.SerializeToString(deterministic=True)
-    with mapped(model, "m.onnx", None) as (light, file, folder):
+    with Onnx(model, "m.onnx").mapped() as mapped:
+        light, file, folder = mapped.proto, mapped.file, mapped.folder
+        assert folder is not None
         assert (file, light.producer_name, light.graph.node) == ("m.onnx", "me", model.graph.node)
         assert [tensor.HasField("raw_data") for tensor in light.graph.initializer] == [False, False]
         assert light.ByteSize() < 1000
@@ -44,6 +46,6 @@ def test_external_data_is_found_beside_it(tmp_path: Path) -> None:
     model = network()
     external_data_helper.convert_model_to_external_data(model, location="w.bin", size_threshold=100)
     onnx.save(model, tmp_path / "m.onnx")
-    with mapped(*parse(tmp_path / "m.onnx")) as (light, file, folder):
-        array = TensorReader(file, folder).read(light.graph.initializer[1], "w")
+    with parse(tmp_path / "m.onnx").mapped() as light:
+        array = TensorReader(light.file, light.folder).read(light.proto.graph.initializer[1], "w")
         np.testing.assert_array_equal(array, LARGE)

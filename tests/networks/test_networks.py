@@ -19,7 +19,7 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.judge import at_least, grades_of
 from halfulp.conformance.targets import BUILT_IN
 from halfulp.installed import has_module
-from halfulp.models.onnx import load
+from halfulp.models.onnx import load, parse
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.run.inputs import fit
@@ -102,7 +102,7 @@ def test_in_onnx_runtime(network: Any) -> None:
     """Our kernels change an output by no more than other roundings of a few nodes do."""
     path = path_of(network)
     model: Any = load(path)
-    inputs = fit(model, engine.runner(path, model)).inputs(model, 0)
+    inputs = fit(model, engine.runner(parse(path))).inputs(model, 0)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     expected = ort.InferenceSession(path, options).run(None, inputs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, Unpack
@@ -30,8 +29,8 @@ from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.files import Source, format_of
-from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.tensors import mapped, release
+from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import graphs
 from halfulp.options import AuditOptions, takes
 from halfulp.types import FLOATS
@@ -159,71 +158,72 @@ def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | N
 def _audit_onnx(
     report: ModelReport, judge: _Judge, source: Source, measure: _Measure | None, stack: ExitStack
 ) -> None:
-    parsed = onnx.parse(source, file=report.file)
+    model = onnx.parse(source, file=report.file)
     if measure is not None:
-        parsed = stack.enter_context(mapped(*parsed))
+        model = stack.enter_context(model.mapped())
         release()
         # Hostile files are refused, and the calls of functions counted, before functions are written out.
-        onnx.build(*parsed, keep_unknown=True, check_ours=False)
-        if has_halves(parsed[0]):
-            report.fused = fused(*parsed)  # as the file is: a conversion does not inline functions
+        model.check(check_ours=False)
+        if has_halves(model.proto):
+            report.fused = fused(model)  # as the file is: a conversion does not inline functions
         with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
-            inline(*parsed)
-    uses = of_onnx(*parsed)
+            inline(model)
+        model = model.of(model.proto)
+    uses = of_onnx(model)
     report.nodes = tuple(map(judge.node, uses))
-    nodes = enumerate(parsed[0].graph.node)
-    report.unread = tuple(label(node, index, "") for index, node in nodes if node.domain == DOMAIN)
-    report.doubts = tuple(doubt.why for doubt in of_later_opsets(*parsed[:2]))
-    if has_halves(parsed[0]):
-        walk = Walk(*parsed)
+    nodes = model.proto.graph.node
+    report.unread = tuple(model.scope().label(node) for node in nodes if node.domain == DOMAIN)
+    report.doubts = tuple(doubt.why for doubt in of_later_opsets(model))
+    if has_halves(model.proto):
+        walk = Walk(model)
         factors = found(walk, FACTORS)
-        report.infinite = tuple(walk.label(path, match.root) for path, match in factors)[::-1]
+        report.infinite = tuple(match.view.scope.label(match.root) for match in factors)[::-1]
         report.doubts += tuple(map(str, zero_epsilons(walk))) if measure is None else ()
-    report.declared = invalid(*parsed, uses, is_broken=report.is_broken)
+    report.declared = invalid(model, uses, is_broken=report.is_broken)
     if measure is not None:
-        _measure(report, measure, parsed, uses)
+        _measure(report, measure, model, uses)
     if report.data is None:
-        report.norms = norms_without_pow(*parsed)
-    _try_conversions(report, *parsed)
+        report.norms = norms_without_pow(model)
+    _try_conversions(report, model)
     if not report.findings:
         report.elsewhere = judge.elsewhere(uses)
 
 
-def _measure(report: ModelReport, measure: _Measure, parsed: Any, uses: Sequence[Use]) -> None:
+def _measure(report: ModelReport, measure: _Measure, model: Onnx, uses: Sequence[Use]) -> None:
     """Note the effect of the data on a model, unless the model is broken."""
     if not any(node.breaks for node in report.nodes):
         with suppress(HalfulpError) if report.is_broken else nullcontext():
-            report.data = measure(*parsed, uses)
+            report.data = measure(model, uses)
     if report.data is None:
         report.unread += ("the data, because the model is broken",)
     else:
-        report.has_bodies = any(path for path, _ in graphs(parsed[0].graph))
+        report.has_bodies = any(path for path, _ in graphs(model.proto.graph))
 
 
-def _try_conversions(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> None:
+def _try_conversions(report: ModelReport, model: Onnx) -> None:
     """Try the repair and the conversions that help a model, which is not changed, and note them in its report."""
     statements = [said for node in report.nodes for said in node.targets]
     is_broadcast = any("broadcast" in said.groups for said in statements)
     if report.is_broken or is_broadcast or any(node.only_if for node in report.nodes):
-        proto = _try_repair(report, proto, file, folder)
+        model = _try_repair(report, model)
     for target in sorted({said.target for said in statements if said.is_helped}):
         try:
-            report.converted[target] = for_target(check_clauses(Walk(deepcopy(proto), file, folder)), target)
+            report.converted[target] = for_target(check_clauses(Walk(model.copy())), target)
         except HalfulpError as error:
             report.refused[target] = error.message
 
 
-def _try_repair(report: ModelReport, proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
+def _try_repair(report: ModelReport, model: Onnx) -> Onnx:
     """Return the model that conversions are tried on: the repaired one, if a repair makes a broken model valid."""
     try:
-        new, changes, left = repaired(proto, file, folder)
+        new, changes, left = repaired(model)
     except HalfulpError as error:  # the model needs more than a repair of these nodes
         report.unrepaired = printable(error.message, most=None)
-        return proto
+        return model
     report.repaired = {change.node: change.what for change in changes}
     report.left = {doubt.node: doubt for doubt in left}
     report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
-    return new if report.is_valid else proto
+    return new if report.is_valid else model
 
 
 T = TypeVar("T")
@@ -274,7 +274,7 @@ class _Judge:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
         of_floats, others = list[Use](), list[Use]()
         for use in uses:
-            is_approximate = not use.is_prelu and use.types is not None and use.types[0] in FLOATS
+            is_approximate = not use.is_prelu and use.inputs[0].type in FLOATS
             (of_floats if is_approximate else others).append(use)
         if any(map(self._is_refused, others)):
             return {}

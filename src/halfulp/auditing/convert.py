@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnx
 from onnx import ModelProto
 
-from halfulp.auditing.data import in_main
 from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import FUSED, fuse_norms
@@ -20,7 +17,9 @@ from halfulp.conversion.repair import contradicted, of_one_type
 from halfulp.conversion.targets import for_target, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import declaration, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
 
@@ -50,7 +49,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        changes = for_target(check_clauses(Walk(_alone(use), "model", None)), target)
+        changes = for_target(check_clauses(Walk(Onnx(_alone(use), "model"))), target)
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -83,15 +82,15 @@ def _alone(use: Use) -> ModelProto:
 # --- the whole model -----------------------------------------------------------------------------
 
 
-def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
+def fused(model: Onnx) -> frozenset[str]:
     """Return the results of the Pow nodes that become part of one operator if norms are fused."""
-    copy = deepcopy(proto)
-    fuse_norms(Walk(copy, file, folder))
-    if refusal(copy) is not None and refusal(proto) is None:
+    copy = model.copy()
+    fuse_norms(Walk(copy))
+    if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
     before, after = (
-        {(node.output[0], node.op_type) for node in every_node(model.graph) if node.output}
-        for model in (proto, copy)
+        {(node.output[0], node.op_type) for node in every_node(each.proto.graph) if node.output}
+        for each in (model, copy)
     )
     if not any(op_type in FUSED for _, op_type in after - before):
         return frozenset()
@@ -99,22 +98,21 @@ def fused(proto: ModelProto, file: str, folder: Path | None) -> frozenset[str]:
     return frozenset(name for name, op_type in before if op_type == "Pow" and name not in remaining)
 
 
-def invalid(
-    proto: ModelProto, file: str, folder: Path | None, uses: Sequence[Use], *, is_broken: bool
-) -> dict[str, str]:
+def invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, str]:
     """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
 
     The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
     that nothing calls.
     """
-    texts = {**dict(_declared(proto)), **dict(_renamed(proto)), **dict(_mixed(uses))}
+    proto, scopes = model.proto, dict.fromkeys(use.site.scope for use in uses if use.site is not None)
+    texts = {**dict(_declared(proto)), **dict(_renamed(proto)), **dict(_mixed(scopes))}
     if texts or is_broken or len(reached(proto)) != len(proto.functions):
         return texts
     refused = refusal(proto, with_weights=False)
     if refused is None:
         return texts
-    if not any(use.site for use in uses):
-        texts = dict(_mixed([in_main(proto, file, folder)]))
+    if not scopes:
+        texts = dict(_mixed([model.scope()]))
     if not texts and not is_harmless(refused, proto):
         texts[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
     return texts
@@ -141,14 +139,13 @@ def _renamed(proto: ModelProto) -> Iterator[tuple[str, str]]:
                 yield label(node, index, ""), text
 
 
-def _mixed(uses: Iterable[Use]) -> Iterator[tuple[str, str]]:
-    """Give the nodes, in graphs with a Pow or PRelu, whose operator does not take their inputs' types, and why."""
-    places = {id(use.site.owner): (use.site, int(use.asked)) for use in uses if use.site is not None}
-    for (owner, _, where, values), opset in places.values():
-        for index, node in enumerate(owner.node):
-            for indices, _ in () if is_ours(node) else of_one_type(node, opset):
-                types = list(dict.fromkeys(values.value(node.input[each]).type for each in indices))
+def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
+    """Give the nodes of these graphs whose operator does not take their inputs' types, and why."""
+    for scope in scopes:
+        for node in scope.owner.node:
+            for indices, _ in () if is_ours(node) else of_one_type(node, scope.opset):
+                types = list(dict.fromkeys(scope.value(node.input[each]).type for each in indices))
                 if None not in types and len(types) > 1:
                     inputs = " and ".join(map(str, types))
                     text = f"its inputs are {inputs}, and {node.op_type} takes one type: {_REFUSED}"
-                    yield label(node, index, where), text
+                    yield scope.label(node), text

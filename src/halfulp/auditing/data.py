@@ -12,26 +12,26 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, NodeProto
 
 from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
 from halfulp.auditing.node import Operand, Site, Use
 from halfulp.auditing.uses import of_onnx
-from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, values_of, widened
+from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.tensors import mapped, tensors
-from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
+from halfulp.models.onnx.infer import Scope
+from halfulp.models.onnx.tensors import tensors
+from halfulp.models.onnx.walk import attributes_of, subgraphs
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import finite, lost
 from halfulp.operators import pow
@@ -172,7 +172,7 @@ class NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
         type = use.inputs[0].type if use.inputs else None
         if type is None and norm and use.site is not None:  # it is not a power
-            type = use.site.values.value(norm[0][1].input[0]).type
+            type = use.site.scope.value(norm[0][1].input[0]).type
         shifts = _shifts(norm)
         adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
         data = cls(use.label, use.operator, type or "", use.exponents, is_in_norm=bool(norm))
@@ -304,7 +304,7 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
     if use.operator != "LpNormalization":
         return np.asarray(np.square(operands[0]))
     assert use.site is not None
-    attributes = attributes_of(use.site.owner.node[use.site.number])
+    attributes = attributes_of(use.site.scope.owner.node[use.site.number])
     powers = np.abs(operands[0]) if attributes.get("p") == 1 else np.square(operands[0])
     return np.asarray(powers.sum(attributes.get("axis", -1)))
 
@@ -330,9 +330,7 @@ class NetworkData:
 
 
 def measured(
-    proto: ModelProto,
-    file: str,
-    folder: Path | None,
+    model: Onnx,
     uses: Iterable[Use],
     samples: Samples | int,
     *,
@@ -345,27 +343,26 @@ def measured(
     Raises:
         ModelError: an input is missing, or contradicts the model's declaration.
     """
-    main = in_main(proto, file, folder)
-    assert main.site is not None
+    main = model.scope()
     measurement = _Measurement(list(filter(_is_valid, uses)), main)
     if not measurement.nodes:
         return NetworkData({}, 0)
     number = 0
-    with _networks(proto, file, folder) as (net, wide):
+    with _networks(model) as (net, wide):
         for number, sample in enumerate(net.samples(samples, dims, seed), 1):
             if progress is not None:
                 progress(f"sample {number}")
             measurement.run(net, wide, sample)
-    inputs = (main.site.values.value(info.name) for info in proto.graph.input)
+    inputs = (main.value(info.name) for info in model.proto.graph.input)
     return measurement.result(number, inputs)
 
 
 class _Measurement:
     """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
 
-    def __init__(self, powers: list[Use], main: Use) -> None:
+    def __init__(self, powers: list[Use], main: Scope) -> None:
         self._powers = powers
-        norms = _norms([use.site for use in (*powers, main) if use.site])
+        norms = _norms([*(use.site.scope for use in powers if use.site), main])
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
         self._data = {**self._of_powers}
         others = [use for name, (use, _) in norms.items() if name not in self._of_powers]
@@ -446,9 +443,7 @@ def _is_beyond(array: Array) -> Array:
     return np.asarray(np.abs(wide) >= _LEAST_BEYOND)
 
 
-def losses_in(
-    proto: ModelProto, file: str, folder: Path | None, inputs: Sample
-) -> tuple[dict[str, tuple[int, int]], bool]:
+def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], bool]:
     """Return the Pow and PRelu nodes of a float16 network that lose results, as :class:`RunReport` has them.
 
     The network runs once more, and again with the operands and results of those nodes of its main graph as outputs that
@@ -456,7 +451,7 @@ def losses_in(
     whether all nodes were looked at.
     """
     losses: dict[str, tuple[int, int]] = {}
-    if not has_halves(proto):
+    if not has_halves(model.proto):
         return losses, True
 
     def take(use: Use, operands: list[Array], result: Array) -> None:
@@ -464,19 +459,19 @@ def losses_in(
             before, size = losses.get(use.label, (0, 0))
             losses[use.label] = before + count, size + result.size
 
-    if proto.functions:
-        proto = deepcopy(proto)
+    if model.proto.functions:
+        model = model.copy()
         with suppress(UnsupportedError):  # nodes in functions are then not looked at
-            inline(proto, file, folder)
-    uses = of_onnx(proto, file, folder)
+            inline(model)
+    uses = of_onnx(model)
     valid = list(filter(_is_valid, uses))
     main, inner = (
         {use.output.name: use for use in valid if not use.where},
         [use for use in valid if use.where],
     )
-    net = Network(proto, file, folder, rounded=True)
+    net = Network(model, rounded=True)
     net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
-    if inner and sum(math.prod(tensor.dims) for tensor in tensors(proto)) >= _SMALL:
+    if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
         return losses, False
     try:
         sees_all = net.each(inner, inputs, take)
@@ -486,73 +481,63 @@ def losses_in(
 
 
 @contextmanager
-def _networks(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[Network, Network]]:
+def _networks(model: Onnx) -> Iterator[tuple[Network, Network]]:
     """Yield a network twice; if it is in float16 or bfloat16, the second one is in float32."""
-    if not has_halves(proto):
-        net = Network(proto, file, folder)
+    if not has_halves(model.proto):
+        net = Network(model)
         yield net, net
         return
-    with mapped(widened(proto, file, folder), file, folder) as wide:
-        yield Network(proto, file, folder, rounded=True), Network(*wide)
+    with widened(model).mapped() as wide:
+        yield Network(model, rounded=True), Network(wide)
 
 
 def _is_valid(use: Use) -> bool:
     """Return whether a node runs by itself: it is in a graph, and has both operands and an output."""
-    in_graph = use.site is not None and isinstance(use.site.owner, GraphProto)
+    in_graph = use.site is not None and isinstance(use.site.scope.owner, GraphProto)
     return in_graph and len(use.inputs) == 2 and bool(use.output.name)
 
 
-def in_main(proto: ModelProto, file: str, folder: Path | None) -> Use:
-    """Return a placeholder for a node of the main graph."""
-    site, opset = Site(proto.graph, 0, "", values_of(proto, file, folder)), default_opset(proto.opset_import)
-    return Use("", "", str(opset or 1), (), Operand(""), site=site)
-
-
-def _norms(sites: Iterable[Site]) -> dict[str, tuple[Use, list[Numbered]]]:
-    """Return each node of the norms in the graphs of these nodes, and its norm, by its label."""
+def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
+    """Return each node of the norms in these graphs, and its norm, by its label."""
     norms: dict[str, tuple[Use, list[Numbered]]] = {}
-    for owner, _, where, values in {id(site.owner): site for site in sites}.values():
-        numbers = {node.output[0]: index for index, node in enumerate(owner.node) if node.output}
-        for nodes in norms_of(owner, values):
+    for scope in dict.fromkeys(scopes):
+        numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
+        for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]
-            for index, node in norm:
-                name, site = label(node, index, where), Site(owner, index, where, values)
-                norms[name] = _other(node, name, site), norm
+            norms |= {scope.label(node): (_other(node, Site(scope, index)), norm) for index, node in norm}
     return norms
 
 
 def _has_beyond(use: Use) -> bool:
     """Return whether float16 does not hold a constant that a node reads. Constants are read only where it matters."""
     assert use.site is not None
-    arrays = map(use.site.values.array, use.site.owner.node[use.site.number].input)
+    arrays = map(use.site.scope.array, use.site.scope.owner.node[use.site.number].input)
     floats = (array for array in arrays if array is not None and array.dtype.name in FLOATS)
     return any((finite(array) & _is_beyond(array)).any() for array in floats)
 
 
-def _other(node: NodeProto, name: str, site: Site, output: str = "") -> Use:
+def _other(node: NodeProto, site: Site, output: str = "") -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
-    values = (site.values.value(each) for each in node.input if site.values.tensor(each) is None)
+    values = (site.scope.value(each) for each in node.input if site.scope.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
-    return Use(name, node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
+    return Use(site.scope.label(node), node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
 
 
-def _beside(main: Use, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
+def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
     """Give the other nodes of the main graph that make floats of more than constants, with no data yet.
 
     A node is given once for each output of the type of its first one; it has the data of all of them.
     """
-    assert main.site is not None
-    owner, _, where, values = main.site
     fixed = {""}  # the values that follow from constants
-    for index, node in enumerate(owner.node):
-        name, site = label(node, index, where), Site(owner, index, where, values)
-        type = values.value(node.output[0]).type if node.output else None
-        if all(each in fixed or values.tensor(each) is not None for each in node.input):
+    for index, node in enumerate(main.owner.node):
+        name = main.label(node)
+        type = main.value(node.output[0]).type if node.output else None
+        if all(each in fixed or main.tensor(each) is not None for each in node.input):
             fixed.update(node.output)
         elif name not in known and type in FLOATS and not subgraphs(node):
             data = NodeData(name, node.op_type, type or "")
-            same = (output for output in node.output if values.value(output).type == type)
-            yield from ((_other(node, name, site, output), data) for output in same)
+            same = (output for output in node.output if main.value(output).type == type)
+            yield from ((_other(node, Site(main, index), output), data) for output in same)
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

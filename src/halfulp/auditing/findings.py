@@ -184,7 +184,7 @@ def about_clause(model: ModelReport, node: Use) -> Remedy:
     """Return the remedy for a node that breaks its specification."""
     if node.label in model.left:
         return model.left[node.label].remedy(model.file)
-    if model.repaired or model.is_valid:
+    if model.repaired:
         return Remedy(command(model.file, "repair"), model.repaired.get(node.label, ""))
     if model.unrepaired:
         return Remedy("halfulp repair refuses the model", model.unrepaired)
@@ -278,7 +278,7 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     is_int = x in TYPES and not is_float(x)
     if use.second.constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
         yield _truncated("floating-point exponents", x)
-    if values is None or not values.size or values.dtype.kind not in "iuf":
+    if values is None or not values.size:
         return
     if use.is_prelu:
         yield from _of_slopes(use, values, file)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper
+from onnx import NodeProto, helper
 
 from halfulp.auditing.node import Site, Use
 from halfulp.conversion.float32 import as_declared
-from halfulp.conversion.verify import Run, Subject, runs
+from halfulp.conversion.verify import Run, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
-from halfulp.models.graph import Array, Model, Node, Value
-from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import infer_types
+from halfulp.models.graph import Array, Node, Value
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import by_name, dtype_named, fit
@@ -44,18 +41,11 @@ class Network:
     ONNX Runtime's own CPU kernels compute chains of such nodes in float32.
     """
 
-    def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
-        self._rounded = rounded
-        self._proto, self._file = proto, file
-        self._subject = Subject.of(proto, file, folder)
-        self._made = {name for node in proto.graph.node for name in node.output if name}
+    def __init__(self, model: Onnx, *, rounded: bool = False) -> None:
+        self._rounded, self._model = rounded, model.check()
+        self._made = {name for node in model.proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
         self._sizes: dict[str, int] = {}
-
-    @property
-    def _model(self) -> Model:
-        assert isinstance(self._subject.model, Model)
-        return self._subject.model
 
     def samples(
         self,
@@ -65,12 +55,12 @@ class Network:
     ) -> Iterator[Sample]:
         """Give the samples, each once."""
         if isinstance(given, int):
-            _, (run,) = runs(self._subject)
+            _, (run,) = runs(self._model)
             fitted = fit(self._model, run, seed=seed, dims=dims)
             yield from (fitted.inputs(self._model, seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:
-                yield by_name(self._model.graph.inputs, sample, self._file)
+                yield by_name(self._model.graph.inputs, sample, self._model.file)
 
     def each(self, uses: Iterable[Use], sample: Sample, take: Take) -> bool:
         """Run the network, and pass the operands and the result of each evaluation of these nodes.
@@ -113,20 +103,19 @@ class Network:
 
     def _inferred(self, sample: Sample) -> Collection[Value]:
         """Return the values of the main graph with the shapes that follow from a sample's."""
-        copy = deepcopy(self._proto)
-        for info in copy.graph.input:
+        copy = self._model.copy()
+        for info in copy.proto.graph.input:
             shape = np.shape(sample.get(info.name, 0))
             dims = info.type.tensor_type.shape.dim
             for dim, size in zip(dims, shape, strict=True) if len(dims) == len(shape) else ():
                 dim.dim_value = size
-        return infer_types(copy, self._file)[""].values()
+        return copy.scope().types.values()
 
     def _counted(self, names: Sequence[str], sample: Sample) -> dict[str, int]:
         """Return the sizes of tensors whose shapes only a run tells."""
-        copy = deepcopy(self._proto)
-        copy.graph.node.extend(helper.make_node("Size", [name], [_SIZE.format(name)]) for name in names)
-        counting = Network(copy, self._file, self._subject.folder)
-        sizes = counting._tensors([_SIZE.format(name) for name in names], sample)
+        copy = self._model.copy()
+        copy.proto.graph.node.extend(helper.make_node("Size", [name], [_SIZE.format(name)]) for name in names)
+        sizes = Network(copy)._tensors([_SIZE.format(name) for name in names], sample)
         return {name: 8 * int(sizes[_SIZE.format(name)]) for name in names}
 
     def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
@@ -134,8 +123,8 @@ class Network:
 
         A few nodes behind each tensor make a number of it, so that the tensors are not in memory together.
         """
-        copy, nodes = deepcopy(self._proto), list[NodeProto]()
-        graph, to = copy.graph, 1 if (default_opset(copy.opset_import) or 1) > 5 else "FLOAT"
+        copy, nodes = self._model.copy(), list[NodeProto]()
+        graph, to = copy.proto.graph, 1 if (default_opset(copy.proto.opset_import) or 1) > 5 else "FLOAT"
         for node in graph.node:
             nodes.append(node)
             for name in filter(names.__contains__, node.output):
@@ -146,8 +135,7 @@ class Network:
         before = len(graph.node)
         graph.node.extend(nodes)
         del graph.node[:before]
-        probed = Network(copy, self._file, self._subject.folder, rounded=self._rounded)
-        totals = probed._tensors([f"{name}//total" for name in names], sample)
+        totals = Network(copy, rounded=self._rounded)._tensors([f"{name}//total" for name in names], sample)
         return [name for name in names if np.isnan(totals[f"{name}//total"]).any()]
 
     def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
@@ -160,22 +148,21 @@ class Network:
         return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
 
     def _opened(self, names: tuple[str, ...]) -> Run:
-        subject = self._subject.with_outputs(names)
-        assert subject.proto is not None
+        model = self._model.with_outputs(names)
         try:
             from halfulp.integrations.onnxruntime import engine
 
             settings = engine.Settings(exact=self._rounded, optimized=False)
-            return engine.runner(subject.proto, self._model, settings, folder=subject.folder)
+            return engine.runner(model, settings)
         except HalfulpError:  # it is not installed, or refuses the model
-            return runs(subject)[1][0]
+            return runs(model)[1][0]
 
     def _given(self, name: str, sample: Sample) -> Array:
         if name in sample:
             return np.asarray(as_declared({name: sample[name]}, self._model)[name])
         if name in self._model.graph.constants:
             return np.asarray(self._model.graph.constants[name])
-        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._file)
+        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._model.file)
 
     def _watch(
         self, labels: Iterable[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
@@ -205,7 +192,8 @@ class Network:
         ``is_spoiled`` returns which elements of a tensor are spoiled.
         """
         assert use.site is not None
-        owner, first, where, _ = use.site
+        scope, first = use.site
+        owner = scope.owner
         reached = set(owner.node[first].output)
         after: list[Numbered] = []
         for index, node in enumerate(owner.node[first + 1 :], first + 1):
@@ -221,8 +209,8 @@ class Network:
                     bad.add(name)
 
         nodes = [(first, owner.node[first]), *after]
-        if where:
-            outputs = {label(node, index, where): node.output for index, node in nodes}
+        if scope.where:
+            outputs = {scope.label(node): node.output for _, node in nodes}
             self._watch(outputs, sample, lambda label, _, results: note(outputs[label], results))
         else:
             values = self._tensors(list(reached), sample)
@@ -238,7 +226,7 @@ def _bytes(value: Value) -> int | None:
 
 def spread(site: Site, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
-    owner, first, _, _ = site
+    owner, first = site.scope.owner, site.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
     reached = set(bad).intersection(owner.node[first].output)
     for index, node in enumerate(owner.node[first + 1 :], first + 1):

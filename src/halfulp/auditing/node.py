@@ -15,8 +15,7 @@ from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import printable
 from halfulp.models.graph import Array, Value, describe
-from halfulp.models.onnx.infer import ValueInfo
-from halfulp.models.onnx.walk import Owner
+from halfulp.models.onnx.infer import Scope
 from halfulp.specs import OpVersion, find
 from halfulp.specs.tensor import Shape
 
@@ -64,10 +63,10 @@ class Operand:
 
     def holds(self, text: str) -> bool:
         """Tell whether a number, as an example spells it, is among the values of the constant."""
-        number = None if self.constant is None else number_in(self.constant.dtype, text)
-        if self.values is None or number is None:
-            return False
-        return bool((self.values == number).any() or (number != number and np.isnan(self.values).any()))
+        assert self.constant is not None
+        number = number_in(self.constant.dtype, text)
+        is_equal = np.any(self.values == number)
+        return bool(is_equal or (number != number and np.any(self.values != self.values)))
 
     def _describe(self, constant: Array) -> str:
         values = self.values
@@ -94,13 +93,11 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 @lru_cache(maxsize=4096)
 def number_in(dtype: np.dtype[Any], text: str) -> Any:
-    """Return a number rounded to a type, in the type for comparisons; None if it is not such a number."""
-    wide = _wide(dtype)
-    is_float = wide is not None and wide.kind == "f"
-    if wide is None or not (is_float or text.lstrip("-").isdigit()):
-        return None
+    """Return a number rounded to a type of floats, in the type for comparisons."""
+    if _wide(dtype) != np.float64:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(float(text) if is_float else int(text)).astype(dtype).astype(wide)[()]
+        return np.array(float(text)).astype(dtype).astype(np.float64)[()]
 
 
 class Breach(NamedTuple):
@@ -113,10 +110,8 @@ class Breach(NamedTuple):
 class Site(NamedTuple):
     """The place of a node in an ONNX model."""
 
-    owner: Owner  # its graph or function
+    scope: Scope  # its graph or function, and the values that it can read
     number: int
-    where: str  # how messages name that graph or function; empty for the main graph
-    values: ValueInfo  # those that the node can read
 
 
 @dataclass(eq=False)
@@ -147,7 +142,7 @@ class Use:
     @property
     def where(self) -> str:
         """How messages name the body or function around it; empty for the main graph."""
-        return self.site.where if self.site else ""
+        return self.site.scope.where if self.site else ""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -337,8 +337,9 @@ def _like_exponents(use: Use, row: Row) -> dict[float, Group]:
     runtimes compute these two powers by a square root.
     """
     kind = _kind(use.exponent)
-    if use.exponent is None or kind is None:
+    if kind is None:
         return {}
+    assert use.exponent is not None
     powers = _powers_of(use, row).items()
     alike = {other: group for other, group in powers if _kind(other) == kind and abs(other) != 0.5}
     if not use.exponent.is_integer():
@@ -350,14 +351,16 @@ def _like_exponents(use: Use, row: Row) -> dict[float, Group]:
 
 
 def _is_small(use: Use) -> bool:
-    return use.exponent is not None and abs(use.exponent) <= _LARGE
+    assert use.exponent is not None
+    return abs(use.exponent) <= _LARGE
 
 
 def judged_alike(use: Use, target: Asked) -> Hashable:
     """Return what a constant exponent shares with all others that the same measurements judge; None for other nodes."""
     row = None if use.exponent is None else _row(use, target, use.types)
-    if use.exponent is None or row is None or heeds_constants(use, target.name):
+    if row is None or heeds_constants(use, target.name):
         return None
+    assert use.exponent is not None
     if use.exponent in _powers_of(use, row):
         return None
     return _kind(use.exponent), _is_small(use), *_like_exponents(use, row)
@@ -381,13 +384,15 @@ def _touches(use: Use, group: Group, own: Sequence[Group], *, is_judged: bool) -
 def _is_wider(use: Use, target: Asked) -> bool:
     """Tell whether a target computes a node's halves in float32, which it does not round beside other nodes."""
     measured = _measured(use, target)
-    return measured is not None and not use.is_alone and not measured.halves.isdisjoint(use.types or ())
+    assert measured is not None
+    return not use.is_alone and not measured.halves.isdisjoint(operand.type for operand in use.inputs)
 
 
 def _changes_zeros(use: Use, target: Asked) -> bool:
     """Tell whether a target may change the sign of a zero in a PRelu, which the document leaves open."""
     measured, slopes = _measured(use, target), use.second.values
-    if measured is None or not use.is_prelu or measured.zero_signs.isdisjoint((use.types or ())[:1]):
+    assert measured is not None
+    if not use.is_prelu or use.inputs[0].type not in measured.zero_signs:
         return False
     return slopes is None or bool((slopes < 0).any())
 
@@ -491,6 +496,6 @@ def _not_its_own(use: Use, group: Group) -> str | None:
     """Return the operand of a group's example that is not the node's constant; None without such an operand."""
     names, operands = ("X", "slope") if use.is_prelu else ("base", "exponent"), (use.inputs[0], use.second)
     for name, operand, number in zip(names, operands, group.operands or (), strict=False):
-        if operand.constant is not None and not operand.holds(number):
+        if operand.values is not None and not operand.holds(number):
             return name
     return None

@@ -28,6 +28,7 @@ from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.files import format_of
 from halfulp.models.graph import Array
+from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.tensors import release
 from halfulp.models.run.report import sentence, vacuous
 from halfulp.types import TYPES
@@ -125,9 +126,8 @@ def runtimes_of(path: Path) -> tuple[str, ...]:
 
 def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
     settings = engine.Settings(exact=exact, threads=network.threads)
-    session, outputs, reports = engine.open_profiled(
-        network.path, network.model, network.inputs, settings, runs=PROFILED_RUNS
-    )
+    model = parse(network.path, file=network.model.file)
+    session, outputs, reports = engine.open_profiled(model, network.inputs, settings, runs=PROFILED_RUNS)
     # ONNX Runtime also turns some other operators into Pow.
     names = {f"'{printable(node.source.name)}' ({node.type})" for node in nodes_of(network.model.graph)}
     profiles = [
@@ -141,7 +141,7 @@ def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
 
 
 def _alone(network: Network, settings: engine.Settings) -> Mapping[str, Any]:
-    session = engine.open_session(network.samples.proto(), settings)
+    session = engine.open_session(Onnx(network.samples.proto()), settings)
     return engine.run_in(session, network.model, network.samples.fed)
 
 

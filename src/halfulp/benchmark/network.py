@@ -15,12 +15,12 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call, Summary, summary
 from halfulp.conversion.opset import inline
-from halfulp.conversion.verify import Run, Subject, all_nodes, runs
+from halfulp.conversion.verify import Run, all_nodes, runs
 from halfulp.errors import UnsupportedError
 from halfulp.models.files import format_of
 from halfulp.models.graph import Array, Graph, Model, Node, unused
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.tensors import declaration, mapped, release
+from halfulp.models.onnx.tensors import declaration, release
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
 from halfulp.operators import op
 from halfulp.types import TYPES
@@ -40,18 +40,19 @@ def light(path: Path) -> Iterator[Path]:
         yield path
         return
     release()
-    proto, file, folder = parse(path)
+    model = parse(path)
     release()
-    inline(proto, file, folder)
+    inline(model)
     names: set[str] = set()
-    for node in (node for _, graph in graphs(proto.graph) for node in graph.node):
+    for node in (node for _, graph in graphs(model.proto.graph) for node in graph.node):
         if not node.domain and node.op_type in SUPPORTED_OPS:
             node.name = unused(node.name or f"{node.op_type} {len(names)}", names)
             names.add(node.name)
-    with mapped(proto, file, folder) as (proto, _, place):
-        copy = place / path.name
-        copy.write_bytes(proto.SerializeToString())
-        del proto
+    with model.mapped() as model:
+        assert model.folder is not None
+        copy = model.folder / path.name
+        copy.write_bytes(model.proto.SerializeToString())
+        del model
         release()
         yield copy
 
@@ -139,9 +140,8 @@ def watched(path: Path, model: Model) -> Run:
     known = {*graph.constants, *(value.name for value in graph.inputs)}
     operands = [name for node in graph.nodes if _is_wanted(node) for name in node.inputs]
     names = [*(value.name for value in graph.outputs), *(name for name in operands if name not in known)]
-    proto = None if format_of(path) == "openvino" else onnx.load(path, load_external_data=False)
-    subject = Subject(model, proto, path.parent).with_outputs(list(dict.fromkeys(names)))
-    _, (run,) = runs(subject)
+    network = model if format_of(path) == "openvino" else parse(path, file=model.file)
+    _, (run,) = runs(network.with_outputs([*dict.fromkeys(names)]))
     return run
 
 

@@ -47,15 +47,16 @@ def run(
 
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
+    from halfulp.models.onnx import Onnx
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
 
     (output,) = placed(place, output)
     check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
-    subject = opened(model, engine)
+    loaded = opened(model, engine)
     files, dims = parted(inputs)
-    fed_arrays: dict[str, Array] | Literal["random"] = fed(subject.model, files) if files else "random"
-    result = evaluate(subject, fed_arrays, engine, dims=dims, with_report=True)
+    fed_arrays: dict[str, Array] | Literal["random"] = fed(loaded, files) if files else "random"
+    result = evaluate(loaded, fed_arrays, engine, dims=dims, with_report=True)
     outputs, report = result.outputs, result.report
     assert report is not None
     if output is not None:
@@ -69,7 +70,7 @@ def run(
     for title in filter(named.get, named):
         print_rows(to, [title, "type", *_NUMBERS], rows_of(named[title]), _NUMBERS)
     say(to, *result.lost)
-    if result.lost and subject.proto is not None:
+    if result.lost and isinstance(loaded, Onnx):
         words = " ".join(f"-i {shlex.quote(file)}" for file in files) or "--samples 1"
         say(to, f"halfulp audit {in_shell(model)} {words} says where the infinities go, and what helps")
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,11 +20,12 @@ from halfulp.conversion.opset import expand_operators, opset_of, to_opset
 from halfulp.conversion.output import check_result, dropped_metadata, finish, lower, save_onnx
 from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Feed, Subject, Verification, compare, has_ours, verified
+from halfulp.conversion.verify import Feed, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, Printed, check_integer, check_sizes, count_of, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
+from halfulp.models.onnx import Onnx
 from halfulp.options import ConvertOptions, takes
 
 __all__ = ["Conversion", "Format", "convert"]
@@ -152,7 +152,7 @@ def convert(
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
-        "opset": lambda walk, to: to_opset(walk, to) + lower(walk.model, to, walk.file),
+        "opset": lambda walk, to: to_opset(walk, to) + lower(walk.proto, to, walk.file),
         "target": for_target,
         "expand": expand_operators,
         "prelu": partial(_spelled, "PRelu"),
@@ -166,22 +166,24 @@ def convert(
     if wanted != "onnx" and asked:
         *others, last = steps
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
-    proto = deepcopy(before.proto) if walk is None else walk.model
-    assert proto is not None
-    result: ModelProto | Network = proto
+    new = before.copy() if walk is None else walk
+    network = None
     if wanted == "onnx":
-        changes += _edit(proto, before, walk, asked)
+        changes += _edit(new, before, walk, asked)
     else:
-        changes += dropped_metadata(proto, before.model.file)
-        result, more = to_network(proto, before.model.file, before.folder)
+        changes += dropped_metadata(new.proto, new.file)
+        network, more = to_network(new)
         changes += more
-    conversion = Conversion(result, tuple(changes), None, before.folder if wanted == "onnx" else None)
+    conversion = Conversion(network or new.proto, tuple(changes), None, None if network else before.folder)
     if output is not None:
         conversion.save(output)
     if not values["verify"]:
         return conversion
     feed = Feed(0, dims, inputs, progress)
-    return replace(conversion, verification=_compared(before, result, feed, asked, changes))
+    if network is not None:
+        return replace(conversion, verification=compare_network(before, network, feed))
+    verification = _compared(before, before.of(new.proto).check(), feed, asked, changes)
+    return replace(conversion, verification=verification)
 
 
 _Stays: TypeAlias = Callable[[NodeProto, Editor], None]
@@ -205,44 +207,38 @@ def _spelled(op_type: str, walk: Walk, how: str) -> list[Change]:
     tables = _SPELLINGS[op_type]
     if str(how) not in tables:
         raise HalfulpError(f"no way {how!s:.80} to write {op_type}; {did_you_mean(str(how), [*tables])}")
-    opset_of(walk.model, walk.file)
+    opset_of(walk)
     rewrite(walk, *tables[how])
     return finish(walk)
 
 
-def _read(source: Source) -> tuple[Subject, Walk | None, list[Change]]:
+def _read(source: Source) -> tuple[Onnx, Walk | None, list[Change]]:
     """Return an ONNX model, a walk through a copy of it if it has a Pow or PRelu, and the changes so far."""
     if format_of(source) != "onnx":
         name = "<bytes>" if isinstance(source, bytes) else str(source)
         raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
     lines: list[str] = []
-    proto, file, folder = onnx_front_end.parse(source, report=lines.append)
-    before = Subject.of(proto, file, folder)
-    changes = [Change(file, line) for line in lines]
+    before = onnx_front_end.parse(source, report=lines.append).check()
+    changes = [Change(before.file, line) for line in lines]
     if not has_ours(before):
         return before, None, changes
-    walk = check_clauses(Walk(deepcopy(proto), file, folder))
+    walk = check_clauses(Walk(before.copy()))
     return before, walk, changes + walk.told()
 
 
-def _edit(model: ModelProto, before: Subject, walk: Walk | None, asked: _Steps) -> list[Change]:
+def _edit(new: Onnx, before: Onnx, walk: Walk | None, asked: _Steps) -> list[Change]:
     """Take a copy of a model through the steps that are asked for, check the result, and return the changes."""
-    changes, source, file = list[Change](), before.proto, before.model.file
-    assert source is not None
+    changes = list[Change]()
     for step, value in asked.values():
-        changes += step(walk or Walk(model, file, before.folder), value)
+        changes += step(walk or Walk(new), value)
         walk = None
-    return changes + check_result(model, source, file, asked["opset"][1] if "opset" in asked else None)
+    opset = asked["opset"][1] if "opset" in asked else None
+    return changes + check_result(new.proto, before.proto, new.file, opset)
 
 
-def _compared(
-    before: Subject, model: ModelProto | Network, feed: Feed, asked: _Steps, changes: list[Change]
-) -> Verification:
+def _compared(before: Onnx, after: Onnx, feed: Feed, asked: _Steps, changes: list[Change]) -> Verification:
     """Run a model before and after the steps that are asked for."""
-    if isinstance(model, Network):
-        return compare_network(before, model, feed)
-    after, is_fused = Subject.of(model, before.model.file, before.folder), "fuse" in asked
-    assert before.proto is not None
+    is_fused = "fuse" in asked
     if "float32" in asked or (is_fused and has_halves(before.proto)):
         return compare_with_float32(before, after, feed, is_fused=is_fused)
     return compare(before, after, feed, changes)

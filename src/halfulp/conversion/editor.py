@@ -19,9 +19,9 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value, unused
-from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import enum_of
-from halfulp.models.onnx.walk import Owner, read_names, readers_of
+from halfulp.models.onnx.walk import read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -72,15 +72,13 @@ class NoExactForm(UnsupportedError):
 class Editor:
     """Collects the new nodes of one graph or function, and the changes.
 
-    New values are added to ``value_info``, the known types and shapes, whose functions ``value``, ``tensor`` and
-    ``array`` it has; new names to ``names``, those of the model. New nodes are of version ``opset``.
+    New values are added to ``scope``, whose functions ``value``, ``tensor`` and ``array`` it has; new names to
+    ``names``, those of the model. New nodes are of version ``opset``.
     """
 
-    def __init__(self, owner: Owner, value_info: ValueInfo, names: set[str], opset: int) -> None:
-        self.owner = owner
-        self.value_info = value_info
-        self.value, self.tensor, self.array = value_info.value, value_info.tensor, value_info.array
-        self.opset = opset
+    def __init__(self, scope: Scope, names: set[str], opset: int) -> None:
+        self.scope, self.owner, self.opset = scope, scope.owner, opset
+        self.value, self.tensor, self.array = scope.value, scope.tensor, scope.array
         self.nodes: list[NodeProto] = []
         self.changes: list[Change] = []
         self._names = names
@@ -142,7 +140,7 @@ class Editor:
         """Add a node unchanged."""
         self.nodes.append(node)
         if node is not self._replaced:
-            self.value_info.add_node(node)
+            self.scope.add_node(node)
 
     def add(
         self,
@@ -172,7 +170,7 @@ class Editor:
         name = unused(f"{base}_{suffix}", self._names)
         self._names.add(name)
         if like is not None:
-            self.value_info.types[name] = Value(name, like.type, like.shape)
+            self.scope.types[name] = Value(name, like.type, like.shape)
         return name
 
     def constant(self, array: Array, suffix: str) -> str:
@@ -189,7 +187,7 @@ class Editor:
             self.owner.initializer.append(held)
         else:
             self.nodes.append(onnx.helper.make_node("Constant", [], [name], value=held))
-        self.value_info.add_tensor(name, held)
+        self.scope.add_tensor(name, held)
         return name
 
     def type_of(self, name: str) -> str:
@@ -260,10 +258,10 @@ class Editor:
         return self.add(op_type, [name, numbers_at], value, output=output)
 
 
-def view_of(owner: Owner, known: ValueInfo, opset: int = 1) -> Editor:
+def view_of(scope: Scope) -> Editor:
     """Return an editor that has the nodes of a graph already, and answers for their values."""
-    view = Editor(owner, known, set(), opset)
-    view.nodes += owner.node
+    view = Editor(scope, set(), scope.opset)
+    view.nodes += scope.owner.node
     return view
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -26,7 +24,6 @@ from halfulp.conversion.rules import NODES, Bound, Term, matches, parse, roots
 from halfulp.conversion.verify import (
     Feed,
     Run,
-    Subject,
     Verification,
     all_nodes,
     difference,
@@ -37,8 +34,9 @@ from halfulp.conversion.verify import (
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
 from halfulp.models.graph import Model
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import ValueInfo, infer_types, scalar
+from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
 from halfulp.models.run.api import run as evaluate
@@ -68,8 +66,8 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     Raises:
         HalfulpError: the model has no such node.
     """
-    told = [] if what in ("norms", "pow") else inline(walk.model, walk.file, walk.folder)
-    walk = Walk(walk.model, walk.file, walk.folder) if told else walk
+    told = [] if what in ("norms", "pow") else inline(walk)
+    walk = Walk(walk) if told else walk
     names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
@@ -79,7 +77,7 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
         walk.changes += _runtime_operators(owner, region)
         _put(walk, owner, opset, region)
     for missing in sorted((names or {what} - {*_KINDS}) - found):
-        every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.model.graph)))]
+        every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.proto.graph)))]
         raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
     if len(walk.changes) == before:
         walk.changes.append(Change(walk.file, _NOTHING + _OF_NORMS * (what == "norms"), is_notice=True))
@@ -105,29 +103,30 @@ def _spellings(node: NodeProto) -> set[str]:
 def zero_epsilons(walk: Walk) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
-    for path, graph, known, _ in walk.graphs():
-        for node in (node for nodes in norms(graph, known) for node in nodes):
-            constants = [scalar(name, known) for name in node.input if name]
-            is_half = known.value(node.output[0]).type in HALVES
+    for scope in walk.scopes():
+        for node in (node for nodes in norms(scope) for node in nodes):
+            constants = [scalar(name, scope) for name in node.input if name]
+            is_half = scope.value(node.output[0]).type in HALVES
             if node.op_type in ("Add", "Clip", "Max") and is_half and 0 in constants:
-                yield Change(walk.label(path, node), told, is_notice=True)
+                yield Change(scope.label(node), told, is_notice=True)
 
 
 def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[str]) -> Iterator[str]:
     """Yield the first output of each node that is wanted, and of each cast between two of them."""
-    for _, graph, values, _ in walk.graphs(owner):
-        wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
-        for index, node in enumerate(graph.node if what != "norms" else ()):
+    for scope in walk.scopes(owner):
+        nodes = scope.owner.node
+        wanted = [node for norm in norms(scope) for node in norm] if what == "norms" else []
+        for index, node in enumerate(nodes if what != "norms" else ()):
             called = {*_spellings(node), f"#{index}"} & names
             found |= called
-            kinds = {values.value(name).kind for name in (*node.input, *node.output)}
+            kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
             is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)
             is_any = is_any and kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
             is_called = called and not subgraphs(node)  # names of nodes in bodies are looked up there
             if node.output and (is_called or is_any or (what == "pow" and node.op_type == "Pow")):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
-        for node in graph.node:
+        for node in nodes:
             if node.op_type == "Cast" and node.input[0] in made:
                 made.update(node.output)
                 wanted.append(node)
@@ -189,13 +188,13 @@ def _forms() -> Mapping[str, list[Term]]:
     return forms
 
 
-def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
+def norms(scope: Scope) -> list[list[NodeProto]]:
     """Return the norms of a graph: the nodes of each from its squares to their root, and to the division by it.
 
     The mean that is subtracted before the square belongs to it: its sum may overflow. Powers of other exponents count
     as squares, too, if there is a root of their sum: generalised means are such.
     """
-    view, taken = view_of(graph, known), set[int]()
+    view, taken = view_of(scope), set[int]()
     places = {id(node): index for index, node in enumerate(view.nodes)}
     found = []
     for node in reversed(view.nodes):
@@ -203,14 +202,14 @@ def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
             continue
         name = [*node.output, ""][0]
         bounds = (each for form in _forms()[node.op_type] for each in matches(form, name, view, {}))
-        bound = next(filter(partial(_is_norm, known), bounds), None)
+        bound = next(filter(partial(_is_norm, scope), bounds), None)
         if bound is not None:
             taken.update(map(id, bound[NODES]))
             found.append([view.nodes[place] for place in sorted({places[id(each)] for each in bound[NODES]})])
     return found[::-1]
 
 
-def _is_norm(known: ValueInfo, bound: Bound) -> bool:
+def _is_norm(known: Scope, bound: Bound) -> bool:
     """Tell whether exponents are those of squares and roots, epsilons constants, and squares not of constants."""
     numbers = {name: scalar(bound[name], known) for name in ("e", "h", "negative") if name in bound}
     is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
@@ -219,23 +218,16 @@ def _is_norm(known: ValueInfo, bound: Bound) -> bool:
     return all((is_square, is_root, is_inverse, constants == {"epsilon"} & bound.keys()))
 
 
-def norms_without_pow(model: ModelProto, file: str, folder: Path | None) -> int:
+def norms_without_pow(model: Onnx) -> int:
     """Return how many norms in float16 a model writes out with another square than a Pow."""
-    if not has_halves(model):
+    if not has_halves(model.proto):
         return 0
-    known = values_of(model, file, folder)
+    known = model.scope()
     return sum(
         known.value(nodes[0].input[0]).type == "float16"
         and not any(node.op_type == "Pow" and (scalar(node.input[1], known) or 0) > 1 for node in nodes)
-        for nodes in norms(model.graph, known)
+        for nodes in norms(known)
     )
-
-
-def values_of(model: ModelProto, file: str, folder: Path | None) -> ValueInfo:
-    """Return the values of a model's main graph."""
-    known = ValueInfo(infer_types(model, file)[""], TensorReader(file, folder))
-    known.add_constants(model.graph, model.ir_version)
-    return known
 
 
 def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
@@ -245,26 +237,26 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         return bool(node.output) and node.output[0] in region
 
     read = {  # by graph, in it and in its bodies
-        id(known): Counter(name for node in every_node(graph) if is_wanted(node) for name in node.input)
-        for _, graph, known, _ in walk.graphs(owner)
+        id(scope): Counter(name for node in every_node(scope.owner) if is_wanted(node) for name in node.input)
+        for scope in walk.scopes(owner)
     }
     wide: dict[tuple[int, str], str] = {}  # by graph and value
 
-    def known_wide(name: str, values: ValueInfo) -> str | None:
+    def known_wide(name: str, values: Scope) -> str | None:
         """Return the float32 value that stands for a value, which may be one of a graph around this one."""
         outer = None if name in values.types else values.outer
         return wide.get((id(values), name)) or (known_wide(name, outer) if outer is not None else None)
 
     def widened_input(name: str, edit: Editor) -> str:
-        made = known_wide(name, edit.value_info)
+        made = known_wide(name, edit.scope)
         if made is None and edit.value(name).type in HALVES:
             array = edit.array(name)
             held = None if array is None else edit.constant(array.astype(np.float32), "float32")
-            made = wide[id(edit.value_info), name] = held or edit.cast(name, "float32")
+            made = wide[id(edit.scope), name] = held or edit.cast(name, "float32")
         return made or name
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        known = edit.value_info
+        known = edit.scope
         types = [known.value(name).type for name in (*node.input, *node.output)]
         if not any(type in HALVES for type in types):
             inputs = [known_wide(name, known) or name for name in node.input]
@@ -314,11 +306,11 @@ def has_halves(proto: ModelProto) -> bool:
     return any(tensor.data_type in _HALF_ENUMS for tensor in tensors(proto)) or any(_half_types(proto))
 
 
-def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
+def widened(model: Onnx) -> Onnx:
     """Return a model with float32 in the place of float16 and bfloat16 everywhere, but in weights that it casts."""
-    copy = deepcopy(proto)
+    wide = model.copy()
+    copy, reader = wide.proto, TensorReader(model.file, model.folder)
     kept = _cast_weights(copy)
-    reader = TensorReader(file, folder)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS and tensor.name not in kept:
             name = tensor.name
@@ -328,7 +320,7 @@ def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
         declared.elem_type = TensorProto.FLOAT
     for node in every_node(copy.graph, *copy.functions):
         _widen_attributes(node)
-    return copy
+    return wide
 
 
 def _cast_weights(proto: ModelProto) -> set[str]:
@@ -376,29 +368,25 @@ def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:
                 yield info.type.tensor_type
 
 
-def compare_with_float32(before: Subject, after: Subject, feed: Feed, *, is_fused: bool) -> Verification:
+def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: bool) -> Verification:
     """Run a network before and after a change, and in float32; report both differences from float32.
 
     ``is_fused``: norms have become operators that runtimes compute in float32 inside: ONNX Runtime does, the onnx
     package's evaluator does not.
     """
-    assert before.proto is not None
-    assert isinstance(before.model, Model)
-    file = before.model.file
-    twin = Subject.of(widened(before.proto, file, before.folder), file, before.folder)
-    assert isinstance(twin.model, Model)
+    twin = widened(before)
     # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
     # Only that has the operators of other domains.
-    has_others = any(node.domain and node.function is None for node in all_nodes(before.nodes))
+    has_others = any(node.domain and node.function is None for node in all_nodes(before.graph.nodes))
     is_small = before.proto.ByteSize() < _SMALL and not is_fused and not has_others
 
-    def opened(subject: Subject) -> tuple[str, list[Run]]:
-        return ("halfulp", [partial(evaluate, subject.model)]) if is_small else runs(subject)
+    def opened(model: Onnx) -> tuple[str, list[Run]]:
+        return ("halfulp", [partial(evaluate, model)]) if is_small else runs(model)
 
     _, (run,) = opened(before)
-    inputs, told = feed.made(before.model, run)
-    inputs = by_name(before.model.graph.inputs, inputs, file)
-    exact = opened(twin)[1][0](as_declared(inputs, twin.model))
+    inputs, told = feed.made(before, run)
+    inputs = by_name(before.graph.inputs, inputs, before.file)
+    exact = opened(twin)[1][0](as_declared(inputs, twin))
     engine, (changed,) = opened(after)
     answers = [run(inputs), changed(inputs)]
     notes: list[str] = []

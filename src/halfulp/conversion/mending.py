@@ -77,7 +77,7 @@ class Mender:
         if self.of_node:
             self.found |= self.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, edit.opset), None
-        broken = breach(node, edit.opset, edit.value_info, output=False)
+        broken = breach(node, edit.opset, edit.scope, output=False)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
         if broken is not None:
@@ -92,7 +92,7 @@ class Mender:
             self._place(new, row, axis, edit)
         elif broken is None:
             return edit.keep(node)
-        still = breach(new, max(edit.opset, int(row.version)), edit.value_info, output=False)
+        still = breach(new, max(edit.opset, int(row.version)), edit.scope, output=False)
         if still is not None:
             raise NoExactForm(_sentence(still))
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
@@ -141,7 +141,7 @@ class Mender:
             if _takes(row, x, y):
                 types = x if x == y else f"{x} with {y}"
                 said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
-                has_default = edit.value_info.is_default(node.input[1])
+                has_default = edit.scope.is_default(node.input[1])
                 edit.note(f"its exponent is an input with a default; {said}" if has_default else said)
                 self.opset = max(self.opset, opset)
                 return row
@@ -214,13 +214,13 @@ class Mender:
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
         """Change the shape of an input of this graph and its default; tell whether the value is an input."""
-        if name not in self._inputs or name not in edit.value_info.constants:
+        if name not in self._inputs or name not in edit.scope.constants:
             return False
-        tensor = edit.value_info.constants[name]
+        tensor = edit.scope.constants[name]
         tensor.dims[:] = shape
         info = onnx.helper.make_tensor_value_info(name, tensor.data_type, shape)
         self._inputs[name].type.CopyFrom(info.type)
-        edit.value_info.add_tensor(name, tensor)
+        edit.scope.add_tensor(name, tensor)
         return True
 
 

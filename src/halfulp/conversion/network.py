@@ -14,14 +14,13 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor, is_float, remade
 from halfulp.conversion.opset import inline
@@ -31,7 +30,6 @@ from halfulp.conversion.rules import apply_first
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import (
     Feed,
-    Subject,
     Verification,
     difference,
     distance,
@@ -44,7 +42,8 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.integrations.ir import openvino
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Value, listed
-from halfulp.models.onnx.infer import ValueInfo, infer_types
+from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
 from halfulp.models.run.report import vacuous
@@ -81,7 +80,7 @@ class Network:
                 shutil.copyfile(made.with_suffix(suffix), target)
 
 
-def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Network, list[Change]]:
+def to_network(model: Onnx) -> tuple[Network, list[Change]]:
     """Return an ONNX model, which is changed in place, in OpenVINO's form, and the changes made to it.
 
     Raises:
@@ -89,22 +88,20 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
             it keeps, or has another meaning after its reader.
     """
     openvino()
-    changes = inline(proto, file, folder)
-    changes += for_target(Walk(proto, file, folder), "openvino")
-    walk = Walk(proto, file, folder)
+    changes = inline(model)
+    changes += for_target(Walk(model), "openvino")
+    walk = Walk(model)
     walk.rewrite_all(is_ours, _as_layers)
     changes += finish(walk)
-    _declare(proto, file)
-    network = _read(proto, file, folder)
+    _declare(model)
+    network = _read(model)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
-    walk = Walk(proto, file, folder)
-    for path, graph, known, _ in walk.graphs():
-        for node in filter(is_ours, graph.node):
-            why = _difference(node, known, by_name.get(node.output[0]))
+    for scope in model.of(model.proto).scopes():
+        for node in filter(is_ours, scope.owner.node):
+            why = _difference(node, scope, by_name.get(node.output[0]))
             if why:
-                raise UnsupportedError(
-                    f"{file}: node {walk.label(path, node)}: OpenVINO's reader does not keep its meaning: {why}"
-                )
+                said = f"OpenVINO's reader does not keep its meaning: {why}"
+                raise UnsupportedError(f"{model.file}: node {scope.label(node)}: {said}")
     return network, changes
 
 
@@ -125,14 +122,15 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     edit.keep(node if inputs == node.input else remade(node, inputs))
 
 
-def _declare(proto: ModelProto, file: str) -> None:
+def _declare(model: Onnx) -> None:
     """Declare the known inputs of bodies: OpenVINO reads a Pow of unknown types as another operator."""
+    proto = model.proto
     for node in every_node(proto.graph):
         for _, body in subgraphs(node) if node.op_type == "Loop" else ():
             for info, kind in zip(body.input, ("int64", "bool"), strict=False):
                 if not info.type.WhichOneof("value"):
                     info.CopyFrom(declaration(info.name, kind, ()))
-    types = infer_types(proto, file)
+    types = model.of(proto).types
     for path, graph in graphs(proto.graph):
         for info in graph.input:
             value = types[path].get(info.name, Value(info.name, kind="undeclared"))
@@ -140,21 +138,20 @@ def _declare(proto: ModelProto, file: str) -> None:
                 info.CopyFrom(declaration(info.name, value.type, value.shape))
 
 
-def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
+def as_read(model: Onnx) -> Network:
     """Return an ONNX model as OpenVINO's reader takes it, with nothing converted.
 
     Raises:
         UnsupportedError: OpenVINO refuses the model.
     """
-    if proto.functions:
-        copy = deepcopy(proto)
-        inline(copy, file, folder)
-        proto = copy
-    return _read(proto, file, folder)
+    if model.proto.functions:
+        model = model.copy()
+        inline(model)
+    return _read(model)
 
 
-def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
-    core = openvino().Core()
+def _read(model: Onnx) -> Network:
+    core, proto, file = openvino().Core(), model.proto, model.file
     from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO, which is installed
 
     locations = set(external_data(proto))
@@ -165,7 +162,7 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
         with ExitStack() as on_failure:
             on_failure.callback(shutil.rmtree, weights)
             for location in locations:
-                link(inside(folder, location, "external data").resolve(), weights / location)
+                link(inside(model.folder, location, "external data").resolve(), weights / location)
             path = weights / "model.onnx"
             path.write_bytes(proto.SerializeToString())
             network = Network(file, core.read_model(path))
@@ -188,7 +185,7 @@ def _outputs(model: Any) -> Iterator[Any]:
             yield from _outputs(body)
 
 
-def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:
+def _difference(node: NodeProto, known: Scope, output: Any) -> str:
     """Return how a node of OpenVINO differs from a Pow or PRelu of ONNX; empty if it does not."""
     if output is None:
         return f"its output {node.output[0]!r} is gone"
@@ -207,7 +204,7 @@ def _difference(node: NodeProto, known: ValueInfo, output: Any) -> str:
     return next(filter(None, reasons), _other_slope(found) if kind == "PRelu" else "")
 
 
-def _other_operand(source: Any, name: str, known: ValueInfo) -> str:
+def _other_operand(source: Any, name: str, known: Scope) -> str:
     from halfulp.integrations.openvino.operators import ROWS, array_of  # it imports OpenVINO
 
     spelled = source.get_element_type().get_type_name()
@@ -251,15 +248,14 @@ _TOLERANCE = 1e-2
 """A fraction of an output's greatest magnitude. Larger differences are not due to the order of summation."""
 
 
-def compare_network(before: Subject, network: Network, feed: Feed) -> Verification:
+def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
     """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
 
     The IR runs in f32 on the CPU, with halfulp's operators and with OpenVINO's own, without special values. The result
     has a line for each output, and a difference if it is more than a hundredth of its greatest magnitude away.
     """
-    model = before.model
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
-    _, (run,) = runs(before)
+    _, (run,) = runs(model)
     notes: list[str] = []
     try:
         trial = cache(partial(_runner, network, exact=True))

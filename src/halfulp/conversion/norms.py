@@ -138,7 +138,7 @@ def fuse_norms(walk: Walk) -> list[Change]:
     if not rewrite(walk, VARIANCES) + rewrite(walk, FUSE):
         said = "no norm in it is exactly one operator of its opset"
         newer = [replace(rule, since=1) for rule in FUSE]
-        names = sorted({match.rule.becomes.partition("(")[0] for _, match in found(walk, newer)})
+        names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk, newer)})
         if names:
             said += f"; --opset {max(FUSED[name] for name in names)} has {', '.join(names)}"
         walk.changes.append(Change(walk.file, said, is_notice=True))

@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,9 @@ from halfulp.conversion.steps import STEPS, step
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
 from halfulp.models.graph import Value, listed
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
-from halfulp.models.onnx.infer import ValueInfo, inferred
+from halfulp.models.onnx.infer import Scope, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
 from halfulp.models.onnx.walk import Owner, default_opset, every_node, identity, plain_domain, subgraphs
@@ -49,12 +49,12 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
         HalfulpError: the opset does not exist.
     """
-    model, file = walk.model, walk.file
+    model, file = walk.proto, walk.file
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
-    before = opset_of(model, file)
+    before = opset_of(walk)
     for owner, own in walk.owners:
         _adapt(walk, owner, own, opset)
         _through(walk, owner, own, opset)
@@ -73,7 +73,7 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
         HalfulpError: an operator has no function body.
         UnsupportedError: a node has no exact form on the way.
     """
-    functions = {identity(function) for function in walk.model.functions}
+    functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
         versions = bodies().get(name)
         if versions is None:
@@ -162,25 +162,26 @@ def _refuse(walk: Walk, opset: int, before: int, hint: str = "") -> None:
     )
 
 
-def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
+def inline(model: Onnx) -> list[Change]:
     """Inline a model's functions in place, converted to the model's opset, and return the changes."""
-    if not model.functions:
+    proto = model.proto
+    if not proto.functions:
         return []
-    changes = drop_unreached(model, file)
-    opsets = {version for f in model.functions if (version := default_opset(f.opset_import)) is not None}
-    if opsets and default_opset(model.opset_import) is None:
-        _set_opset(model, max(opsets))
-    if opsets - {default_opset(model.opset_import)}:
-        changes += to_opset(Walk(model, file, folder), opset_of(model, file))
-    model.CopyFrom(inlined(model, file))
-    return [*changes, Change(file, "its functions are inlined")]
+    changes = drop_unreached(model)
+    opsets = {version for f in proto.functions if (version := default_opset(f.opset_import)) is not None}
+    if opsets and default_opset(proto.opset_import) is None:
+        _set_opset(proto, max(opsets))
+    if opsets - {default_opset(proto.opset_import)}:
+        changes += to_opset(Walk(model), opset_of(model))
+    proto.CopyFrom(inlined(proto, model.file))
+    return [*changes, Change(model.file, "its functions are inlined")]
 
 
-def opset_of(model: ModelProto, file: str) -> int:
+def opset_of(model: Onnx) -> int:
     """Return the version that a model imports of ONNX's own operators; raise UnsupportedError if it imports none."""
-    opset = default_opset(model.opset_import)
-    if opset is None and model.ir_version >= OLDEST_IR:
-        raise UnsupportedError(f"{file}: imports no operators of ONNX's own")
+    opset = default_opset(model.proto.opset_import)
+    if opset is None and model.proto.ir_version >= OLDEST_IR:
+        raise UnsupportedError(f"{model.file}: imports no operators of ONNX's own")
     return 1 if opset is None else opset
 
 
@@ -500,7 +501,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     edit.note(what, None if node.op_type in _MOVERS else differs)
     edit.start(node, None)  # changes to the body's own nodes are not reported
     inner_model = inlined(alone, node.op_type)
-    rewrite(Walk(inner_model, node.op_type, None), VARIANCES)
+    rewrite(Walk(Onnx(inner_model, node.op_type)), VARIANCES)
     _fold(inner_model.graph, opset)
     _splice(inner_model.graph, node, opset, edit, move)
     return True
@@ -555,8 +556,7 @@ def _fold(graph: GraphProto, opset: int) -> None:
     if any(map(subgraphs, graph.node)):
         return
     types = {info.name: declared(info, "") for info in (*graph.input, *graph.output)}
-    known = ValueInfo(types | _types_of(graph, opset), TensorReader("", None))
-    known.add_constants(graph)
+    known = Scope(graph, types | _types_of(graph, opset), TensorReader("", None))
     read = {info.name for info in graph.output}
     made = {name for node in graph.node for name in node.output}
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
@@ -595,7 +595,7 @@ def _splice(
         for name in filter(None, new.output):
             if name not in original:
                 original[name] = edit.new_name(new.op_type.lower())
-                edit.value_info.types[original[name]] = types.get(name, Value(name))
+                edit.scope.types[original[name]] = types.get(name, Value(name))
         new.input[:] = [name and original[name] for name in new.input]
         new.output[:] = [name and original[name] for name in new.output]
         new.ClearField("name")

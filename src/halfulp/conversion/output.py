@@ -203,11 +203,11 @@ def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
 
 def finish(walk: Walk) -> list[Change]:
     """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
-    imports = [entry for entry in walk.model.opset_import if not plain_domain(entry.domain)]
+    imports = [entry for entry in walk.proto.opset_import if not plain_domain(entry.domain)]
     least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
     if walk.sweep():
         least = max(least, OLDEST_IR_OF_DEFAULTS)
-    return [*walk.told(), *_raise(walk.model, least, walk.file)]
+    return [*walk.told(), *_raise(walk.proto, least, walk.file)]
 
 
 def raise_for_weights(model: ModelProto, file: str) -> list[Change]:

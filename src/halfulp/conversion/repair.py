@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +31,7 @@ from halfulp.conversion.output import (
     save_onnx,
 )
 from halfulp.conversion.rules import Answer, Check, Match, Rule, rewrite
-from halfulp.conversion.verify import Feed, Subject, Verification, runs, verified
+from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
     REPAIR,
@@ -48,8 +47,8 @@ from halfulp.errors import (
 )
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
-from halfulp.models.graph import Model, Value, agree, describe, listed
-from halfulp.models.onnx import build, fault_of_ours
+from halfulp.models.graph import Value, agree, describe, listed
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label, port_at, ports, version_of
 from halfulp.models.onnx.infer import infer_types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
@@ -199,44 +198,42 @@ def repair(
             f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"
         )
     sorted_: list[str] = []
-    source, file, folder = onnx_front_end.parse(model, report=sorted_.append)
-    new, changes, left = repaired(source, file, folder, slopes)
-    told = (*(Change(file, line) for line in sorted_), *changes)
-    found = Repair(new, told, folder=folder, left=tuple(left))
+    source = onnx_front_end.parse(model, report=sorted_.append)
+    new, changes, left = repaired(source, slopes)
+    told = (*(Change(source.file, line) for line in sorted_), *changes)
+    found = Repair(new.proto, told, folder=new.folder, left=tuple(left))
     if not found.changes and isinstance(model, str | os.PathLike | bytes):
         found = replace(found, untouched=read_source(model, LARGEST_FILE)[0])
     if output is not None:
         found.save(output)
     if verify and found.valid:
-        checked = _verify(source, found, file, Feed(seed, dims, inputs, progress))
+        checked = _verify(source, new, changes, Feed(seed, dims, inputs, progress))
         found = replace(found, verification=checked)
     return found
 
 
-def repaired(
-    source: ModelProto, file: str, folder: Path | None, slopes: Slopes | None = None
-) -> tuple[ModelProto, list[Change], list[Left]]:
+def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Change], list[Left]]:
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
-    mender, corrected = _mender(slopes), deepcopy(source)
-    told = _correct_inputs(corrected, file) + _correct_batch_norms(corrected)
+    mender, corrected = _mender(slopes), source.copy()
+    told = _correct_inputs(corrected) + _correct_batch_norms(corrected.proto)
     readable = corrected if told else source  # the copy is not kept for nothing
     del corrected
-    error = fault_of_ours(readable, file, folder)
-    new, changes, left = _repaired(readable, file, folder, mender)
-    if (breach := _breach_of_a_call(new, file, folder)) is not None:
-        copy = deepcopy(readable)
-        if copied := separate(copy, file):
-            new, changes, left = _repaired(copy, file, folder, _mender(slopes))
+    error = readable.fault_of_ours()
+    new, changes, left = _repaired(readable, mender)
+    if (breach := _breach_of_a_call(new)) is not None:
+        copy = readable.copy()
+        if copied := separate(copy):
+            new, changes, left = _repaired(copy, _mender(slopes))
             changes = [*copied, *changes]
-            breach = _breach_of_a_call(new, file, folder)
+            breach = _breach_of_a_call(new)
         if breach is not None and all(each.valid for each in left):
-            left = [*left, Left(breach.node or file, breach.message)]
-    left = [*left, *of_later_opsets(new, file)]
+            left = [*left, Left(breach.node or new.file, breach.message)]
+    left = [*left, *of_later_opsets(new)]
     changes = [*told, *changes]
     if not changes and not left:
         if error is not None:
             raise error
-        left = [replace(each, valid=True) for each in _refused(new, file)]
+        left = [replace(each, valid=True) for each in _refused(new)]
     return new, changes, left
 
 
@@ -250,10 +247,11 @@ def _mender(slopes: Slopes | None) -> Mender:
     return Mender(None, slopes) if isinstance(slopes, Mapping) else Mender(slopes)
 
 
-def _correct_inputs(model: ModelProto, file: str) -> list[Change]:
+def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
-    changes, unknown = raise_for_weights(model, file), dict[str, None]()
-    for _, graph in graphs(model.graph):
+    proto, file = model.proto, model.file
+    changes, unknown = raise_for_weights(proto, file), dict[str, None]()
+    for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
             if isinstance(info.name, bytes):
@@ -288,10 +286,11 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     return changes
 
 
-def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
+def of_later_opsets(model: Onnx) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
-    opset = default_opset(model.opset_import) or 1
-    late = {n.op_type: version_of(n, opset) or 0 for n in late_nodes(model.graph, opset)}
+    graph, file = model.proto.graph, model.file
+    opset = default_opset(model.proto.opset_import) or 1
+    late = {n.op_type: version_of(n, opset) or 0 for n in late_nodes(graph, opset)}
     if late:
         newest = max(late.values())
         yield Left(
@@ -300,9 +299,7 @@ def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )
-    own = {
-        n.op_type for n in every_node(model.graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))
-    }
+    own = {n.op_type for n in every_node(graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))}
     if own:
         only = "only a runtime that has its own takes the model"
         yield Left(
@@ -310,15 +307,13 @@ def of_later_opsets(model: ModelProto, file: str) -> Iterator[Left]:
         )
 
 
-def _repaired(
-    source: ModelProto, file: str, folder: Path | None, mender: Mender
-) -> tuple[ModelProto, list[Change], list[Left]]:
-    new = deepcopy(source)
-    corrected, before = _correct_casts(new, file), dict[tuple[str, str], Value]()
-    correct_declarations(new, file, before, shapes=False)
-    walk = Walk(new, file, folder)
+def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Left]]:
+    new, file = source.copy(), source.file
+    corrected, before = _correct_casts(new.proto, file), dict[tuple[str, str], Value]()
+    correct_declarations(new.proto, file, before, shapes=False)
+    walk = Walk(new)
     unreached = walk.told()
-    _agree_on_types(walk, {declared(info, file).type for info in source.graph.output})
+    _agree_on_types(walk, {declared(info, file).type for info in source.proto.graph.output})
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
     walk.rewrite_all(is_ours, mender.mend, collect=True)
@@ -329,25 +324,27 @@ def _repaired(
         walk.rewrite_all(is_ours, mender.mend, collect=True)
     mended = walk.told()
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
-        nodes = {node.name for node in every_node(new.graph, *new.functions) if node.op_type == "PRelu"}
+        nodes = {
+            node.name for node in every_node(new.proto.graph, *new.proto.functions) if node.op_type == "PRelu"
+        }
         raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     left += [Left(name, why, valid=True) for name, why in mender.doubtful.items()]
     if mended:
         mended += finish(walk)
-    if mender.opset > opset_of(new, file):
+    if mender.opset > opset_of(new):
         try:
-            to_opset(Walk(new, file, folder), mender.opset)
+            to_opset(Walk(new), mender.opset)
         except UnsupportedError:
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
-            return _repaired(source, file, folder, again)
+            return _repaired(source, again)
         mended.append(Change(file, f"becomes one of opset {mender.opset}"))
-    changes = [*mended, *corrected, *correct_declarations(new, file, before)]
+    changes = [*mended, *corrected, *correct_declarations(new.proto, file, before)]
     if not changes:
         return source, [], left
     changes = [*unreached, *changes]
     if all(each.valid for each in left):
-        left += _still_wrong(new, file, folder)
+        left += _still_wrong(new)
     return new, changes, left
 
 
@@ -426,8 +423,8 @@ _LIMITS = (
 def _widened(walk: Walk) -> dict[str, str]:
     """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
     halves: dict[str, str] = {}
-    for _, graph, known, _ in walk.graphs():
-        for node in graph.node:
+    for known in walk.scopes():
+        for node in known.owner.node:
             if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
                 is_cast = node.op_type == "Cast"
                 kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
@@ -441,12 +438,12 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     Exporters write them in float64, and converters to float16 leave them in float32. If the model returns halves and
     has no weights in float32, the result of a norm in float32 is cast to the type of the weights or values beside it.
     """
-    weights = (each for each in walk.model.graph.initializer if each.data_type == TensorProto.FLOAT)
+    weights = (each for each in walk.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
     is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
     halves = _widened(walk) if is_half else {}
 
     def agree(node: NodeProto, edit: Editor) -> None:
-        known, new = edit.value_info, remade(node)
+        known, new = edit.scope, remade(node)
         for indices, gives_result in of_one_type(node, edit.opset):
             names = {node.input[index]: index for index in indices}
             computed = {known.value(name).type: name for name in names if known.tensor(name) is None}
@@ -499,36 +496,35 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
     edit.note(said, None if is_kept else differs)
 
 
-def _breach_of_a_call(model: ModelProto, file: str, folder: Path | None) -> ModelError | None:
+def _breach_of_a_call(model: Onnx) -> ModelError | None:
     """Return the error if a Pow or PRelu within a function breaks a clause at one of its calls."""
-    if not model.functions:
+    if not model.proto.functions:
         return None
-    copy = deepcopy(model)
+    copy = model.copy()
     try:
-        if separate(copy, file):
-            check_clauses(Walk(copy, file, folder))
+        if separate(copy):
+            check_clauses(Walk(copy))
     except ModelError as error:
         return error
     return None
 
 
-def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
+def _still_wrong(model: Onnx) -> list[Left]:
     """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
     try:
-        check_clauses(Walk(model, file, folder))
-        build(model, file, folder, keep_unknown=True)
+        check_clauses(Walk(model)).check()
     except (ModelError, UnsupportedError) as error:
         node = error.node if isinstance(error, ModelError) else None
-        return [Left(node or file, error.message)]
-    return _refused(model, file)
+        return [Left(node or model.file, error.message)]
+    return _refused(model)
 
 
-def _refused(model: ModelProto, file: str) -> list[Left]:
+def _refused(model: Onnx) -> list[Left]:
     """Return the error that the onnx package's checker finds in a model."""
-    found = refusal(model)
-    if found is None or is_harmless(found, model):
+    found = refusal(model.proto)
+    if found is None or is_harmless(found, model.proto):
         return []
-    return [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
+    return [Left(found.node or model.file, f"the onnx package's checker refuses it: {found.reason}")]
 
 
 def _correct_casts(model: ModelProto, file: str) -> list[Change]:
@@ -596,27 +592,26 @@ def _type_read(
     return wanted.pop() if len(wanted) == 1 else None
 
 
-def _verify(source: ModelProto, found: Repair, file: str, feed: Feed) -> Verification:
+def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
-    subject = Subject.of(found.model, file, found.folder)
+    new = new.of(new.proto).check()
     if find_spec("openvino") is not None:
         with suppress(HalfulpError):
-            compared = compare_network(subject, as_read(source, file, found.folder), feed)
+            compared = compare_network(new, as_read(source), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
                 # OpenVINO's reading of a broken model is one of several, and says nothing against the repair.
                 other = (
                     f"OpenVINO reads the broken model otherwise: {line}" for line in compared.differences
                 )
                 return replace(compared, differences=(), notes=(*other, *compared.notes))
-    engine, (run,) = runs(subject)
-    assert isinstance(subject.model, Model)
+    engine, (run,) = runs(new)
     try:
-        inputs, told = feed.made(subject.model, run)
+        inputs, told = feed.made(new, run)
         outputs = run(inputs)
     except HalfulpError as error:
         return Verification(0, 0, (), engine, failure=error.message)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the model runs in {engine}; nothing was repaired"
-    if found.changes:
+    if changes:
         note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"
     return Verification(1, elements, (), engine, told, notes=(note,), vacuous=vacuous(outputs))

@@ -398,7 +398,7 @@ def rewrite(
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
     ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
-    places = {id(match.root): match for _, match in found(walk, rules)}
+    places = {id(match.root): match for match in found(walk, rules)}
 
     def replace(node: NodeProto, edit: Editor) -> None:
         if id(node) in places:
@@ -415,20 +415,20 @@ def rewrite(
     return len(places)
 
 
-def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[tuple[str, Match]]:
-    """Yield the places to which a rule applies, with the paths of their graphs. No node is in two of them."""
+def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[Match]:
+    """Yield the places to which a rule applies. No node is in two of them."""
     by_root: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
-    for path, graph, known, opset in walk.graphs():
-        view, taken = view_of(graph, known, opset), set[int]()
+    for scope in walk.scopes():
+        view, taken = view_of(scope), set[int]()
         for node in reversed(view.nodes):
             if node.op_type in by_root and id(node) not in taken:
                 matched = (rule.match(node, view) for rule in by_root[node.op_type])
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
-                    yield path, match
+                    yield match
 
 
 def _is_closed(match: Match) -> bool:

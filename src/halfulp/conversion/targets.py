@@ -207,7 +207,7 @@ def for_target(walk: Walk, name: str) -> list[Change]:
     target = known[found]
 
     changes = _into_range(walk, target)
-    walk = Walk(walk.model, walk.file, walk.folder) if changes else walk
+    walk = Walk(walk) if changes else walk
     rewritings = {"Pow": _pow, "PRelu": _prelu}
     walk.rewrite_all(is_ours, lambda node, edit: rewritings[node.op_type](node, edit, target), name)
     return changes + finish(walk)
@@ -215,10 +215,10 @@ def for_target(walk: Walk, name: str) -> list[Change]:
 
 def _into_range(walk: Walk, target: Target) -> list[Change]:
     oldest, newest = target.opsets
-    own = opset_of(walk.model, walk.file)
+    own = opset_of(walk)
     wanted = min(max(own, oldest), newest or NEWEST)
     opsets = [(f"opset {own}", own)]
-    for function in reached(walk.model):
+    for function in reached(walk.proto):
         opset = default_opset(function.opset_import)
         if opset is not None:
             opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import NodeProto, ValueInfoProto, helper
 
 from halfulp.conversion.editor import WRAPS, Change
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.graph import Array, Model, Node, Value
-from halfulp.models.onnx import build
-from halfulp.models.onnx.tensors import mapped
+from halfulp.models.graph import Array, Model, Node
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
 from halfulp.models.run.api import PLUMBING, Origin, foreign, run
 from halfulp.models.run.inputs import fit, is_integral
@@ -51,55 +48,20 @@ _RANDOM = {"Bernoulli", "Multinomial"} | {
 # --- models to be compared, and their engine ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Subject:
-    """One of the two compared models.
-
-    Attributes:
-        model: the graph that was read.
-        proto: the ONNX model that it was read from, if it is one.
-        folder: where that one's external data lies.
-    """
-
-    model: Model
-    proto: ModelProto | None = None
-    folder: Path | None = None
-
-    @classmethod
-    def of(cls, proto: ModelProto, file: str, folder: Path | None) -> Subject:
-        """Read an ONNX model, with nodes of unknown domains."""
-        return cls(build(proto, file, folder, keep_unknown=True), proto, folder)
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes of the graph, in the order of their evaluation."""
-        return self.model.graph.nodes
-
-    def with_outputs(self, names: Sequence[str]) -> Subject:
-        """Return the model with tensors of the graph as outputs, and no others."""
-        graph = replace(self.model.graph, outputs=tuple(Value(name, kind="undeclared") for name in names))
-        proto = None
-        if self.proto is not None:
-            proto = deepcopy(self.proto)
-            del proto.graph.output[:]
-            proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
-        return Subject(replace(self.model, graph=graph), proto, self.folder)
-
-    def with_operands(self, values: Mapping[str, Array]) -> Subject:
-        """Return an ONNX model whose nodes read these tensors of the graph, and give their own as :func:`given`."""
-        assert self.proto is not None
-        proto = deepcopy(self.proto)
-        graph = proto.graph
-        for node in graph.node:
-            node.output[:] = [given(name) if name in values else name for name in node.output]
-        known = [info for info in graph.value_info if info.name not in values]
-        del graph.value_info[:], graph.output[:]
-        graph.value_info.extend(known)
-        for name, array in values.items():
-            number = helper.np_dtype_to_tensor_dtype(array.dtype)
-            graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
-            graph.output.append(ValueInfoProto(name=given(name)))
-        return Subject.of(proto, self.model.file, self.folder)
+def _with_operands(model: Onnx, values: Mapping[str, Array]) -> Onnx:
+    """Return a model whose nodes read these tensors of the graph, and give their own as :func:`given`."""
+    changed = model.copy()
+    graph = changed.proto.graph
+    for node in graph.node:
+        node.output[:] = [given(name) if name in values else name for name in node.output]
+    known = [info for info in graph.value_info if info.name not in values]
+    del graph.value_info[:], graph.output[:]
+    graph.value_info.extend(known)
+    for name, array in values.items():
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
+        graph.output.append(ValueInfoProto(name=given(name)))
+    return changed
 
 
 def given(name: str) -> str:
@@ -107,24 +69,21 @@ def given(name: str) -> str:
     return f"{name}//given"
 
 
-def runs(*subjects: Subject) -> tuple[str, list[Run]]:
+def runs(*models: Model) -> tuple[str, list[Run]]:
     """Return the name of an engine that takes all of these models, and a runner for each.
 
     ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. Models with
     only Pow, PRelu and plumbing run without it.
     """
-    are_onnx = all(subject.proto is not None for subject in subjects)
-    if are_onnx and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
+    onnx_models = [model for model in models if isinstance(model, Onnx)]
+    is_onnx = len(onnx_models) == len(models)
+    if is_onnx and find_spec("onnxruntime") and not all(map(is_all_ours, models)):
         from halfulp.integrations.onnxruntime import engine
 
         as_written = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            return "onnxruntime", [
-                engine.runner(subject.proto, subject.model, as_written, folder=subject.folder)
-                for subject in subjects
-                if subject.proto is not None
-            ]
-    return "halfulp", [walk(subject.model) for subject in subjects]
+            return "onnxruntime", [engine.runner(model, as_written) for model in onnx_models]
+    return "halfulp", [walk(model) for model in models]
 
 
 def walk(model: Model) -> Run:
@@ -141,9 +100,9 @@ def runs_in_openvino(model: Model) -> bool:
     return isinstance(model.graph.source, Origin) and bool(foreign(model.graph.nodes))
 
 
-def has_ours(subject: Subject) -> bool:
+def has_ours(model: Model) -> bool:
     """Return whether a model has a Pow or PRelu of ONNX, in its functions too."""
-    return any(map(is_ours, all_nodes(subject.nodes)))
+    return any(map(is_ours, all_nodes(model.graph.nodes)))
 
 
 def is_ours(node: Node) -> bool:
@@ -158,11 +117,11 @@ def drawing(nodes: Sequence[Node]) -> str | None:
     return next((n.label for n in plain if n.type in _RANDOM or (n.type, len(n.inputs)) == training), None)
 
 
-def is_all_ours(subject: Subject) -> bool:
+def is_all_ours(model: Model) -> bool:
     """Return whether no node of a model runs in another library."""
     return not any(
         node.standard == "onnx" and node.function is None and (node.domain or node.type not in _OWN_OPS)
-        for node in all_nodes(subject.nodes)
+        for node in all_nodes(model.graph.nodes)
     )
 
 
@@ -251,7 +210,7 @@ def verified(found: Verification | None) -> str:
     return ", verified" if found.same else ", not verified" if found.failure else ", with other outputs"
 
 
-def compare(before: Subject, after: Subject, feed: Feed, changes: Sequence[Change] = ()) -> Verification:
+def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = ()) -> Verification:
     """Run two models on the same inputs, made up with special values or given, and compare the outputs' bits.
 
     A difference that one of the changes announces is a note, if it is no larger. If the first model runs on no made-up
@@ -264,11 +223,11 @@ def compare(before: Subject, after: Subject, feed: Feed, changes: Sequence[Chang
             comparison.run(feed.inputs, "the inputs given", feed)
             return comparison.result()
         try:
-            made = fit(before.model, comparison.first, seed=feed.seed, dims=feed.dims)
+            made = fit(before, comparison.first, seed=feed.seed, dims=feed.dims)
         except HalfulpError as error:
             return Verification(0, 0, (), comparison.engine, failure=error.message)
         for seed in range(feed.seed, feed.seed + _ROUNDS):
-            inputs = made.inputs(before.model, seed)
+            inputs = made.inputs(before, seed)
             if seed > feed.seed:
                 inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
             comparison.run(inputs, f"inputs of seed {seed}", feed)
@@ -278,10 +237,10 @@ def compare(before: Subject, after: Subject, feed: Feed, changes: Sequence[Chang
 class _Comparison:
     """Both models, run on one set of inputs after the other."""
 
-    def __init__(self, before: Subject, after: Subject, changes: Sequence[Change]) -> None:
+    def __init__(self, before: Onnx, after: Onnx, changes: Sequence[Change]) -> None:
         self.engine, (self.first, self._second) = runs(before, after)
         self.before, self.after = before, after
-        self._drawing = drawing(before.nodes)
+        self._drawing = drawing(before.graph.nodes)
         self._announced = {change.output: change for change in changes if change.output and change.differs}
         self._rounds = self._elements = 0
         self._refusal = ""
@@ -322,11 +281,10 @@ class _Comparison:
 
     def _parting(self, inputs: Mapping[str, Any]) -> str:
         """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
-        assert self.after.proto is not None
         makers = {name: node for node in self.after.proto.graph.node for name in node.output if name}
-        constants = self.before.model.graph.held
+        constants = self.before.graph.held
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
-        nodes = (node for node in self.before.nodes if not _is_constant(node, constants))
+        nodes = (node for node in self.before.graph.nodes if not _is_constant(node, constants))
         pairs = {name: node for node in nodes for name in node.outputs if name in makers}
         done, size = 0, 8
         while done < len(pairs):
@@ -350,7 +308,7 @@ class _Comparison:
     ) -> str:
         """Return the first of some tensors that the new model computes otherwise of the old model's values."""
         names = [name for name in filter(values.__contains__, makers) if not drawing([makers[name]])]
-        after = self.after.with_operands(values).with_outputs([given(name) for name in names])
+        after = _with_operands(self.after, values).with_outputs([given(name) for name in names])
         results = _run_once(after, {**inputs, **values}) if names else {}
         for name in names:
             node, right, found = makers[name], values[name], results.get(given(name))
@@ -385,9 +343,9 @@ class _Comparison:
         )
 
 
-def _run_once(subject: Subject, inputs: Mapping[str, Any]) -> dict[str, Array]:
+def _run_once(model: Onnx, inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Return the tensors that a model computes. An array of ONNX Runtime would keep all those of its session."""
-    _, (run,) = runs(subject)
+    _, (run,) = runs(model)
     return {name: value.copy() for name, value in run(inputs).items() if isinstance(value, np.ndarray)}
 
 
@@ -419,12 +377,10 @@ def nothing_told(reasons: Mapping[str, str]) -> str:
     return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
 
 
-def _without_weights(subject: Subject, files: ExitStack) -> Subject:
+def _without_weights(model: Onnx, files: ExitStack) -> Onnx:
     """Return a large ONNX model with its weights in a file that all of its sessions map."""
-    size = sum(array.nbytes for array in subject.model.graph.constants.values())
-    if subject.proto is None or size < _LARGE:
-        return subject
-    return Subject.of(*files.enter_context(mapped(subject.proto, subject.model.file, subject.folder)))
+    size = sum(array.nbytes for array in model.graph.constants.values())
+    return model if size < _LARGE else files.enter_context(model.mapped())
 
 
 def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from onnx import ModelProto, NodeProto
 
-from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import ValueInfo, infer_types, known_graphs, scalar
-from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import Owner, attributes_of, owners_of, readers_of
+from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.infer import Scope, scalar
+from halfulp.models.onnx.walk import attributes_of, readers_of
 
 _ENDS = [[square, root] for square in ("Pow", "Mul") for root in ("Sqrt", "Pow")]
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
@@ -18,19 +17,20 @@ _DIMS = "it becomes part of a norm whose means keep their dims"
 _SINCE = 17  # the first opset with LayerNormalization
 
 
-def fused(graph: Owner, known: ValueInfo, opset: int) -> Iterator[tuple[NodeProto, str, str]]:
+def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     """Yield the powers of parts that a runtime takes for a norm: the node, the runtime, and why it is another function.
 
     ONNX Runtime's LayerNorm heeds neither the exponent nor keepdims. Its RMSNorm and OpenVINO's norms heed the first.
     The reason is empty if it is that norm, and OpenVINO's such parts are not given.
     """
-    makers = {name: node for node in graph.node for name in node.output}
-    readers = readers_of(graph.node)
-    for path in (_path(square, readers) for square in graph.node):
+    nodes = scope.owner.node
+    makers = {name: node for node in nodes for name in node.output}
+    readers = readers_of(nodes)
+    for path in (_path(square, readers) for square in nodes):
         kinds = [node.op_type for node in path]
         is_norm = kinds[:1] + kinds[3:4] in _ENDS and kinds[1:3] == ["ReduceMean", "Add"]
         if is_norm and kinds[4:5] in (["Div"], ["Reciprocal"], ["Mul"]):
-            reasons = _reasons(path, *_centred(path, makers), known, opset)
+            reasons = _reasons(path, *_centred(path, makers), scope)
             for power in (node for node in path[:4] if node.op_type == "Pow"):
                 yield from ((power, *reason) for reason in reasons.items())
 
@@ -54,7 +54,7 @@ def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[No
 
 
 def _reasons(
-    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: ValueInfo, opset: int
+    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: Scope
 ) -> dict[str, str]:
     """Return, by runtime, why the norm that it sees in these nodes is another function; empty if it is that norm."""
     is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
@@ -71,14 +71,14 @@ def _reasons(
     is_divided = not {base, *centred.output}.isdisjoint(path[4].input)
     is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled and is_divided
     if is_pattern and type in ("float16", "float32", None):  # None in functions
-        by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or opset >= _SINCE)
+        by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or known.opset >= _SINCE)
         if by_layer_norm or is_square:
             loses = any(loses_dims) if by_layer_norm else loses_dims[0]
             reasons["onnxruntime"] = _DIMS * loses if is_square else _SQUARES
     return reasons
 
 
-def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:
+def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:
     """Return whether a ReduceMean is over last dims, and whether it loses them, so that others are in their place."""
     attributes, shape = attributes_of(mean), known.value(mean.output[0]).shape
     axes = attributes.get("axes") if len(mean.input) < 2 else known.array(mean.input[1])
@@ -88,13 +88,8 @@ def _at_last(mean: NodeProto, known: ValueInfo) -> tuple[bool, bool]:
     return last == [*range(-len(last), 0)], loses
 
 
-def fused_by_onnxruntime(model: ModelProto, file: str, folder: Path | None = None) -> dict[str, bool]:
+def fused_by_onnxruntime(model: ModelProto, folder: Path | None = None) -> dict[str, bool]:
     """Return whether parts that ONNX Runtime takes for norms are such, by the names of their powers in messages."""
-    norms: dict[str, bool] = {}
-    types, reader = infer_types(model, file, ask="none"), TensorReader(file, folder)
-    for owner, opset in owners_of(model):
-        for graph, known in known_graphs(owner, types, reader):
-            numbers = {name: index for index, node in enumerate(graph.node) for name in node.output}
-            parts = (part for part in fused(graph, known, opset) if part[1] == "onnxruntime")
-            norms |= {label(node, numbers[node.output[0]], ""): not reason for node, _, reason in parts}
-    return norms
+    scopes = Onnx(model, "", folder, ask="none").scopes()
+    parts = ((scope.label(part[0]), part) for scope in scopes for part in fused(scope))
+    return {name: not reason for name, (_, runtime, reason) in parts if runtime == "onnxruntime"}

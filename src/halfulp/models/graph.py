@@ -10,8 +10,8 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -208,12 +208,17 @@ class Graph:
         return tuple(map(tuple, dead))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class Model:
     """A graph, and the name of its file in messages."""
 
     file: str
     graph: Graph
+
+    def with_outputs(self, names: Sequence[str]) -> Model:
+        """Return the model with tensors of the graph as outputs, and no others."""
+        outputs = tuple(Value(name, kind="undeclared") for name in names)
+        return Model(self.file, replace(self.graph, outputs=outputs))
 
 
 # --- the limit of an array's memory: the free memory of the machine and of the process's control groups ---

@@ -28,7 +28,7 @@ from halfulp.integrations.fusions import fused_by_onnxruntime
 from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.models.files import Source, opened
 from halfulp.models.graph import listed
-from halfulp.models.onnx import parse
+from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.inline import check_calls
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.operators import powers_of
@@ -130,7 +130,7 @@ def open_session(
 
 
 def _warn_of_norms(model: ModelProto) -> None:
-    if powers := [power for power, is_norm in fused_by_onnxruntime(model, "").items() if is_norm]:
+    if powers := [power for power, is_norm in fused_by_onnxruntime(model).items() if is_norm]:
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
             " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
@@ -142,13 +142,12 @@ def _warn_of_norms(model: ModelProto) -> None:
 def _session_of_patched(
     ort: Any, options: Any, model: Source, providers: Sequence[Any] | None, keywords: dict[str, Any]
 ) -> tuple[Any, ModelProto]:
-    proto, file, folder = parse(model)
-    check_calls(proto, file)
+    parsed = parse(model)
+    check_calls(parsed.proto, parsed.file)
     register(options)
-    if folder is not None:
-        find_external_data(options, proto, file, folder)
-    data = patched(proto, file).SerializeToString()
-    return ort.InferenceSession(data, options, providers=providers, **keywords), proto
+    find_external_data(options, parsed)
+    data = patched(parsed.proto, parsed.file).SerializeToString()
+    return ort.InferenceSession(data, options, providers=providers, **keywords), parsed.proto
 
 
 def _quiet_options() -> Any:
@@ -165,7 +164,7 @@ def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
         warnings.warn("; ".join(map(str, repair.changes)), HalfulpWarning, stacklevel=3)
     if repair.folder is not None:
         options = _quiet_options() if options is None else options
-        find_external_data(options, repair.model, str(model), repair.folder)
+        find_external_data(options, Onnx(repair.model, str(model), repair.folder))
     return repair.model, options
 
 
@@ -230,7 +229,7 @@ def _mistakes_norms(model: Any) -> bool:
                 return False
             proto = ModelProto.FromString(data[:])
         folder = None if isinstance(model, bytes) else Path(model).parent
-        return not all(fused_by_onnxruntime(proto, "", folder).values())
+        return not all(fused_by_onnxruntime(proto, folder).values())
     except (DecodeError, HalfulpError, OSError, TypeError, ValueError):  # it is not a readable ONNX file
         return False
 
@@ -375,8 +374,8 @@ def patch(model: Source) -> ModelProto:
         >>> node.domain, node.op_type
         ('halfulp', 'Pow_float16')
     """
-    proto, file, _ = parse(model)
-    return patched(proto, file)
+    parsed = parse(model)
+    return patched(parsed.proto, parsed.file)
 
 
 def library() -> str:
@@ -433,17 +432,18 @@ def installed() -> Any:
         ) from None
 
 
-def find_external_data(session_options: Any, model: ModelProto, file: str, folder: Path) -> None:
-    """Let sessions, which get the model as bytes, read its external data from a folder.
+def find_external_data(session_options: Any, model: Onnx) -> None:
+    """Let sessions, which get the model as bytes, read its external data from its folder.
 
     Raises:
         UnsupportedError: the model has external data, and this onnxruntime has no such option.
     """
-    if not any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
+    weights = model.proto.graph.initializer
+    if model.folder is None or not any(each.data_location == TensorProto.EXTERNAL for each in weights):
         return
-    problem = f"{file}: this onnxruntime can't read the external data of a patched model"
+    problem = f"{model.file}: this onnxruntime can't read the external data of a patched model"
     _require(installed(), (1, 21), problem, ", or onnx.load(path) as the model")
-    session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(folder))
+    session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(model.folder))
 
 
 def _version(ort: Any) -> tuple[int, ...]:

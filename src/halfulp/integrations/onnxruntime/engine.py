@@ -16,7 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, command, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.models.graph import Model, describe
-from halfulp.models.onnx import parse
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, graphs, is_ours
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.report import NodeRun, RunReport
@@ -53,45 +53,33 @@ class Settings:
 _OURS = Settings()
 
 
-def run_with_report(
-    source: Path | ModelProto, model: Model, inputs: Mapping[str, Any], *, folder: Path | None = None
-) -> tuple[dict[str, Any], RunReport]:
-    """Run a model once on halfulp's kernels. ``folder`` has the external data of a ``ModelProto``.
+def run_with_report(model: Onnx, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], RunReport]:
+    """Run a model once on halfulp's kernels.
 
     Raises:
         ModelError: an input contradicts its declaration, or a node fails on its operands.
         Refused: onnxruntime is missing, too old, or refuses the model.
     """
-    _, outputs, (report,) = open_profiled(source, model, _fed(model, inputs), folder=folder)
+    _, outputs, (report,) = open_profiled(model, _fed(model, inputs))
     return outputs, report
 
 
 def open_profiled(
-    source: Path | ModelProto,
-    model: Model,
-    inputs: Mapping[str, Any],
-    settings: Settings = _OURS,
-    *,
-    folder: Path | None = None,
-    runs: int = 1,
+    model: Onnx, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
 ) -> tuple[Any, dict[str, Any], list[RunReport]]:
     """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile."""
     with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
-        proto, file, own_folder = parse(source, file=model.file)
-        profile = str(Path(profiles) / "profile")
-        session = open_session(proto, settings, folder=own_folder or folder, file=file, profile=profile)
+        session = open_session(model, settings, profile=str(Path(profiles) / "profile"))
         for _ in range(runs):
             outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
-    opset = default_opset(proto.opset_import) or 1
+    opset = default_opset(model.proto.opset_import) or 1
     return session, outputs, list(_reports(events, opset))
 
 
-def runner(
-    source: Path | ModelProto, model: Model, settings: Settings = _OURS, *, folder: Path | None = None
-) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def runner(model: Onnx, settings: Settings = _OURS) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return a function that runs a model, like :func:`run_with_report`."""
-    session = open_session(source, settings, folder=folder, file=model.file)
+    session = open_session(model, settings)
     return lambda inputs: run_in(session, model, _fed(model, inputs))
 
 
@@ -113,22 +101,13 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
-def open_session(
-    source: Path | ModelProto,
-    settings: Settings = _OURS,
-    *,
-    folder: Path | None = None,
-    file: str | None = None,
-    profile: str = "",
-) -> Any:
+def open_session(model: Onnx, settings: Settings = _OURS, *, profile: str = "") -> Any:
     """Return a session. ``profile`` is the prefix of the names of profiles, if it makes any."""
-    proto, file, own_folder = parse(source, file=file)
-    folder = own_folder or folder
+    proto, file = model.proto, model.file
     try:
         ort = plugin.installed()
         options = _options(ort, settings, profile)
-        if folder is not None:
-            plugin.find_external_data(options, proto, file, folder)
+        plugin.find_external_data(options, model)
         if not settings.exact:
             return ort.InferenceSession(proto.SerializeToString(), options)
         return plugin.open_session(_named(proto) if profile else proto, options)

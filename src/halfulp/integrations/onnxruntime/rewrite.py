@@ -15,10 +15,11 @@ from onnx import AttributeProto, ModelProto, NodeProto, helper
 
 from halfulp.errors import REPAIR, HalfulpError, ModelError, SpecError, printable, within
 from halfulp.models.graph import Value
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import Ask, ValueInfo, infer_types, known_graphs
+from halfulp.models.onnx.infer import Ask, Scope
 from halfulp.models.onnx.inline import RESOLVED, resolved
-from halfulp.models.onnx.tensors import TensorReader, declaration
+from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import every_node
 from halfulp.specs import OpVersion, TensorType, find
 
@@ -46,9 +47,8 @@ def patched(model: ModelProto, file: str) -> ModelProto:
     for ask in ways:
         attempt = deepcopy(result)
         try:
-            types, reader = infer_types(result, file, ask=ask), TensorReader(file, None)
-            for graph, known in known_graphs(attempt.graph, types, reader):
-                _patch(graph, known, file)
+            for scope in Onnx(attempt, file, ask=ask).scopes(attempt.graph):
+                _patch(scope.owner, scope, file)
         except _Untyped as untyped:
             name, node = untyped.args
             continue
@@ -59,7 +59,7 @@ def patched(model: ModelProto, file: str) -> ModelProto:
     raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
 
 
-def _patch(graph: Any, known: ValueInfo, file: str) -> None:
+def _patch(graph: Any, known: Scope, file: str) -> None:
     """Patch the nodes of a graph, but not of the graphs within it."""
     declared = {info.name for info in (*graph.value_info, *graph.output)}
     for index, node in enumerate(graph.node):
@@ -71,7 +71,7 @@ def _patch(graph: Any, known: ValueInfo, file: str) -> None:
                 graph.value_info.append(declaration(output.name, output.type, output.shape))
 
 
-def _patch_node(node: NodeProto, index: int, known: ValueInfo, file: str) -> Value:
+def _patch_node(node: NodeProto, index: int, known: Scope, file: str) -> Value:
     """Make a node a custom operator, and return its output's type and shape."""
     row = find(node.op_type)
     named = label(NodeProto(name=node.name, op_type=row.name), index, "")

@@ -9,28 +9,41 @@ from __future__ import annotations
 
 import warnings
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property, reduce
+from itertools import chain
+from operator import or_
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnx.defs import OpSchema
 
 from halfulp.errors import REPAIR, HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
 from halfulp.models.files import Source, misnamed, read_source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
-from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
+from halfulp.models.onnx.infer import Ask, FunctionTypes, Scope, Types, infer_types
+from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, mapped
 from halfulp.models.onnx.walk import (
     Identity,
+    Owner,
     bound,
+    default_opset,
     every_name,
     identity,
     in_order,
+    inner_path,
     is_ours,
+    owners_of,
     plain_domain,
+    reached,
+    root,
+    subgraphs,
     with_attributes,
 )
 
@@ -39,36 +52,154 @@ _SORTED = (
 )
 
 
+class Onnx(Model):
+    """An ONNX model: what it says of itself, its nodes and its values, loaded once.
+
+    Args:
+        proto: the message, which nothing here changes.
+        file: its name in messages.
+        folder: the folder of its external data; None for a model that came without a file.
+        ask: the nodes whose types ONNX Runtime may infer, as for :func:`infer_types`.
+    """
+
+    def __init__(
+        self,
+        proto: ModelProto,
+        file: str = "<ModelProto>",
+        folder: Path | None = None,
+        *,
+        ask: Ask = "foreign",
+    ) -> None:
+        self.proto, self.file, self.folder = proto, file, folder
+        self._ask, self._reader = ask, TensorReader(file, folder)
+        self._scopes: dict[str, Scope] = {}  # by path
+
+    @cached_property
+    def graph(self) -> Graph:  # type: ignore[override]  # it can be set, too
+        """The graph to evaluate; operators may be unknown. Errors are those of :meth:`check`."""
+        return _Builder(self, keep_unknown=True, check_ours=True).graph()
+
+    def check(self, *, keep_unknown: bool = True, check_ours: bool = True) -> Self:
+        """Refuse a model that is broken, and return it otherwise.
+
+        Args:
+            keep_unknown: accept operators that the onnx package does not know, of any domain: some runtimes have them.
+                Use this when the model will not be evaluated here.
+            check_ours: check Pow and PRelu nodes; an audit reports their faults itself.
+
+        Raises:
+            ModelError: the file is broken or unsafe: truncated, cyclic, with names that are missing or defined twice,
+                versions or operators that do not exist, tensors whose dims contradict their data, or external data
+                outside the model's folder.
+            UnsupportedError: an operator belongs to an unknown domain.
+        """
+        self.graph = _Builder(self, keep_unknown, check_ours).graph()
+        return self
+
+    def fault_of_ours(self) -> HalfulpError | None:
+        """Return the error of a Pow or PRelu node, None if there is none; raise that of any other part of the model.
+
+        Operators may be unknown.
+        """
+        try:
+            self.check()
+        except (ModelError, UnsupportedError) as error:
+            self.check(check_ours=False)
+            return error
+        return None
+
+    def of(self, proto: ModelProto) -> Onnx:
+        """Return another message as a model of this file and folder."""
+        return Onnx(proto, self.file, self.folder)
+
+    def copy(self) -> Onnx:
+        """Return a copy, which may be changed."""
+        return self.of(deepcopy(self.proto))
+
+    def with_outputs(self, names: Sequence[str]) -> Onnx:
+        """Return the model with tensors of the graph as outputs, and no others."""
+        model = self.copy()
+        del model.proto.graph.output[:]
+        model.proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
+        model.graph = super().with_outputs(names).graph
+        return model
+
+    @contextmanager
+    def mapped(self) -> Iterator[Onnx]:
+        """Yield the model with its weights in a file that all sessions map."""
+        with mapped(self.proto, self.file, self.folder) as (proto, folder):
+            light = Onnx(proto, self.file, folder)
+            del self
+            yield light
+
+    @cached_property
+    def types(self) -> dict[str, Types]:
+        """The types of the values of each graph by the graph's path, also in functions that are called."""
+        types = infer_types(self.proto, self.file, ask=self._ask)
+        inside = FunctionTypes(self.proto, types, self.file, self._ask)
+        return reduce(or_, map(inside.of, reached(self.proto)), types)
+
+    def scopes(self, only: Owner | None = None) -> Iterator[Scope]:
+        """Yield functions that use ONNX's own operators, then the graph, or one of these; each before those within."""
+        for owner, opset in owners_of(self.proto):
+            todo = [self.scope(owner, opset)] if only is None or only is owner else []
+            while todo:
+                scope = todo.pop()
+                yield scope
+                nodes = ((index, node) for index, node in enumerate(scope.owner.node) if node.attribute)
+                todo += chain.from_iterable(self.within(scope, *each) for each in nodes)
+
+    def scope(self, owner: Owner | None = None, opset: int | None = None) -> Scope:
+        """Return a function's body, or the graph, with the values that its nodes can read."""
+        owner = self.proto.graph if owner is None else owner
+        opset = opset or default_opset(self.proto.opset_import) or 1
+        return self._scope(owner, opset, *_names_of(owner), None)
+
+    def within(self, scope: Scope, index: int, node: NodeProto) -> Iterator[Scope]:
+        """Yield the graphs within a node of a graph, which has this number."""
+        for name, graph in subgraphs(node):
+            where = f"{label(node, index, scope.where)}.{name}"
+            yield self._scope(graph, scope.opset, inner_path(scope.path, node, name), where, scope)
+
+    def _scope(self, owner: Owner, opset: int, path: str, where: str, outer: Scope | None) -> Scope:
+        if path not in self._scopes:
+            types = self.types.setdefault(path, {})
+            self._scopes[path] = Scope(
+                owner, types, self._reader, path, where, outer, ir_version=self.proto.ir_version
+            )
+        scope = self._scopes[path]
+        scope.owner, scope.opset = owner, opset  # a rewriting copies nodes
+        return scope
+
+
+def _names_of(owner: Owner) -> tuple[str, str]:
+    """Return the path of a model's graph or of a function, and its name in messages."""
+    return (root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
+
+
 def load(source: Source, *, file: str | None = None, keep_unknown: bool = False) -> Model:
     """Read an ONNX model and check it. Nodes that are not in order are sorted, with a ``HalfulpWarning``.
 
     Args:
         source: a path, the bytes of a file, or a ``ModelProto``, which is not changed.
         file: the model's name in messages; by default the path, or the kind of the source.
-        keep_unknown: accept operators that the onnx package does not know, of any domain: some runtimes have them.
-            Use this when the model will not be evaluated here.
-
-    Raises:
-        ModelError: the file is broken or unsafe: truncated, cyclic, with names that are missing or defined twice,
-            versions or operators that do not exist, tensors whose dims contradict their data, or external data outside
-            the model's folder.
-        UnsupportedError: an operator belongs to an unknown domain.
+        keep_unknown: as for :meth:`Onnx.check`, which has the errors.
     """
-    return build(*parse(source, file=file), keep_unknown=keep_unknown)
+    model = parse(source, file=file)
+    return Model(model.file, model.check(keep_unknown=keep_unknown).graph)
 
 
 def declared_inputs(source: Source) -> Model:
     """Return a model's inputs without its nodes and weights. These are not checked: a broken model has inputs, too."""
-    proto, file, _ = parse(source, report=lambda line: None)
-    inputs = tuple(declared(info, file) for info in proto.graph.input)
-    defaults = dict.fromkeys((tensor.name for tensor in proto.graph.initializer), np.empty(0))
-    return Model(file, Graph(proto.graph.name, inputs, (), defaults, (), {}))
+    model = parse(source, report=lambda line: None)
+    graph = model.proto.graph
+    inputs = tuple(declared(info, model.file) for info in graph.input)
+    defaults = dict.fromkeys((tensor.name for tensor in graph.initializer), np.empty(0))
+    return Model(model.file, Graph(graph.name, inputs, (), defaults, (), {}))
 
 
-def parse(
-    source: Source, *, file: str | None = None, report: Callable[[str], None] | None = None
-) -> tuple[ModelProto, str, Path | None]:
-    """Return the unchecked message, the model's name in messages, and the folder of its external data.
+def parse(source: Source, *, file: str | None = None, report: Callable[[str], None] | None = None) -> Onnx:
+    """Return an unchecked model.
 
     The nodes are in order: those of the source are sorted in a copy if they are not. ``report`` receives a line if they
     were sorted; without it, a ``HalfulpWarning`` says so.
@@ -77,20 +208,20 @@ def parse(
         ModelError: the file can't be read, or is not an ONNX model.
         HalfulpError: the source is of another class.
     """
-    proto, name, folder = _message(source, file)
-    ordered, was_sorted = in_order(proto)
+    model = _message(source, file)
+    ordered, was_sorted = in_order(model.proto)
     if was_sorted:
         if report is None:
-            line = f"{printable(name)}: {_SORTED}; halfulp repair writes it in order"
+            line = f"{printable(model.file)}: {_SORTED}; halfulp repair writes it in order"
             warnings.warn(line, HalfulpWarning, stacklevel=2)
         else:
             report(_SORTED)
-    return ordered, name, folder
+    return model.of(ordered)
 
 
-def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | None]:
+def _message(source: Source, file: str | None) -> Onnx:
     if isinstance(source, ModelProto):
-        return source, file or "<ModelProto>", None
+        return Onnx(source, file or "<ModelProto>")
     data, name, path = read_source(source, LARGEST_FILE, file)
     proto = ModelProto()
     try:
@@ -104,35 +235,7 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
     if not proto.HasField("graph") and (wrong_format := misnamed(data, name)) is not None:
         raise wrong_format
     # The file may be a link. Its external data is in the folder that the caller names.
-    return proto, name, None if path is None else path.parent
-
-
-def build(
-    proto: ModelProto, file: str, folder: Path | None, *, keep_unknown: bool = False, check_ours: bool = True
-) -> Model:
-    """Return the graph of a parsed model, which is not changed. Errors are those of :func:`load`.
-
-    Args:
-        proto: the model.
-        file: its name in messages.
-        folder: the folder of its external data; None for a model that came without a file.
-        keep_unknown: accept operators that the onnx package does not know, of any domain.
-        check_ours: check Pow and PRelu nodes; an audit reports their faults itself.
-    """
-    return _Builder(proto, file, folder, keep_unknown, check_ours).model()
-
-
-def fault_of_ours(proto: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
-    """Return the error of a Pow or PRelu node, None if there is none; raise that of any other part of the model.
-
-    Operators may be unknown.
-    """
-    try:
-        build(proto, file, folder, keep_unknown=True)
-    except (ModelError, UnsupportedError) as error:
-        build(proto, file, folder, keep_unknown=True, check_ours=False)
-        return error
-    return None
+    return Onnx(proto, name, None if path is None else path.parent)
 
 
 class _Around(NamedTuple):
@@ -152,22 +255,20 @@ class _Around(NamedTuple):
 
 
 class _Builder:
-    """Turns one ModelProto into a Model."""
+    """Turns one ModelProto into a graph."""
 
-    def __init__(
-        self, proto: ModelProto, file: str, folder: Path | None, keep_unknown: bool, check_ours: bool
-    ) -> None:
-        self._proto = proto
+    def __init__(self, model: Onnx, keep_unknown: bool, check_ours: bool) -> None:
+        self._proto = model.proto
         self._keep_unknown = keep_unknown
         self._check_ours = check_ours
-        self._file = file
-        self._check = Checks(file, proto.ir_version)
-        self._tensors = TensorReader(file, folder)
+        self._file = model.file
+        self._check = Checks(model.file, model.proto.ir_version)
+        self._tensors = TensorReader(model.file, model.folder)
         self._functions: dict[Identity, FunctionProto] = {}
         self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int, int]] = {}
         self._calling: list[Identity] = []
 
-    def model(self) -> Model:
+    def graph(self) -> Graph:
         proto = self._proto
         self._check.model(proto)
         self._check.text(every_name(proto))
@@ -180,7 +281,7 @@ class _Builder:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
         if not proto.graph.output:
             self._check.fail("the graph has no output")
-        return Model(self._file, self._graph(proto.graph, _Around(opsets, ChainMap(), {}, "")))
+        return self._graph(proto.graph, _Around(opsets, ChainMap(), {}, ""))
 
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
         """Build a graph or subgraph."""

@@ -13,7 +13,7 @@ import warnings
 from collections import ChainMap, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import reduce
+from functools import cached_property, reduce
 from importlib import import_module
 from itertools import chain
 from typing import Any, Literal, NamedTuple, cast
@@ -26,7 +26,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.checks import is_foreign, schema_in_force
+from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of, without_tensors
 from halfulp.models.onnx.walk import (
@@ -43,7 +43,6 @@ from halfulp.models.onnx.walk import (
     plain_domain,
     reached,
     root,
-    scopes,
     subgraphs,
 )
 from halfulp.specs import find
@@ -79,35 +78,40 @@ _KEEPS_CHANNELS = {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalA
 OLDEST_IR_OF_DEFAULTS = 4  # before, an initializer had to be an input too
 
 
-class ValueInfo:
-    """The values that a node of one graph can read.
+class Scope:
+    """A graph, a subgraph or the body of a function, and the values that its nodes can read.
 
     Attributes:
+        owner: the graph or function.
+        opset: the version of ONNX's own operators there.
+        path: its path (:func:`graphs`).
+        where: its name in messages; empty for a model's own graph.
         types: the types and shapes of this graph's values by name.
         constants: the tensors of initializers and of Constant nodes by name.
-        defaults: the names of constants that are inputs too, so that a caller may replace them.
-        outer: the values of the graph around this one; None if there is none.
+        defaults: the names of constants that are inputs too, so that a caller may replace them. Before IR version 4,
+            each initializer had to be an input, and runtimes take these for constants.
+        outer: the graph around this one; None if there is none.
     """
 
-    def __init__(self, types: Types, reader: TensorReader, outer: ValueInfo | None = None) -> None:
-        self.types = types
+    def __init__(
+        self,
+        owner: Owner,
+        types: Types,
+        reader: TensorReader,
+        path: str = "",
+        where: str = "",
+        outer: Scope | None = None,
+        *,
+        ir_version: int = OLDEST_IR_OF_DEFAULTS,
+    ) -> None:
+        self.owner, self.types, self.opset = owner, types, 1
+        self.path, self.where, self.outer = path, where, outer
         self.constants: dict[str, TensorProto] = {}
         self.defaults: set[str] = set()
         self._reader = reader
-        self.outer = outer
         self._made = set[str]()  # the outputs of this graph's nodes, which hide outer values of their names
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
         self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
-
-    def inside(self, types: Types) -> ValueInfo:
-        """Return the values that a subgraph of the graph can read."""
-        return ValueInfo(types, self._reader, self)
-
-    def add_constants(self, owner: Owner, ir_version: int = OLDEST_IR_OF_DEFAULTS) -> None:
-        """Add the constants of a graph or function.
-
-        Before IR version 4, each initializer had to be an input, and runtimes take these for constants.
-        """
         for node in owner.node:
             self.add_node(node)
         if isinstance(owner, GraphProto):
@@ -115,6 +119,16 @@ class ValueInfo:
                 self.add_tensor(tensor.name, tensor)
             if ir_version >= OLDEST_IR_OF_DEFAULTS:
                 self.defaults |= {info.name for info in owner.input} & self.constants.keys()
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The names of the nodes in messages, by their outputs, as they are numbered when this is first read."""
+        names = ((node.output, label(node, index, self.where)) for index, node in enumerate(self.owner.node))
+        return {output: name for outputs, name in names for output in outputs}
+
+    def label(self, node: NodeProto) -> str:
+        """Return the name of a node in messages."""
+        return next((self.labels[output] for output in node.output if output in self.labels), node.op_type)
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
@@ -213,20 +227,7 @@ class ValueInfo:
         return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
 
 
-def known_graphs(
-    owner: Owner, types: dict[str, Types], reader: TensorReader
-) -> Iterator[tuple[Owner, ValueInfo]]:
-    """Yield a graph or function and the graphs within it, each with the values that its nodes can read."""
-
-    def enter(graph: Owner, outer: ValueInfo | None, path: str) -> ValueInfo:
-        known = ValueInfo(types.setdefault(path, {}), reader, outer)
-        known.add_constants(graph)
-        return known
-
-    yield from ((graph, known) for _, graph, known in scopes(owner, enter))
-
-
-def scalar(name: str, known: ValueInfo) -> float | None:
+def scalar(name: str, known: Scope) -> float | None:
     """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
     array = known.array(name)
     if array is None or array.size != 1 or array.dtype.kind in "cO":
@@ -543,10 +544,8 @@ class _Call(NamedTuple):
 class FunctionTypes:
     """Infers the types of the values in each function of a checked model, from those in its graphs by path."""
 
-    def __init__(self, model: ModelProto, types: dict[str, Types], file: str) -> None:
-        self._model = model
-        self._types = types
-        self._file = file
+    def __init__(self, model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign") -> None:
+        self._model, self._types, self._file, self._ask = model, types, file, ask
         self._found: dict[Identity, dict[str, Types]] = {}
         self._calls: dict[Identity, list[_Call]] = defaultdict(list)
         called = reached(model)
@@ -602,7 +601,7 @@ class FunctionTypes:
             functions=reached(self._model, function),
             graph=graph,
         )
-        return infer_types(model, self._file)
+        return infer_types(model, self._file, ask=self._ask)
 
 
 def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:

@@ -274,8 +274,8 @@ _ALIGNED = 64
 
 
 @contextmanager
-def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, str, Path]]:
-    """Yield a copy of a model without its weights, its name in messages, and the folder that has them.
+def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
+    """Yield a copy of a model without its weights, and the folder that has them.
 
     Args:
         proto: the model, which is not changed.
@@ -297,7 +297,7 @@ def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[
         else:
             light.CopyFrom(proto)
         del proto
-        yield light, file, place
+        yield light, place
 
 
 def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool]) -> ModelProto:

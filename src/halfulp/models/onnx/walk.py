@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import chain, count
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
@@ -27,7 +27,6 @@ If each function calls the next one twice, a small file expands to more nodes th
 
 Identity = tuple[str, str, str]
 Owner = GraphProto | FunctionProto
-T = TypeVar("T")
 
 
 def plain_domain(domain: str) -> str:
@@ -89,18 +88,6 @@ def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
         todo += reversed([(inner_path(path, node, name), g) for node in nodes for name, g in subgraphs(node)])
 
 
-def scopes(owner: Owner, enter: Callable[[Owner, T | None, str], T]) -> Iterator[tuple[str, Owner, T]]:
-    """Yield a graph or function and the graphs within it: path, graph, and ``enter`` of it and the one around it."""
-    path = root(owner) if isinstance(owner, FunctionProto) else ""
-    todo: list[tuple[str, Owner, T | None]] = [(path, owner, None)]
-    while todo:
-        path, graph, outer = todo.pop()
-        scope = enter(graph, outer, path)
-        yield path, graph, scope
-        nodes = (node for node in graph.node if node.attribute)
-        todo += [(inner_path(path, n, name), inner, scope) for n in nodes for name, inner in subgraphs(n)]
-
-
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
     """Return the path of a subgraph. It names the node by its outputs, which no conversion changes."""
     return f"{path}/{','.join(node.output)}.{attribute}"
@@ -152,8 +139,8 @@ def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
 
 
 def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
-    """Yield a model's functions that use ONNX's own operators, then its graph, each with its opset."""
-    for function in model.functions:
+    """Yield the called functions that use ONNX's own operators, then the graph, each with its opset."""
+    for function in reached(model):
         opset = default_opset(function.opset_import)
         if opset is not None:
             yield function, opset
