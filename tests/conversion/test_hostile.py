@@ -12,7 +12,7 @@ import pytest
 from onnx import parser
 
 import halfulp as hu
-from halfulp.conversion.output import refusal
+from halfulp.conversion.passes import refusal
 
 NETWORK = """<ir_version: 9, opset_import: ["": 15, "mine": 1]>
     net (float[N, 3, 4] x, int8[3, 1] y, float[4] s, bool c) => (float[N, 3, 4] z) <float[4] w = {1, 2, 0.5, -1}> {

@@ -15,8 +15,8 @@ import halfulp as hu
 import halfulp.conversion as api
 from halfulp.cli.programs import NETWORKS
 from halfulp.conversion import verify
+from halfulp.conversion.passes import Pass
 from halfulp.conversion.verify import Verification, difference
-from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.run.api import Evaluation
@@ -35,15 +35,10 @@ def verified(text: str = TEXT) -> Verification:
 @pytest.fixture
 def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto], None]], None]:
     """Make the conversion between opsets do something wrong."""
-    real = api.to_opset
 
     def install(change: Callable[[ModelProto], None]) -> None:
-        def to_opset(walk: Walk, opset: int) -> Any:
-            changes = real(walk, opset)
-            change(walk.proto)
-            return changes
-
-        monkeypatch.setattr(api, "to_opset", to_opset)
+        wrong = Pass("opset", lambda walk, _: change(walk.proto))
+        monkeypatch.setattr(api, "PASSES", (*api.PASSES, wrong))
 
     return install
 

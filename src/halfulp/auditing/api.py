@@ -21,9 +21,10 @@ from halfulp.auditing.target import BAD, LOADERS, Asked, Statement, asked, defau
 from halfulp.auditing.uses import of_onnx, of_openvino
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
+from halfulp.conversion.passes import run_passes
 from halfulp.conversion.repair import FACTORS, of_later_opsets, repaired
 from halfulp.conversion.rules import found
-from halfulp.conversion.targets import for_target
+from halfulp.conversion.targets import TARGET
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
@@ -208,7 +209,8 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
         model = _try_repair(report, model)
     for target in sorted({said.target for said in statements if said.is_helped}):
         try:
-            report.converted[target] = for_target(check_clauses(Walk(model.copy())), target)
+            walk = check_clauses(Walk(model.copy()))
+            report.converted[target] = run_passes(TARGET, walk, {"target": target})
         except HalfulpError as error:
             report.refused[target] = error.message
 

@@ -11,10 +11,10 @@ from onnx import ModelProto
 
 from halfulp.auditing.node import Use
 from halfulp.conversion.editor import Change
-from halfulp.conversion.norms import FUSED, fuse_norms
-from halfulp.conversion.output import is_harmless, refusal
+from halfulp.conversion.norms import FUSED, NORMS
+from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import contradicted, of_one_type
-from halfulp.conversion.targets import for_target, known_targets
+from halfulp.conversion.targets import TARGET, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx import Onnx
@@ -49,7 +49,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        changes = for_target(check_clauses(Walk(Onnx(_alone(use), "model"))), target)
+        changes = run_passes(TARGET, check_clauses(Walk(Onnx(_alone(use), "model"))), {"target": target})
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -85,7 +85,7 @@ def _alone(use: Use) -> ModelProto:
 def fused(model: Onnx) -> frozenset[str]:
     """Return the results of the Pow nodes that become part of one operator if norms are fused."""
     copy = model.copy()
-    fuse_norms(Walk(copy))
+    run_passes([NORMS], Walk(copy), {"fuse": "norms"})
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
     before, after = (

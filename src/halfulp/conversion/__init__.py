@@ -13,13 +13,13 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.conversion import powers, prelus
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
-from halfulp.conversion.network import Network, compare_network, to_network
-from halfulp.conversion.norms import fuse_norms
-from halfulp.conversion.opset import expand_operators, opset_of, to_opset
-from halfulp.conversion.output import check_result, dropped_metadata, finish, lower, save_onnx
+from halfulp.conversion.float32 import FLOAT32, compare_with_float32, has_halves
+from halfulp.conversion.network import Network, compare_network, dropped_metadata, to_network
+from halfulp.conversion.norms import NORMS
+from halfulp.conversion.opset import EXPAND, OPSET, opset_of
+from halfulp.conversion.passes import Pass, check_result, run_passes, save_onnx
 from halfulp.conversion.rules import Rule, rewrite
-from halfulp.conversion.targets import for_target
+from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import Feed, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, Printed, check_integer, check_sizes, count_of, did_you_mean
@@ -29,9 +29,6 @@ from halfulp.models.onnx import Onnx
 from halfulp.options import ConvertOptions, takes
 
 __all__ = ["Conversion", "Format", "convert"]
-
-_Steps: TypeAlias = Mapping[str, tuple[Callable[[Walk, Any], list[Change]], Any]]
-"""The steps between ONNX models by the arguments that ask for them, in their order, each with that argument's value."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,27 +148,20 @@ def convert(
         raise HalfulpError(f"only norms are fused, not {str(fuse)[:80]}; did you mean norms?")
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    steps: dict[str, Callable[[Walk, Any], list[Change]]] = {
-        "opset": lambda walk, to: to_opset(walk, to) + lower(walk.proto, to, walk.file),
-        "target": for_target,
-        "expand": expand_operators,
-        "prelu": partial(_spelled, "PRelu"),
-        "pow": partial(_spelled, "Pow"),
-        "fuse": lambda walk, _: fuse_norms(walk),
-        "float32": in_float32,
-    }
-    asked = {name: (step, values[name]) for name, step in steps.items() if values[name] is not None}
+    names = dict.fromkeys(each.option for each in PASSES)
+    asked = {name: values[name] for name in names if values[name] is not None}
     before, walk, changes = _read(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
-        *others, last = steps
+        *others, last = names
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
     new = before.copy() if walk is None else walk
     network = None
     if wanted == "onnx":
-        changes += _edit(new, before, walk, asked)
+        changes += run_passes(PASSES, walk or Walk(new), asked) if asked else []
+        changes += check_result(new.proto, before.proto, new.file, asked.get("opset"))
     else:
-        changes += dropped_metadata(new.proto, new.file)
+        changes += dropped_metadata(new)
         network, more = to_network(new)
         changes += more
     conversion = Conversion(network or new.proto, tuple(changes), None, None if network else before.folder)
@@ -202,14 +192,25 @@ _SPELLINGS: Mapping[str, Mapping[str, tuple[tuple[Rule, ...], _Stays | None]]] =
 """By operator and an option's value: the rules, and what says why a node stays to which none applies."""
 
 
-def _spelled(op_type: str, walk: Walk, how: str) -> list[Change]:
-    """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu; return the changes."""
+def _spelled(op_type: str, walk: Walk, how: str) -> None:
+    """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu."""
     tables = _SPELLINGS[op_type]
     if str(how) not in tables:
         raise HalfulpError(f"no way {how!s:.80} to write {op_type}; {did_you_mean(str(how), [*tables])}")
     opset_of(walk)
     rewrite(walk, *tables[how])
-    return finish(walk)
+
+
+PASSES = (
+    OPSET,
+    *TARGET,
+    EXPAND,
+    Pass("prelu", partial(_spelled, "PRelu")),
+    Pass("pow", partial(_spelled, "Pow")),
+    NORMS,
+    *FLOAT32,
+)
+"""The passes that the options of :func:`convert` ask for, in their order."""
 
 
 def _read(source: Source) -> tuple[Onnx, Walk | None, list[Change]]:
@@ -226,18 +227,10 @@ def _read(source: Source) -> tuple[Onnx, Walk | None, list[Change]]:
     return before, walk, changes + walk.told()
 
 
-def _edit(new: Onnx, before: Onnx, walk: Walk | None, asked: _Steps) -> list[Change]:
-    """Take a copy of a model through the steps that are asked for, check the result, and return the changes."""
-    changes = list[Change]()
-    for step, value in asked.values():
-        changes += step(walk or Walk(new), value)
-        walk = None
-    opset = asked["opset"][1] if "opset" in asked else None
-    return changes + check_result(new.proto, before.proto, new.file, opset)
-
-
-def _compared(before: Onnx, after: Onnx, feed: Feed, asked: _Steps, changes: list[Change]) -> Verification:
-    """Run a model before and after the steps that are asked for."""
+def _compared(
+    before: Onnx, after: Onnx, feed: Feed, asked: Mapping[str, Any], changes: list[Change]
+) -> Verification:
+    """Run a model before and after the passes that are asked for."""
     is_fused = "fuse" in asked
     if "float32" in asked or (is_fused and has_halves(before.proto)):
         return compare_with_float32(before, after, feed, is_fused=is_fused)

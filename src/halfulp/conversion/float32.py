@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion.editor import Change, Editor, remade, view_of
 from halfulp.conversion.opset import inline
-from halfulp.conversion.output import finish
+from halfulp.conversion.passes import Pass
 from halfulp.conversion.rules import NODES, Bound, Term, matches, parse, roots
 from halfulp.conversion.verify import (
     Feed,
@@ -56,18 +56,20 @@ _NOTHING = f"none of these nodes computes in {' or '.join(HALVES)}"
 _OF_NORMS = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
 
 
-def in_float32(walk: Walk, what: str) -> list[Change]:
-    """Make nodes compute in float32; return the changes.
+def _inlined(walk: Walk, what: str) -> None:
+    """Inline functions, as a data audit does, unless all norms or powers are meant."""
+    walk.changes += [] if what in ("norms", "pow") else inline(walk)
+
+
+def _in_float32(walk: Walk, what: str) -> str | None:
+    """Make nodes compute in float32.
 
     ``what`` is ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
-    or nodes by name, or by number as ``#3``, with commas between them. Functions are inlined but for the first two, as
-    a data audit does.
+    or nodes by name, or by number as ``#3``, with commas between them.
 
     Raises:
         HalfulpError: the model has no such node.
     """
-    told = [] if what in ("norms", "pow") else inline(walk)
-    walk = Walk(walk) if told else walk
     names = set() if what in _KINDS else _names(what, walk)
     found: set[str] = set()
     before = len(walk.changes)
@@ -79,9 +81,10 @@ def in_float32(walk: Walk, what: str) -> list[Change]:
     for missing in sorted((names or {what} - {*_KINDS}) - found):
         every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.proto.graph)))]
         raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
-    if len(walk.changes) == before:
-        walk.changes.append(Change(walk.file, _NOTHING + _OF_NORMS * (what == "norms"), is_notice=True))
-    return [*told, *finish(walk)]
+    return None if len(walk.changes) > before else _NOTHING + _OF_NORMS * (what == "norms")
+
+
+FLOAT32 = (Pass("float32", _inlined), Pass("float32", _in_float32))
 
 
 def _names(what: str, walk: Walk) -> set[str]:

@@ -24,10 +24,10 @@ from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor, is_float, remade
 from halfulp.conversion.opset import inline
-from halfulp.conversion.output import finish
+from halfulp.conversion.passes import Pass, run_passes
 from halfulp.conversion.prelus import EXPAND
 from halfulp.conversion.rules import apply_first
-from halfulp.conversion.targets import for_target
+from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import (
     Feed,
     Verification,
@@ -38,14 +38,14 @@ from halfulp.conversion.verify import (
     runs,
 )
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, count_of
 from halfulp.integrations.ir import openvino
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import declaration, external_data, link
-from halfulp.models.onnx.walk import every_node, graphs, is_ours, subgraphs
+from halfulp.models.onnx.walk import every_node, graphs, is_ours, plain_domain, subgraphs
 from halfulp.models.run.report import vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
@@ -89,10 +89,8 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
     """
     openvino()
     changes = inline(model)
-    changes += for_target(Walk(model), "openvino")
-    walk = Walk(model)
-    walk.rewrite_all(is_ours, _as_layers)
-    changes += finish(walk)
+    layers = Pass("layers", lambda walk, _: walk.rewrite_all(is_ours, _as_layers))
+    changes += run_passes((*TARGET, layers), Walk(model), {"target": "openvino", "layers": True})
     _declare(model)
     network = _read(model)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
@@ -103,6 +101,19 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
                 said = f"OpenVINO's reader does not keep its meaning: {why}"
                 raise UnsupportedError(f"{model.file}: node {scope.label(node)}: {said}")
     return network, changes
+
+
+def dropped_metadata(source: Onnx) -> list[Change]:
+    """Return a line for each part of a model that is lost in OpenVINO's IR."""
+    model = source.proto
+    fields = ("producer_name", "domain", "model_version", "doc_string")
+    lost = [f"its {name}" for name in fields if getattr(model, name)]
+    lost += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
+    lost += [f"its import of {each.domain!r}" for each in model.opset_import if plain_domain(each.domain)]
+    for part in ("name", "doc_string", "metadata_props"):
+        number = sum(bool(getattr(node, part)) for node in every_node(model.graph))
+        lost += [f"the {part} of {count_of(number, 'node')}"] if number else []
+    return [Change(source.file, f"{what} is not carried over") for what in lost]
 
 
 def _as_layers(node: NodeProto, edit: Editor) -> None:

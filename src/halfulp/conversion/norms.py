@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Change
-from halfulp.conversion.output import finish
+from halfulp.conversion.passes import Pass
 from halfulp.conversion.rules import Answer, Check, Match, Rule, found, parse, rewrite
 from halfulp.conversion.walk import Walk
 from halfulp.models.onnx.walk import attributes_of
@@ -133,13 +132,14 @@ VARIANCES = tuple(
 """A difference of two squares is as large as their rounding errors, and may be negative: the norm is then NaN."""
 
 
-def fuse_norms(walk: Walk) -> list[Change]:
-    """Replace norms by equivalent single operators, and variances by those of deviations; return the changes."""
-    if not rewrite(walk, VARIANCES) + rewrite(walk, FUSE):
-        said = "no norm in it is exactly one operator of its opset"
-        newer = [replace(rule, since=1) for rule in FUSE]
-        names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk, newer)})
-        if names:
-            said += f"; --opset {max(FUSED[name] for name in names)} has {', '.join(names)}"
-        walk.changes.append(Change(walk.file, said, is_notice=True))
-    return finish(walk)
+def _fuse_norms(walk: Walk, _: str) -> str | None:
+    """Replace norms by equivalent single operators, and variances by those of deviations."""
+    if rewrite(walk, VARIANCES) + rewrite(walk, FUSE):
+        return None
+    said = "no norm in it is exactly one operator of its opset"
+    newer = [replace(rule, since=1) for rule in FUSE]
+    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk, newer)})
+    return f"{said}; --opset {max(map(FUSED.__getitem__, names))} has {', '.join(names)}" if names else said
+
+
+NORMS = Pass("fuse", _fuse_norms)

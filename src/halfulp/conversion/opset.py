@@ -26,12 +26,12 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, remade
 from halfulp.conversion.norms import VARIANCES
-from halfulp.conversion.output import OLDEST_IR, finish
+from halfulp.conversion.passes import OLDEST_IR, Pass, lower, refuse, run_passes
 from halfulp.conversion.rules import rewrite
 from halfulp.conversion.steps import STEPS, step
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
-from halfulp.models.graph import Value, listed
+from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
 from halfulp.models.onnx.infer import Scope, inferred
@@ -42,8 +42,8 @@ from halfulp.models.onnx.walk import Owner, default_opset, every_node, identity,
 NEWEST = onnx.defs.onnx_opset_version()
 
 
-def to_opset(walk: Walk, opset: int) -> list[Change]:
-    """Convert a model to a version of ONNX's own operators, and return the changes.
+def to_opset(walk: Walk, opset: int) -> None:
+    """Convert a model to a version of ONNX's own operators.
 
     Raises:
         UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
@@ -59,12 +59,14 @@ def to_opset(walk: Walk, opset: int) -> list[Change]:
         _adapt(walk, owner, own, opset)
         _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
-    _refuse(walk, opset, before)
-    return finish(walk)
+    reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
+    refuse(
+        walk, f"opset {opset}", f"; every node reaches --opset {reached}" if opset < reached < before else ""
+    )
 
 
-def expand_operators(walk: Walk, named: str) -> list[Change]:
-    """Write the nodes of operators, named with commas between them, in other operators; return the changes.
+def expand_operators(walk: Walk, named: str) -> None:
+    """Write the nodes of operators, named with commas between them, in other operators.
 
     A node goes to the opset in which the onnx package has a function body of its operator, and the nodes of the body
     back to the model's.
@@ -87,7 +89,15 @@ def expand_operators(walk: Walk, named: str) -> list[Change]:
             _expand(walk, owner, opset, name, version, nodes)
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
-    return finish(walk)
+
+
+def _to_opset_of_tools(walk: Walk, opset: int) -> None:
+    """Convert a model to an opset, in the IR version that tools of its time read."""
+    to_opset(walk, opset)
+    lower(walk, opset)
+
+
+OPSET, EXPAND = Pass("opset", _to_opset_of_tools), Pass("expand", expand_operators)
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
@@ -103,12 +113,12 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes
             raise NoExactForm(f"{name} has no function body for these operands")
 
     _through(walk, owner, opset, version, wanted)
-    walk.rewrite(owner, version, wanted, expand, collect=True)
+    walk.rewrite(owner, version, wanted, expand)
     _through(walk, owner, version, opset, wanted)
     hint = "" if version == opset else f"; the function body of {name} is that of opset {version}"
     if any("float16" in why for _, _, why in walk.refused.values()):
         hint += f"{':' if hint else ';'} first halfulp convert IN OUT --float32 all"
-    _refuse(walk, opset, opset, hint)
+    refuse(walk, f"opset {opset}", hint)
 
 
 def late_nodes(owner: Owner, opset: int) -> list[NodeProto]:
@@ -143,25 +153,6 @@ def _through(
         _step(walk, owner, here, here + by, wanted)
 
 
-def _refuse(walk: Walk, opset: int, before: int, hint: str = "") -> None:
-    """Raise UnsupportedError if nodes have no exact form: one error unchanged, several grouped by reason."""
-    refused = dict.fromkeys(walk.refused.values())  # a node of several outputs counts once
-    if not refused:
-        return
-    reached = max(int(where.removeprefix("opset ")) for _, where, _ in refused) + 1
-    way = f"; every node reaches --opset {reached}" if opset < reached < before else hint
-    if len(refused) == 1:
-        ((name, where, reason),) = refused
-        raise UnsupportedError(f"{walk.file}: node {name}: no exact form in {where}: {reason}{way}")
-    by_reason: dict[str, list[str]] = {}
-    for name, _, reason in refused:
-        by_reason.setdefault(reason, []).append(name)
-    told = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
-    raise UnsupportedError(
-        f"{walk.file}: {len(refused)} nodes have no exact form in opset {opset}: {told}{way}"
-    )
-
-
 def inline(model: Onnx) -> list[Change]:
     """Inline a model's functions in place, converted to the model's opset, and return the changes."""
     proto = model.proto
@@ -172,7 +163,7 @@ def inline(model: Onnx) -> list[Change]:
     if opsets and default_opset(proto.opset_import) is None:
         _set_opset(proto, max(opsets))
     if opsets - {default_opset(proto.opset_import)}:
-        changes += to_opset(Walk(model), opset_of(model))
+        changes += run_passes([Pass("opset", to_opset)], Walk(model), {"opset": opset_of(model)})
     proto.CopyFrom(inlined(proto, model.file))
     return [*changes, Change(model.file, "its functions are inlined")]
 
@@ -236,7 +227,7 @@ def _step(
     def is_wanted(node: NodeProto) -> bool:
         return _changes(node.op_type, here, there) and (wanted is None or wanted(node))
 
-    walk.rewrite(owner, there, is_wanted, rewrite, collect=True)
+    walk.rewrite(owner, there, is_wanted, rewrite)
 
 
 @cache

@@ -22,12 +22,14 @@ from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
-from halfulp.conversion.output import (
+from halfulp.conversion.passes import (
+    Pass,
     correct_declarations,
     finish,
     is_harmless,
     raise_for_weights,
     refusal,
+    run_passes,
     save_onnx,
 )
 from halfulp.conversion.rules import Answer, Check, Match, Rule, rewrite
@@ -316,12 +318,12 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
     _agree_on_types(walk, {declared(info, file).type for info in source.proto.graph.output})
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
-    walk.rewrite_all(is_ours, mender.mend, collect=True)
+    walk.rewrite_all(is_ours, mender.mend)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        walk.rewrite_all(is_ours, mender.mend, collect=True)
+        walk.rewrite_all(is_ours, mender.mend)
     mended = walk.told()
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         nodes = {
@@ -334,7 +336,7 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
         mended += finish(walk)
     if mender.opset > opset_of(new):
         try:
-            to_opset(Walk(new), mender.opset)
+            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": mender.opset})
         except UnsupportedError:
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, again)

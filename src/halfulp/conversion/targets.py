@@ -31,7 +31,7 @@ from halfulp.conversion.editor import (
     settle,
 )
 from halfulp.conversion.opset import NEWEST, opset_of, to_opset
-from halfulp.conversion.output import finish
+from halfulp.conversion.passes import Pass
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
@@ -193,27 +193,18 @@ def known_targets() -> Mapping[str, Target]:
     return {target.name: target for target in rows}
 
 
-def for_target(walk: Walk, name: str) -> list[Change]:
-    """Rewrite a model for a target, one of :func:`known_targets`, and return the changes.
-
-    Raises:
-        HalfulpError: the target does not exist.
-        UnsupportedError: a node can't be rewritten, or has no form in the target's opsets.
-    """
+def _target(name: str) -> Target:
+    """Return a target by its name or another of the same runtime; raise HalfulpError if there is none."""
     known = known_targets()
-    found = named(str(name), known, RUNTIME_ALIASES)
-    if found is None:
+    spelled = named(str(name), known, RUNTIME_ALIASES)
+    if spelled is None:
         raise HalfulpError(f"no target {str(name)[:80]}; {did_you_mean(str(name), known)}")
-    target = known[found]
-
-    changes = _into_range(walk, target)
-    walk = Walk(walk) if changes else walk
-    rewritings = {"Pow": _pow, "PRelu": _prelu}
-    walk.rewrite_all(is_ours, lambda node, edit: rewritings[node.op_type](node, edit, target), name)
-    return changes + finish(walk)
+    return known[spelled]
 
 
-def _into_range(walk: Walk, target: Target) -> list[Change]:
+def _into_range(walk: Walk, name: str) -> None:
+    """Convert a model to the nearest opset that a target reads."""
+    target = _target(name)
     oldest, newest = target.opsets
     own = opset_of(walk)
     wanted = min(max(own, oldest), newest or NEWEST)
@@ -222,13 +213,23 @@ def _into_range(walk: Walk, target: Target) -> list[Change]:
         opset = default_opset(function.opset_import)
         if opset is not None:
             opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))
-    said = []
+    before = len(walk.changes)
     for whose, opset in opsets:
         if not oldest <= opset <= (newest or opset):
             why = f"{target.name} takes {oldest} and later"
             why = f"the newest that {target.name} takes" if opset >= oldest else why
-            said.append(Change(walk.file, f"{whose} becomes {wanted}: {why}"))
-    return [*said, *to_opset(walk, wanted)] if said else []
+            walk.changes.append(Change(walk.file, f"{whose} becomes {wanted}: {why}"))
+    if len(walk.changes) > before:
+        to_opset(walk, wanted)
+
+
+def _accepted(walk: Walk, name: str) -> None:
+    """Rewrite each Pow and PRelu so that a target accepts it."""
+    target, rewritings = _target(name), {"Pow": _pow, "PRelu": _prelu}
+    walk.rewrite_all(is_ours, lambda node, edit: rewritings[node.op_type](node, edit, target), name)
+
+
+TARGET = (Pass("target", _into_range), Pass("target", _accepted))
 
 
 # --- Pow ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.errors import REPAIR, HalfulpError, SpecError, UnsupportedError, printable, within
+from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import FunctionTypes, Scope, infer_types
@@ -33,7 +33,7 @@ from halfulp.specs.tensor import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
-_Task = tuple[int, Wanted, Rewrite, str, bool]
+_Task = tuple[int, Wanted, Rewrite, str]
 
 _MOST_COPIES = 256  # of functions, for calls with other types
 
@@ -45,8 +45,7 @@ class Walk(Onnx):
         model: one that the front end accepts. Functions that nothing calls are left out.
 
     Attributes:
-        refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
-            are collected where a rewriting asks for that.
+        refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
         changes: those that :meth:`told` has not returned yet.
         made: the outputs of nodes that were added.
     """
@@ -70,33 +69,21 @@ class Walk(Onnx):
         changes, self.changes = self.changes, []
         return changes
 
-    def rewrite_all(
-        self, wanted: Wanted, rewrite: Rewrite, where: str = "", *, collect: bool = False
-    ) -> None:
+    def rewrite_all(self, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
         """Rewrite nodes of all :attr:`owners`, each in its opset, as :meth:`rewrite` does it."""
         for owner, opset in self.owners:
-            self.rewrite(owner, opset, wanted, rewrite, where, collect=collect)
+            self.rewrite(owner, opset, wanted, rewrite, where)
 
-    def rewrite(
-        self,
-        owner: Owner,
-        opset: int,
-        wanted: Wanted,
-        rewrite: Rewrite,
-        where: str = "",
-        *,
-        collect: bool = False,
-    ) -> None:
+    def rewrite(self, owner: Owner, opset: int, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
         """Rewrite the nodes of ONNX's own domain that are wanted, in one of :attr:`owners` and its subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
-        no form for it. With ``collect``, such a node is noted in :attr:`refused` and left alone from then on.
+        no form for it. Such a node is noted in :attr:`refused` and left alone from then on.
 
         Raises:
-            UnsupportedError: of NoExactForm, naming file and node.
             ModelError: of any other HalfulpError, naming file and node.
         """
-        task = opset, wanted, rewrite, where or f"opset {opset}", collect
+        task = opset, wanted, rewrite, where or f"opset {opset}"
         before = set() if isinstance(owner, GraphProto) else set(read_names(owner))
         self._walk(self.scope(owner, opset), task)
         if before:
@@ -114,7 +101,7 @@ class Walk(Onnx):
         return not made <= useless
 
     def _walk(self, scope: Scope, task: _Task) -> None:
-        opset, wanted, rewrite, where, collect = task
+        opset, wanted, rewrite, where = task
         owner, edit = scope.owner, Editor(scope, self._names, opset)
         changed, before = False, len(owner.node)
         for index, node in enumerate(owner.node):
@@ -129,12 +116,9 @@ class Walk(Onnx):
             try:
                 rewrite(node, edit)
             except NoExactForm as error:
-                name = scope.label(node)
-                if not collect:
-                    with within(self.file, name):
-                        raise UnsupportedError(f"no exact form in {where}: {error.why}") from None
                 edit.nodes[made:] = [node]
-                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
+                reason = scope.label(node), where, error.why
+                self.refused.update(dict.fromkeys(filter(None, node.output), reason))
             except (HalfulpError, MemoryError):
                 with within(self.file, scope.label(node)):
                     raise

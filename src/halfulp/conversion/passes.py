@@ -1,4 +1,8 @@
-"""Finishing a converted model: its IR version, running onnx's checker, listing the lost parts, and writing files."""
+"""Passes over an ONNX model, one after the other, and the rest that is the same for all of them.
+
+A pass rewrites nodes. After it, nodes without an exact form are refused in one error, constants that lost their readers
+go, the IR version is raised as far as necessary, and the onnx package's checker accepts the model.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,22 @@ import filecmp
 import math
 import re
 import shutil
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, ModelError, count_of, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Value, agree, describe
+from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
@@ -38,6 +44,57 @@ _HARMLESS = (
     _UNTYPED,
 )
 """The beginnings of refusals by the checker alone. An input, though, has to have a type."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One rewriting of a model.
+
+    Attributes:
+        option: the option that asks for it. Several passes may have one option.
+        run: rewrites the model of a walk as the option's value says, and returns a notice if nothing was to be done.
+    """
+
+    option: str
+    run: Callable[[Walk, Any], str | None]
+
+
+def run_passes(passes: Iterable[Pass], walk: Walk, asked: Mapping[str, Any]) -> list[Change]:
+    """Run the passes whose options are asked for, in their order; return the changes to the model.
+
+    Raises:
+        UnsupportedError: nodes have no exact form: all those of the pass are named.
+    """
+    changes, last = list[Change](), ""
+    for each in passes:
+        if asked.get(each.option) is None:
+            continue
+        if last not in ("", each.option) or changes:
+            walk = Walk(walk)
+        nothing, last = each.run(walk, asked[each.option]), each.option
+        if nothing:
+            walk.changes.append(Change(walk.file, nothing, is_notice=True))
+        refuse(walk)
+        changes += finish(walk)
+    return changes
+
+
+def refuse(walk: Walk, where: str = "", hint: str = "") -> None:
+    """Raise UnsupportedError if nodes have no exact form: one error unchanged, several grouped by reason."""
+    refused = [*dict.fromkeys(walk.refused.values())]  # a node of several outputs counts once
+    if not refused:
+        return
+    by_reason: dict[str, list[str]] = {}
+    for name, _, reason in refused:
+        by_reason.setdefault(reason, []).append(name)
+    said = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
+    (name, place, reason), *others = refused
+    if not others:
+        raise UnsupportedError(f"{walk.file}: node {name}: no exact form in {place}: {reason}{hint}")
+    number = len(refused)
+    raise UnsupportedError(
+        f"{walk.file}: {number} nodes have no exact form in {where or place}: {said}{hint}"
+    )
 
 
 class Refusal(NamedTuple):
@@ -183,21 +240,6 @@ def _without_data(model: ModelProto, most: float) -> ModelProto:
     return without_tensors(model, is_left_out) if any(map(is_left_out, model.graph.initializer)) else model
 
 
-# --- parts that another format lacks --------------------------------------------------------------
-
-
-def dropped_metadata(model: ModelProto, file: str) -> list[Change]:
-    """Return a line for each part of a model that is lost in OpenVINO's IR."""
-    fields = ("producer_name", "domain", "model_version", "doc_string")
-    lost = [f"its {name}" for name in fields if getattr(model, name)]
-    lost += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
-    lost += [f"its import of {each.domain!r}" for each in model.opset_import if plain_domain(each.domain)]
-    for field in ("name", "doc_string", "metadata_props"):
-        number = sum(bool(getattr(node, field)) for node in every_node(model.graph))
-        lost += [f"the {field} of {count_of(number, 'node')}"] if number else []
-    return [Change(file, f"{what} is not carried over") for what in lost]
-
-
 # --- the IR version --------------------------------------------------------------------------------
 
 
@@ -250,17 +292,17 @@ _TYPES_SINCE = {
 _IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
 
 
-def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
-    """Lower a model's IR version as far as an opset and the content allow; return the changes."""
+def lower(walk: Walk, opset: int) -> None:
+    """Lower a model's IR version as far as an opset and the content allow."""
+    walk.sweep()
+    model = walk.proto
     usual = min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
     least, had = max(usual, _needed(model)), model.ir_version
     why = f"that of opset {opset}'s tools" if least == usual else "which its content needs"
-    if had <= usual:
-        return []
-    if least >= had:
-        return [Change(file, f"IR version {had} stays, {why}", is_notice=True)]
-    model.ir_version = least
-    return [Change(file, f"IR version {had} becomes {least}, {why}")]
+    if had > usual:
+        model.ir_version = min(least, had)
+        said = f"becomes {least}" if least < had else "stays"
+        walk.changes.append(Change(walk.file, f"IR version {had} {said}, {why}", is_notice=least >= had))
 
 
 def _has_weights(graph: GraphProto) -> bool:
