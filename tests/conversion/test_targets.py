@@ -13,6 +13,7 @@ from tests.models.onnx_models import parsed, single
 import halfulp as hu
 from halfulp.conversion import Conversion
 from halfulp.conversion.targets import known_targets
+from halfulp.errors import UnsupportedError
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.types import TYPES
 
@@ -134,3 +135,12 @@ def test_cuda_rounds_powers_of_integers() -> None:
     cube = """<ir_version: 8, opset_import: ["": 15]> g (int64[3] x) => (int64[3] z) <int8 y = {3}> { z = Pow(x, y) }"""
     (change,) = converted(parsed(cube), "cuda").changes
     assert change.differs is None
+
+
+def test_every_node_without_a_form_is_named() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float[N] x, float[N] y) => (float[N] z)
+        { a = Pow(x, y)  z = Pow(y, a) }""")
+    with pytest.raises(
+        UnsupportedError, match=r"2 nodes have no exact form in basic: #0 \(Pow\), #1 \(Pow\): "
+    ):
+        hu.convert(model, target="basic")
