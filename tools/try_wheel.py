@@ -24,7 +24,7 @@ TESTS = ["tests/core", "tests/house/test_pages.py"]
 FIRST_EXAMPLE = """
 import numpy as np, halfulp as hu
 print(hu.pow(np.array([3, -2, 0], np.int64), np.array([39, 63, -1], np.int64)))
-from halfulp.cuda.device import KERNELS
+from halfulp.cuda import KERNELS
 assert KERNELS is not None, "the wheel has no kernels for CUDA"
 import json
 from importlib.metadata import files

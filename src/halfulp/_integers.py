@@ -104,9 +104,8 @@ def check_powers(x: Array, y: Array) -> None:
             at = f" at index {place}" if place else ""
             overflow = f"{row.name} overflows{at}: {base[first]} to the power {exponent[first]}"
             not_whole = f"the exponent {exponent[first]}{at} is negative or not an integer"
-            raise HalfulpError(
-                f"{overflow if is_whole[first] else not_whole}; hu.float_power(x, y) gives a float64"
-            )
+            fault = overflow if is_whole[first] else not_whole
+            raise HalfulpError(f"{fault}; hu.float_power(x, y) gives a float64")
         start += base.size
 
 

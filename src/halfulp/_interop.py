@@ -441,10 +441,8 @@ def all_elements(operand: Any) -> Any:
 
 def is_missing_array(operand: Any) -> bool:
     """Whether an operand is one of pandas' arrays of numbers that may lack some."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(
-        operand, pandas.arrays.IntegerArray | pandas.arrays.FloatingArray
-    )
+    arrays = getattr(sys.modules.get("pandas"), "arrays", None)
+    return arrays is not None and isinstance(operand, arrays.IntegerArray | arrays.FloatingArray)
 
 
 def exponent_array(number: Number) -> Array:

@@ -7,6 +7,7 @@ The command line prints it behind ``error: ``.
 
 from __future__ import annotations
 
+import copyreg
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,9 +62,7 @@ def check_sizes(dims: Mapping[str, int] | None) -> None:
 def printable(text: str, most: int | None = 80) -> str:
     """Return an untrusted text as one line that is safe to print, with ? for each character that can't be printed.
 
-    Args:
-        text: the text.
-        most: the number of characters after which it is truncated; None for no limit.
+    It is truncated after ``most`` characters; None is no limit.
     """
     cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
@@ -127,12 +126,8 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
     """Name the file and the node in every error of halfulp that is raised within.
 
     A ModelError names them already and is not changed, unless another file is missing. An UnsupportedError stays one.
-    Every other error becomes a ModelError, with the clause of a SpecError.
-
-    Args:
-        file: the model's file, if it has one.
-        node: the node's name, or how to find it.
-        kind: the format's word for a node; empty if ``node`` contains it.
+    Every other error becomes a ModelError, with the clause of a SpecError. ``kind`` is the format's word for a node;
+    empty if ``node`` contains it.
     """
     try:
         yield
@@ -177,24 +172,24 @@ class HalfulpError(ValueError):
     """
 
     clause: str | None = None
+    file: str | None = None
+    node: str | None = None
 
     def __init__(self, message: str, **shown: object) -> None:
         self.message = message
         self.shown = {name: value for name, value in shown.items() if value is not None or name == "got"}
-        super().__init__(format_error(self._where(), message, self.clause, self.shown))
+        where = (self.file, None if self.node is None else f"node {self.node}")
+        place = ": ".join(part for part in where if part is not None)
+        super().__init__(format_error(place, message, self.clause, self.shown))
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-    def _where(self) -> str:
-        """Return the start of the text: the file and the node."""
-        return ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are pickled as type(*args), which would format the text twice. multiprocessing and Dask pickle
         # errors.
         state = {name: value for name, value in vars(self).items() if not name.startswith("__")}
-        return _rebuild, (type(self), self.args, state)
+        return copyreg.__newobj__, (type(self),), state | {"args": self.args}  # type: ignore[attr-defined]
 
 
 class SpecError(HalfulpError):
@@ -256,10 +251,6 @@ class ModelError(HalfulpError):
         if shown.get("run") == REPAIR:
             shown["run"] = command(file or "<model>", REPAIR)
         super().__init__(message, **shown)
-
-    def _where(self) -> str:
-        where = [self.file, f"node {self.node}" if self.node is not None else None]
-        return ": ".join(part for part in where if part is not None)
 
 
 class MissingFileError(ModelError, FileNotFoundError):
@@ -339,10 +330,3 @@ class HalfulpWarning(UserWarning):
         >>> print(HalfulpWarning("net.onnx: its nodes were not in order and have been sorted"))
         net.onnx: its nodes were not in order and have been sorted
     """
-
-
-def _rebuild(kind: type[HalfulpError], args: tuple[object, ...], state: dict[str, object]) -> HalfulpError:
-    error = kind.__new__(kind)
-    error.args = args
-    vars(error).update(state)
-    return error

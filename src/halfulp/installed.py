@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 from halfulp.errors import UnsupportedError
@@ -101,10 +102,8 @@ ANSWERS: dict[str, Callable[[], str]] = {
 
 
 def _found(*names: str) -> Path:
-    for folder in sys.modules[
-        "halfulp"
-    ].__path__:  # an editable installation has two: sources and compiled files
-        for name in names:
-            if (path := Path(folder, name)).exists():
-                return path
+    # An editable installation has two folders: sources and compiled files.
+    for folder, name in product(sys.modules["halfulp"].__path__, names):
+        if (path := Path(folder, name)).exists():
+            return path
     raise UnsupportedError(f"this installation of halfulp has no {names[0]}")

@@ -51,11 +51,7 @@ _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _named(function: Any) -> str:
-    return f"<halfulp.{function.__name__}>"
-
-
-_core.Function.__repr__ = _named  # type: ignore[method-assign]
+_core.Function.__repr__ = lambda function: f"<halfulp.{function.__name__}>"  # type: ignore[attr-defined, method-assign]
 
 
 def _bits(names: Container[str]) -> int:
@@ -66,11 +62,7 @@ def _bits(names: Container[str]) -> int:
 def _quick(kernel: int) -> Callable[[_F], _F]:
     """Return a decorator of a function that is called only for operands that the core does not accept at once."""
     every_pair = (_bits(TYPES),) * len(TYPES)
-
-    def decorate(general: _F) -> _F:
-        return cast(_F, update_wrapper(_core.Function(kernel, general, every_pair), general))
-
-    return decorate
+    return lambda general: cast("Any", update_wrapper(_core.Function(kernel, general, every_pair), general))
 
 
 class Operator(OpVersion):
@@ -152,12 +144,10 @@ class Operator(OpVersion):
         return x, self._number(1, y, x.dtype, exactly=self.kernel != "prelu")
 
     def _number(self, index: int, number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array:
-        array = number_array(number, dtype, exactly=exactly)
-        if array is None:
+        if (array := number_array(number, dtype, exactly=exactly)) is None:
             port = self.inputs[index]
-            raise self.error(
-                f"type {port.type}", f"{port.name} does not fit the type {dtype.name}", got=number
-            )
+            message = f"{port.name} does not fit the type {dtype.name}"
+            raise self.error(f"type {port.type}", message, got=number)
         return array
 
     def check_output(self, output: TensorType, out: Any, is_writeable: bool) -> None:
@@ -233,10 +223,8 @@ class _OfArrays(Operator):
         """Return the SpecError of a failed check."""
         output, given = shown.get("expected"), shown.get("got")
         if isinstance(output, TensorType) and isinstance(given, TensorType) and check == "output":
-            if output.type != given.type:
-                message, shown = f"out is {given.type}, the result {output.type}", {}
-            else:
-                message, shown = f"out is {given}, the result {output}", {}
+            parts = (given, output) if output.type == given.type else (given.type, output.type)
+            message, shown = "out is {}, the result {}".format(*parts), {}
         return _uncited(super().error(check, message.replace("unidirectionally ", ""), **shown))
 
 

@@ -148,10 +148,8 @@ def takes(options: type[Any], option: Callable[..., Any] | None = None) -> Calla
         if option is not None:
             names = others.get("names", [f"--{name}"] if type is bool else [])
             shown = {"rich_help_panel": panel, "metavar": metavar, "help": help} | others.get("limits", {})
-            if any(
-                get_origin(part) is Literal for part in get_args(type)
-            ):  # the function refuses other words
-                type = str | None
+            if any(get_origin(part) is Literal for part in get_args(type)):
+                type = str | None  # the function refuses other words
             type = Annotated[list[str] if is_list else type, option(*names, **shown)]
         return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=type)
 

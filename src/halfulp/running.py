@@ -35,22 +35,15 @@ _MOST_NAMED = 3  # maximum number of inputs in the call that an error shows
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a model.
+    """A run of a model."""
 
-    Attributes:
-        outputs: the outputs by name, with the inputs.
-        engine: a line with the engine that ran the model, and the reason if another one was possible.
-        report: the engine of each node, if a report was requested.
-        made_up: a line about made-up inputs; empty if no size was made up.
-        lost: a line for each Pow and PRelu node with results that are infinite or NaN though the operands are
-            finite. In ONNX Runtime, only networks with tensors of float16 or bfloat16 are looked at, and bodies of
-            control flow only in small ones.
-    """
-
-    outputs: api.Outputs
-    engine: str
-    report: RunReport | None
-    made_up: str = ""
+    outputs: api.Outputs  # by name, with the inputs
+    engine: str  # a line with the engine that ran the model, and the reason if another one was possible
+    report: RunReport | None  # the engine of each node, if a report was requested
+    made_up: str = ""  # a line about made-up inputs; empty if no size was made up
+    # A line for each Pow and PRelu node with results that are infinite or NaN though the operands are finite. In ONNX
+    # Runtime, only networks with tensors of float16 or bfloat16 are looked at, and bodies of control flow only in small
+    # ones.
     lost: tuple[str, ...] = ()
 
 
@@ -141,13 +134,7 @@ def evaluate(
     seed: int = 0,
     with_report: bool = False,
 ) -> Run:
-    """Run a model as :func:`run` does, and return the outputs with details of the run.
-
-    Args:
-        model: the model as :func:`opened` returned it.
-        inputs, engine, dims, seed: as for :func:`run`.
-        with_report: whether to report on single nodes.
-    """
+    """Run a model that :func:`opened` returned as :func:`run` does, and return the outputs with details of the run."""
     _check_options(model, inputs, dims, seed)
     if not isinstance(inputs, str):
         return _evaluate(model, {} if inputs is None else inputs, engine, with_report)
@@ -184,9 +171,11 @@ def _evaluate(model: Model, values: Mapping[str, Any], engine: str, with_report:
 def _in_onnxruntime(model: Onnx, values: Mapping[str, Any], with_report: bool) -> Run:
     from halfulp.integrations.onnxruntime import engine
 
-    arrays, report = (
-        engine.run_with_report(model, values) if with_report else (engine.runner(model)(values), None)
-    )
+    report = None
+    if with_report:
+        _, arrays, (report,) = engine.open_profiled(model, values)
+    else:
+        arrays = engine.runner(model)(values)
     # An array of ONNX Runtime keeps all the memory of its session's tensors.
     arrays = {name: v.copy() if isinstance(v, np.ndarray) else v for name, v in arrays.items()}
     lost, sees_all = losses_in(model, values)
@@ -197,12 +186,7 @@ def _in_onnxruntime(model: Onnx, values: Mapping[str, Any], with_report: bool) -
     return Run(outputs, line, report, lost=tuple(losses(lost)))
 
 
-def _check_options(
-    model: Model,
-    inputs: Inputs | None,
-    dims: Mapping[str, int] | None,
-    seed: int,
-) -> None:
+def _check_options(model: Model, inputs: Inputs | None, dims: Mapping[str, int] | None, seed: int) -> None:
     check_integer("seed", seed, 0)
     check_sizes(dims)
     if isinstance(inputs, str) and inputs != "random":

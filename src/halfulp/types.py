@@ -22,27 +22,16 @@ Kind = Literal["float", "int", "uint"]
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type, and its name in each standard (None: the standard lacks it).
+    """One element type, and its name in each standard (None: the standard lacks it)."""
 
-    Attributes:
-        name: the name of the NumPy or ml_dtypes dtype.
-        dtype: the NumPy dtype, in native byte order.
-        kind: ``"float"``, ``"int"`` (signed) or ``"uint"``.
-        bits: the bits of a value; int4, uint4 and float4 take a byte in memory anyway.
-        onnx: the name inside ``tensor(...)``.
-        onnx_enum: the number in ``onnx.TensorProto.DataType``.
-        openvino: OpenVINO's name, also in the ``element_type`` of an IR file.
-        directml: the name after ``DML_TENSOR_DATA_TYPE_``.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
+    name: str  # of the NumPy or ml_dtypes dtype
+    dtype: np.dtype[Any]  # in native byte order
     kind: Kind
-    bits: int
-    onnx: str | None
-    onnx_enum: int | None
-    openvino: str | None
-    directml: str | None
+    bits: int  # of a value; int4, uint4 and float4 take a byte in memory anyway
+    onnx: str | None  # the name inside tensor(...)
+    onnx_enum: int | None  # the number in onnx.TensorProto.DataType
+    openvino: str | None  # also in the element_type of an IR file
+    directml: str | None  # the name after DML_TENSOR_DATA_TYPE_
 
     def __str__(self) -> str:
         return self.name
@@ -95,18 +84,14 @@ INTEGERS = tuple(row.name for row in _ROWS if row.kind != "float")
 
 
 def element_type(dtype: Any) -> ElementType:
-    """Return the row of a dtype, given as a dtype (of either byte order), a scalar type or a name.
-
-    Raises:
-        UnsupportedError: the table has no such type.
-    """
+    """Return the row of a dtype (of either byte order), a scalar type or a name; raises UnsupportedError if none."""
     if isinstance(dtype, ElementType):
         return dtype
     name = type_name(dtype)
-    known = named(name, TYPES, _ALIASES)
-    if known is None:
+    row_name = named(name, TYPES, _ALIASES)
+    if row_name is None:
         raise UnsupportedError(f"no element type {name[:80]}; {did_you_mean(name, TYPES)}")
-    return TYPES[known]
+    return TYPES[row_name]
 
 
 def type_name(dtype: Any) -> str:
@@ -224,6 +209,11 @@ def is_float(array: Array) -> bool:
 def is_nan(array: Array) -> Array:
     """Return which elements are NaN."""
     return np.isnan(array) if is_float(array) else np.zeros(array.shape, bool)
+
+
+def same_bits(a: Array, b: Array) -> Array:
+    """Return which elements have the same bits. A NaN is a NaN, whatever its payload."""
+    return np.asarray((codes(a) == codes(b)) | (is_nan(a) & is_nan(b)))
 
 
 def to_odd(nearest: Any, exact: Any) -> Any:

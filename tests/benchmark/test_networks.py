@@ -14,8 +14,18 @@ import pytest
 from onnx import parser
 
 import halfulp as hu
-from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
-from halfulp.benchmark.network import Contender, Network, light, network_of, watched
+from halfulp.benchmark.network import (
+    Contender,
+    InRuntime,
+    Network,
+    compare,
+    document,
+    light,
+    network_of,
+    runtimes_of,
+    sentences,
+    watched,
+)
 from halfulp.integrations import ir
 from halfulp.models.onnx import load
 from halfulp.models.run.inputs import Fit

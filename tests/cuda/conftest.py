@@ -7,7 +7,6 @@ import pytest
 from tests.cuda.build import Driver, ptx_file
 
 from halfulp import cuda, operators
-from halfulp.cuda import device
 
 _driver: list[Driver] = []
 STREAM = 42
@@ -25,10 +24,10 @@ def driver() -> Driver:
 @pytest.fixture
 def kernels(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in an installation that was built with the kernels."""
-    monkeypatch.setattr(device, "KERNELS", ptx_file())
-    device.core.cache_clear()
+    monkeypatch.setattr(cuda, "KERNELS", ptx_file())
+    cuda.core.cache_clear()
     yield
-    device.core.cache_clear()
+    cuda.core.cache_clear()
 
 
 @pytest.fixture

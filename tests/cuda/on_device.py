@@ -10,7 +10,7 @@ import torch
 from tests.oracle.grids import pow_grid, prelu_grid, random_bits
 
 import halfulp as hu
-from halfulp.cuda.device import Memory, dense_strides, launch
+from halfulp.cuda import Memory, dense_strides, launch
 from halfulp.types import TYPES
 
 DEVICE = torch.device("cuda")

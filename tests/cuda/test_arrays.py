@@ -12,7 +12,6 @@ from tests.cuda.build import Driver
 
 import halfulp as hu
 from halfulp import cuda
-from halfulp.cuda import device
 from halfulp.types import TYPES
 
 X = np.random.default_rng(3).uniform(-3, 9, (30, 40)).astype(np.float32)
@@ -187,7 +186,7 @@ def test_refusals() -> None:
 
 
 def test_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "KERNELS", None)
+    monkeypatch.setattr(cuda, "KERNELS", None)
     assert not cuda.is_available()
     with pytest.raises(hu.HalfulpError, match="has no kernels for CUDA"):
         hu.pow(WithDLPack(X), 2)

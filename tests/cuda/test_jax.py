@@ -18,8 +18,7 @@ from tests.cuda.conftest import STREAM
 from tests.house.builds import ROOT
 
 import halfulp as hu
-from halfulp import _cuda
-from halfulp.cuda import device
+from halfulp import _cuda, cuda
 from halfulp.types import TYPES
 
 jax = pytest.importorskip("jax")
@@ -213,6 +212,6 @@ def test_programs_for_cuda() -> None:
 def test_without_kernels_programs_for_cuda_call_back(
     with_kernels: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "KERNELS", None)
+    monkeypatch.setattr(cuda, "KERNELS", None)
     assert hjax._register() == ("cpu",)
     assert "CUDA" not in dict(with_kernels[-3:])

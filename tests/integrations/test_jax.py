@@ -147,8 +147,8 @@ def test_a_platform_that_takes_no_handlers_leaves_the_others(monkeypatch: pytest
             raise ValueError("no such platform")
 
     monkeypatch.setattr(jax.ffi, "register_ffi_target", register)
-    monkeypatch.setattr(hjax.device, "KERNELS", "kernels.ptx")
-    monkeypatch.setattr(hjax.device, "xla_handlers", lambda: {"halfulp_pow": None})
+    monkeypatch.setattr(hjax.cuda, "KERNELS", "kernels.ptx")
+    monkeypatch.setattr(hjax.cuda, "xla_handlers", lambda: {"halfulp_pow": None})
     with pytest.warns(
         UserWarning, match="powers on CUDA are computed by callbacks, because no such platform"
     ):

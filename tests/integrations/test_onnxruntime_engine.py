@@ -54,7 +54,7 @@ def test_the_report_is_that_of_our_own_walk() -> None:
     model = load(path)
     feeds = Fit({"N": 5}).inputs(model)
     ours, our_report = run_with_report(model, feeds)
-    theirs, their_report = engine.run_with_report(parse(path), feeds)
+    _, theirs, (their_report,) = engine.open_profiled(parse(path), feeds)
     assert theirs["z"].tobytes() == ours["z"].tobytes()
 
     def told(report: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from halfulp.types import TYPES
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
 plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
-native: Any = pytest.importorskip("halfulp.integrations.openvino.native")
+native: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
 operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
 engine: Any = pytest.importorskip("halfulp.integrations.openvino.engine")
 

@@ -18,7 +18,7 @@ import halfulp.operators as operators
 from halfulp._interop import Array
 from halfulp.benchmark.timing import InterleavedRuns, Summary, summary
 from halfulp.installed import has_module
-from halfulp.types import codes, element_type, is_nan, ranks
+from halfulp.types import element_type, is_nan, ranks, same_bits
 
 SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
 ROWS = ("float32 ** float32", "float64 ** float64", "float16 ** float16", "PRelu float32")
@@ -27,17 +27,12 @@ Calls = dict[str, Callable[[], Any]]
 
 
 class Exactness(NamedTuple):
-    """The findings of a comparison.
+    """The findings of a comparison."""
 
-    Attributes:
-        misrounded: the number of wrong results: another number, or a zero of the wrong sign.
-        total: the number of results that were compared.
-        farthest: the maximum distance from the right result, in representable values. A NaN that should
-            be a number, or a number that should be NaN, counts as the type's whole range.
-    """
-
-    misrounded: int
-    total: int
+    misrounded: int  # the number of wrong results: another number, or a zero of the wrong sign
+    total: int  # the number of results that were compared
+    # The maximum distance from the right result, in representable values. A NaN that should be a number, or a number
+    # that should be NaN, counts as the type's whole range.
     farthest: int
 
     def __str__(self) -> str:
@@ -56,14 +51,10 @@ def share_of(fraction: float) -> str:
 
 
 def exactness(result: Array, right: Array) -> Exactness:
-    """Compare results with the right ones. All NaNs count as equal.
-
-    Raises:
-        ValueError: their types or shapes differ.
-    """
+    """Compare results with the right ones; all NaNs count as equal. Raises ValueError if types or shapes differ."""
     if result.dtype != right.dtype or result.shape != right.shape:
         raise ValueError(f"not comparable: {result.dtype}{result.shape} and {right.dtype}{right.shape}")
-    differs = (codes(result) != codes(right)) & ~(is_nan(result) & is_nan(right))
+    differs = ~same_bits(result, right)
     ours, theirs = right[differs], result[differs]
     a, b = ranks(ours), ranks(theirs)
     farthest = int((np.maximum(a, b) - np.minimum(a, b)).max(initial=0))
@@ -109,8 +100,8 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
     right = np.array(calls["halfulp"]())
     exact = {name: f"; {exactness(np.asarray(call()), right)}" for name, call in calls.items()}
     exact["halfulp"] = ""
-    taken = InterleavedRuns(calls).take(seconds).items()
-    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in taken}
+    samples = InterleavedRuns(calls).take(seconds).items()
+    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in samples}
 
 
 def libraries() -> list[str]:

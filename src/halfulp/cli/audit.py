@@ -82,16 +82,14 @@ def audit(
     check_writable(json, html, read=[model, *files_of(inputs), *map(Path, targets or [])], force=force)
     check_grade(fail_on)
     if blocklist is not None:
-        _check_blocklist(
-            model, blocklist, has_data=bool(inputs or options["samples"]), is_written=bool(json or html)
-        )
+        has_data = bool(inputs or options["samples"])
+        _check_blocklist(model, blocklist, has_data=has_data, is_written=bool(json or html))
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     files, dims = parted(inputs)
     if dims and not options["samples"]:
-        raise HalfulpError(
-            "sizes of dims are for inputs that are made up", expected="--samples N", got=", ".join(dims)
-        )
+        message = "sizes of dims are for inputs that are made up"
+        raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
     arrays = samples_of(declared_inputs(model), files) if files else None
     with working() as progress:
         report = audit_model(model, targets or None, inputs=arrays, dims=dims, progress=progress, **options)
@@ -113,8 +111,7 @@ def _check_blocklist(model: Path, tool: str, *, has_data: bool, is_written: bool
     """Refuse --blocklist without data, and beside the report that it replaces."""
     if not has_data:
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(tool)}"
-        raise HalfulpError(
-            "--blocklist is about data", expected=f"--input NAME=FILE, or made-up data: {way_out}"
-        )
+        expected = f"--input NAME=FILE, or made-up data: {way_out}"
+        raise HalfulpError("--blocklist is about data", expected=expected)
     if is_written:
         raise HalfulpError("--blocklist prints a list instead of the report: leave out -o, --json and --html")

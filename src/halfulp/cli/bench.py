@@ -18,6 +18,7 @@ from halfulp.operators import thread_count
 
 _SECONDS = 0.5  # for each row of arrays
 _NETWORK_SECONDS = 5.0
+_MEASURE = partial(Option, rich_help_panel="Measurement")
 
 
 def bench(
@@ -31,21 +32,16 @@ def bench(
     ] = None,
     threads: Annotated[
         int | None,
-        Option(
-            min=1,
-            max=256,
-            metavar="N",
-            rich_help_panel="Measurement",
-            help="For every library; all that this process may use if not given.",
+        _MEASURE(
+            min=1, max=256, metavar="N", help="For every library; all that this process may use if not given."
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        Option(
+        _MEASURE(
             min=0,
             max=600,
             metavar="S",
-            rich_help_panel="Measurement",
             help="How long to measure each row, or a network in all, beside preparing it.",
         ),
     ] = None,
@@ -98,15 +94,8 @@ def _arrays(threads: int, seconds: float) -> None:
 # --- a network -----------------------------------------------------------------------------------
 
 
-def _network(
-    path: Path,
-    threads: int,
-    seconds: float,
-    inputs: Names,
-    output: Path | None,
-) -> None:
-    from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
-    from halfulp.benchmark.network import light, network_of, nodes_of, watched
+def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Path | None) -> None:
+    from halfulp.benchmark import network as measuring
     from halfulp.integrations import ir
     from halfulp.models import onnx
     from halfulp.models.onnx.tensors import release
@@ -115,7 +104,7 @@ def _network(
 
     read = partial(onnx.load, keep_unknown=True) if format_of(path) == "onnx" else ir.load
     model = read(path)
-    runtimes = runtimes_of(path)
+    runtimes = measuring.runtimes_of(path)
     if not runtimes:
         raise HalfulpError(
             f"{path}: no runtime that is installed runs it",
@@ -124,34 +113,34 @@ def _network(
         )
     if any(node.type.startswith("Halfulp") for node in model.graph.nodes):
         raise HalfulpError(f"{path}: has halfulp's operators already: measure the file before replace(model)")
-    if not any(nodes_of(model.graph)):
+    if not any(measuring.nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
     files, dims = parted(inputs)
     del model  # the weights of the copy are mapped
     release()
     refuse_breaches(path)
-    with light(path) as copy, working() as progress:
+    with measuring.light(path) as copy, working() as progress:
         progress("running it once for the operands of its Pow and PRelu")
         model = read(copy)
         model = replace(model, file=str(path))  # as errors are to name it
-        run = watched(copy, model)
+        run = measuring.watched(copy, model)
         if files:
             values, remark = fed(model, files), ""
         else:
             fitted = fit(model, run, dims=dims)
             values, remark = fitted.inputs(model), str(fitted)
-        network = network_of(copy, model, run, values, threads)
+        network = measuring.network_of(copy, model, run, values, threads)
         del run
         release()
-        rows = compare(network, runtimes, seconds, progress)
-        nodes = len(list(nodes_of(network.model.graph)))
-    write_json(output, lambda: {"model": str(path), "threads": threads, "runtimes": document(rows)})
+        rows = measuring.compare(network, runtimes, seconds, progress)
+        nodes = len(list(measuring.nodes_of(network.model.graph)))
+    write_json(output, lambda: {"model": str(path), "threads": threads, "runtimes": measuring.document(rows)})
     if is_stdout(output):
         return
     to = console()
     say(to, *([remark] if remark else []))
-    to.print(report(rows, nodes))
-    say(to, *sentences(rows))
+    to.print(measuring.report(rows, nodes))
+    say(to, *measuring.sentences(rows))
     to.print(
         f"\nThe median of runs in turns, on {count_of(threads, 'thread')}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"

@@ -119,7 +119,7 @@ def check(
     from halfulp.conformance.document import dumps, load_allowed
     from halfulp.conformance.export import FORMATS
     from halfulp.conformance.report import junit as junit_report
-    from halfulp.conformance.report import show
+    from halfulp.conformance.report import render, show
     from halfulp.conformance.targets import BUILT_IN
 
     if list_:
@@ -158,9 +158,7 @@ def check(
     )
     documents = [report.document for report in reports]
     if html is not None:
-        from halfulp.conformance.report import page
-
-        write_text(html, page.render(documents))
+        write_text(html, render(documents))
     if json is not None:
         write_text(json, dumps(documents))
     if junit is not None:
@@ -239,10 +237,10 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
 
 def _installed(chosen: Selection) -> list[TargetSpec]:
     """Return the installed runtimes that accept any of the chosen cases, and print their names."""
-    from halfulp.conformance.check import has_cases
+    from halfulp.conformance.check import rows_of
     from halfulp.conformance.targets import installed
 
-    specs = [spec for spec in installed() if has_cases(spec, chosen)]
+    specs = [spec for spec in installed() if any(rows_of(spec, chosen))]
     if not specs:
         raise HalfulpError(
             "nothing to check: no runtime that takes this is installed; install one, such as onnxruntime, or name"
@@ -305,7 +303,7 @@ def accuracy(
                 documents.append(measuring.document(spec.name, versions, measured))
             else:
                 without.append(spec.name)
-            if not all(found.is_complete for found in measured):
+            if not all(of_type.is_complete for of_type in measured):
                 break
     no_powers = HalfulpError(
         f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
@@ -320,7 +318,7 @@ def accuracy(
         console, headers, rows, [header for header in headers if "misrounded" in header] + ["worst ulp"]
     )
     say(console, *measuring.worst_pairs(documents))
-    if not all(found.is_complete for found in measured):
+    if not all(of_type.is_complete for of_type in measured):
         typer.echo("interrupted: of all pairs, those before are measured", err=True)
         raise typer.Exit(130)
     if without:

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import (
-    File,
-    Force,
-    Inputs,
-    Json,
-    Names,
-    Place,
-    files_of,
-    output_option,
-    to_verify,
-)
+from halfulp.cli.inputs import File, Force, Inputs, Json, Names, Place, files_of, output_option, to_verify
 from halfulp.cli.output import check_writable, people, placed, say, working, write_json
 from halfulp.errors import HalfulpError, command, in_shell, printable
 from halfulp.options import ConvertOptions, takes
@@ -104,15 +94,10 @@ def repair(
     check_writable(output, binary=True)
     check_writable(output, json, read=[model, *files_of(inputs)], force=force)
     arrays, dims = to_verify(model, inputs, verify=verify)
+    choices = _slopes(slopes or [])
     with working() as progress:
         repaired = repair_model(
-            model,
-            output,
-            slopes=_slopes(slopes or []),
-            verify=verify,
-            dims=dims,
-            inputs=arrays,
-            progress=progress,
+            model, output, slopes=choices, verify=verify, dims=dims, inputs=arrays, progress=progress
         )
     write_json(json, lambda: _document(model, output, repaired))
     say(people(json), *_lines(model, output, repaired, slopes or []))
@@ -120,20 +105,18 @@ def repair(
         raise typer.Exit(1)
 
 
-def _slopes(given: list[str]) -> Slopes | None:
+def _slopes(choices: list[str]) -> Slopes | None:
     """Return the choices of ``--slopes``: one for all nodes, or choices for single nodes by name."""
     of_node: dict[str, str | int] = {}
-    for choice in given:
+    for choice in choices:
         name, equals, dim = choice.rpartition("=")
         where = int(dim) if dim.removeprefix("-").isdecimal() and len(dim) < 4 else dim
         if where not in ("channel", "last") and not isinstance(where, int):
-            raise HalfulpError(
-                "--slopes must be DIM or NODE=DIM, DIM being channel, last or a number", got=choice
-            )
-        if not equals and len(given) > 1:
-            raise HalfulpError(
-                "--slopes for all nodes stands alone; name the nodes: --slopes NODE=DIM", got=choice
-            )
+            form = "--slopes must be DIM or NODE=DIM, DIM being channel, last or a number"
+            raise HalfulpError(form, got=choice)
+        if not equals and len(choices) > 1:
+            rule = "--slopes for all nodes stands alone; name the nodes: --slopes NODE=DIM"
+            raise HalfulpError(rule, got=choice)
         if not equals:
             return where
         of_node[name] = where

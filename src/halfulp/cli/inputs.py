@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.output import console, say
-from halfulp.errors import HalfulpError, did_you_mean
+from halfulp.errors import HalfulpError, HalfulpWarning, did_you_mean
 from halfulp.measured import GRADES
 from halfulp.models.files import format_of, read_npy, read_npz, viewed
 from halfulp.types import FLOATS
@@ -71,30 +71,28 @@ def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
         else:
             files.append(argument)
     if files and sizes:
-        raise HalfulpError(
-            "sizes of dims are for inputs that are made up, and files are given", got=", ".join(sizes)
-        )
+        message = "sizes of dims are for inputs that are made up, and files are given"
+        raise HalfulpError(message, got=", ".join(sizes))
     return files, sizes
 
 
 def files_of(inputs: Names) -> list[Path]:
     """Return the files that the values of ``--input`` name."""
-    return [Path(each.partition("=")[2] or each) for each in parted(inputs)[0]]
+    return [Path(argument.partition("=")[2] or argument) for argument in parted(inputs)[0]]
 
 
-def fed(model: Model, arguments: list[str], told: set[str] | None = None) -> dict[str, Array]:
-    """Return the arrays that ``--input`` names, by input, and print which of them were rounded, if not ``told``."""
+def fed(model: Model, arguments: list[str]) -> dict[str, Array]:
+    """Return the arrays that ``--input`` names, by input, and warn of those that were rounded."""
     from halfulp.models.run.inputs import needed
 
     declared = {alias: value for value in model.graph.inputs for alias in value.aliases}
     declared |= {value.name: value for value in model.graph.inputs}
     values: dict[str, Array] = {}
-    told = set() if told is None else told
     for argument in arguments:
         for entry, array in _entries(argument, model, declared).items():
             if entry in values:
                 raise HalfulpError(f"input {entry!r} is given twice")
-            values[entry] = _rounded(viewed(array, _dtype(declared[entry]), argument), declared[entry], told)
+            values[entry] = _rounded(viewed(array, _dtype(declared[entry]), argument), declared[entry])
     for value in needed(model):
         if not values.keys() & {value.name, *value.aliases}:
             raise HalfulpError(
@@ -112,10 +110,8 @@ def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict
     if not equals and argument.endswith(".npz"):
         entries = read_npz(Path(argument))
         if unknown := entries.keys() - declared.keys():
-            raise HalfulpError(
-                f"{argument}: entry {min(unknown)!r} is not an input of {model.file}",
-                expected=", ".join(map(repr, declared)),
-            )
+            message = f"{argument}: entry {min(unknown)!r} is not an input of {model.file}"
+            raise HalfulpError(message, expected=", ".join(map(repr, declared)))
         return entries
     if not equals and len(required := needed(model)) == 1:
         return {required[0].name: _read(Path(argument), required[0])}
@@ -126,8 +122,8 @@ def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict
     return {name: _read(Path(file), declared[name])}
 
 
-def _rounded(array: Array, declared: Value, told: set[str]) -> Array:
-    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and say so.
+def _rounded(array: Array, declared: Value) -> Array:
+    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and warn of that.
 
     The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
     """
@@ -143,10 +139,9 @@ def _rounded(array: Array, declared: Value, told: set[str]) -> Array:
         most = np.abs(array[np.isfinite(array)]).max()
         expected = "smaller numbers; or the network in float32, which halfulp audit takes, too"
         raise HalfulpError(message, expected=expected, got=f"{array.dtype.name}, up to {most:.4g}")
-    line = f"input {declared.name!r}: its numbers, in {array.dtype.name}, are rounded to {declared.type}"
-    if line not in told and not np.array_equal(short.astype(array.dtype), array, equal_nan=True):
-        told.add(line)
-        say(console(stderr=True), line)
+    if not np.array_equal(short.astype(array.dtype), array, equal_nan=True):
+        line = f"input {declared.name!r}: its numbers, in {array.dtype.name}, are rounded to {declared.type}"
+        warnings.warn(line, HalfulpWarning, stacklevel=2)
     return short
 
 
@@ -176,8 +171,7 @@ def samples(model: Model, arguments: list[str]) -> list[dict[str, Array]]:
     files = sorted(folders[0].glob("*.npz"))
     if not files:
         raise HalfulpError(f"{folders[0]}: no .npz files in this folder", expected="a file for each sample")
-    told = set[str]()
-    return [fed(model, [str(file)], told) for file in files]
+    return [fed(model, [str(file)]) for file in files]
 
 
 def _read(path: Path, declared: Value) -> Array:

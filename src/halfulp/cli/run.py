@@ -110,9 +110,8 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
     groups: dict[tuple[str, str], NodeRun] = {}
     for row in rows:
         if row not in own:
-            group = groups.setdefault(
-                (row.operator, row.engine), NodeRun("all others of these", row.operator, row.engine)
-            )
+            key = row.operator, row.engine
+            group = groups.setdefault(key, NodeRun("all others of these", *key))
             group.seconds += row.seconds
             group.calls += row.calls
     return [*own, *groups.values()]
@@ -124,9 +123,8 @@ def _summary(report: RunReport) -> str:
     own = engines.count("halfulp")
     rest = len(engines) - own
     runtimes = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
-    other = next(
-        (runtimes[each] for each in engines if each in runtimes), "the onnx package's reference evaluator"
-    )
+    others = [runtimes[engine] for engine in engines if engine in runtimes]
+    other = (others or ["the onnx package's reference evaluator"])[0]
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
     operators = listed(sorted({row.operator for row in report.nodes if row.engine != "halfulp"}))
     return f"{text}; {other} the other {rest}: {operators}" if rest else text

@@ -141,9 +141,8 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     tried = sum(result.judgement.elements for result in results)
     differing = _differing(examiner, _quick(name, "reproducibility"))
     differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
-    return TypeAccuracy(
-        name, ranges, tried, wrong, example, [aspect for aspect in ASPECTS if aspect in differing]
-    )
+    aspects: list[str] = [aspect for aspect in ASPECTS if aspect in differing]
+    return TypeAccuracy(name, ranges, tried, wrong, example, aspects)
 
 
 def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:

@@ -42,16 +42,7 @@ from halfulp.conformance.document import (
     load_allowed,
     run_entry,
 )
-from halfulp.conformance.judge import (
-    FAULTS,
-    Judgement,
-    Outcome,
-    decimal,
-    judge,
-    place_of,
-    shown,
-    verdicts,
-)
+from halfulp.conformance.judge import FAULTS, Judgement, Outcome, decimal, judge, place_of, shown, verdicts
 from halfulp.conformance.process import LONGEST, MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec, find
 from halfulp.errors import HalfulpError, Printed, SpecError, check_integer, did_you_mean
@@ -59,7 +50,7 @@ from halfulp.operators import thread_count
 from halfulp.options import CheckOptions, takes
 from halfulp.specs import ids
 from halfulp.specs.tensor import tensor_type
-from halfulp.types import codes, is_nan
+from halfulp.types import same_bits
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
@@ -187,11 +178,6 @@ def check(
     )
 
 
-def has_cases(spec: TargetSpec, selection: Selection) -> bool:
-    """Return whether a target takes any operator version and types of a selection."""
-    return next(_rows(spec, selection), None) is not None
-
-
 def check_target(
     spec: TargetSpec,
     *,
@@ -203,7 +189,7 @@ def check_target(
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
     """Check a target as :func:`check` does, with arguments that are known to be valid."""
-    rows = list(_rows(spec, selection))
+    rows = list(rows_of(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
     results: list[Result] = []
@@ -250,27 +236,21 @@ def selection(
     cases: Iterable[str] = (),
 ) -> Selection:
     """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
-    chosen: Selection = {
-        "operators": sorted(set(map(str, _each(operators)))),
-        "versions": sorted(set(map(str, _each(versions)))),
-        "types": sorted(set(map(chosen_types, _each(types)))),
-    }
+    chosen: Selection = {"operators": _sorted(operators), "versions": _sorted(versions)}
+    chosen["types"] = _sorted(types, chosen_types)
     list(selected(chosen["operators"], chosen["versions"]))
-    if names := sorted(set(map(str, _each(groups)))):
-        for name in names:
-            if name not in GROUPS:
-                raise HalfulpError(f"no group of cases {name[:80]}; {did_you_mean(name, GROUPS)}")
-        chosen["groups"] = names
-    if patterns := sorted(set(map(str, _each(cases)))):
-        for pattern in patterns:
-            if pattern.count("/") != 3:
-                form = "OPERATOR/TYPES/GROUP/NAME, with * for any text"
-                raise HalfulpError(f"not the id of a case: {pattern[:80]}", expected=form)
-            operator = pattern.partition("/")[0]
-            if not any(fnmatchcase(id, operator) for id in ids()):
-                raise HalfulpError(f"no operator {operator[:80]}; {did_you_mean(operator, ids())}")
-        chosen["cases"] = patterns
-    return chosen
+    of_cases = {"groups": _sorted(groups), "cases": _sorted(cases)}
+    for name in of_cases["groups"]:
+        if name not in GROUPS:
+            raise HalfulpError(f"no group of cases {name[:80]}; {did_you_mean(name, GROUPS)}")
+    for pattern in of_cases["cases"]:
+        if pattern.count("/") != 3:
+            form = "OPERATOR/TYPES/GROUP/NAME, with * for any text"
+            raise HalfulpError(f"not the id of a case: {pattern[:80]}", expected=form)
+        operator = pattern.partition("/")[0]
+        if not any(fnmatchcase(id, operator) for id in ids()):
+            raise HalfulpError(f"no operator {operator[:80]}; {did_you_mean(operator, ids())}")
+    return chosen | {key: names for key, names in of_cases.items() if names}
 
 
 def narrowed(batch: Iterable[Case], selection: Selection) -> Iterator[Case]:
@@ -284,16 +264,17 @@ def narrowed(batch: Iterable[Case], selection: Selection) -> Iterator[Case]:
     return (case for case in batch if case.id in others or is_chosen(case))
 
 
-def _each(names: Any) -> list[Any]:
-    """Return one name, or several, as a list."""
-    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+def _sorted(names: Any, text: Callable[[Any], str] = str) -> list[str]:
+    """Return one name, or several, as sorted texts, each once."""
+    is_one = isinstance(names, str) or not isinstance(names, Iterable)
+    return sorted({text(name) for name in ([names] if is_one else names)})
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
+def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the operator versions and types of a selection that are for a target."""
     patterns = ["/".join(pattern.split("/")[:2]) for pattern in selection.get("cases", ["*/*"])]
     for row in selected(selection["operators"], selection["versions"]):
@@ -384,11 +365,10 @@ class Examiner(AbstractContextManager["Examiner"]):
             return None
         judgement = judge(case, right, got, ulp_limit)
         output: Array | None = None
-        grid: list[Part] = []
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
             output = got if tensor_type(right) == tensor_type(got) else None
-            if case.name.startswith(_GRID) and output is not None:
-                grid = _grid(case, right, output, ulp_limit)
+        is_grid = output is not None and case.name.startswith(_GRID)
+        grid = _grid(case, right, output, ulp_limit) if is_grid else []
         # With one processor there is one thread.
         comparable = other is not None and (case.aspect != "threads" or threads > 1)
         repetition = _repetition(case, output, other.output if other and comparable else None)
@@ -422,7 +402,7 @@ class Examiner(AbstractContextManager["Examiner"]):
             return error
 
 
-def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> list[Part]:
+def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
     columns = (*operands_of(case), right, output)
     judged = verdicts(case, right, output, ulp_limit)
     return [
@@ -439,17 +419,12 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
         return Repetition(case.aspect, None, None)
     first = there.ravel() if case.positions is None else there.ravel()[case.positions]
     again = here.ravel()
-    differs = ~_are_same(again, first)
+    differs = ~same_bits(again, first)
     if not differs.any():
         return Repetition(case.aspect, True, None)
     flat = int(differs.argmax())
     place = {"case": case.id, **place_of(case, flat, here.shape)}
     return Repetition(case.aspect, False, place | {"first": shown(first[flat]), "again": shown(again[flat])})
-
-
-def _are_same(a: Array, b: Array) -> Array:
-    """Return which elements have the same bits. A NaN is a NaN, whatever its payload."""
-    return np.asarray((codes(a) == codes(b)) | (is_nan(a) & is_nan(b)))
 
 
 def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:
@@ -461,12 +436,9 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
         exact, own = np.asarray(oracle(case, index)), np.asarray(right[index])
     except ImportError:
         return None
-    if not _are_same(exact, own):
-        raise HalfulpError(
-            f"{case.id}: halfulp and MPFR disagree at {list(index)}",
-            expected=shown(exact)["bits"],
-            got=shown(own)["bits"],
-        )
+    if not same_bits(exact, own):
+        message, bits = f"{case.id}: halfulp and MPFR disagree at {list(index)}", shown(exact)["bits"]
+        raise HalfulpError(message, expected=bits, got=shown(own)["bits"])
     return "MPFR"
 
 

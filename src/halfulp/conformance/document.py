@@ -40,19 +40,8 @@ _COUNTED = (
     *("crashed", "hung", "unspecified", "allowed", "not_reproducible"),
 )
 _OF_A_CASE = (
-    *(
-        "id",
-        "operator",
-        "types",
-        "group",
-        "shapes",
-        "attributes",
-        "constants",
-        "clause",
-        "verdict",
-        "elements",
-    ),
-    *("wrong", "max_ulp", "example", "message", "confirmed", "allowed", "grade", "special"),
+    *("id", "operator", "types", "group", "shapes", "attributes", "constants", "clause", "verdict"),
+    *("elements", "wrong", "max_ulp", "example", "message", "confirmed", "allowed", "grade", "special"),
 )
 
 
@@ -213,10 +202,7 @@ def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
     """Return the entry of a case that was judged."""
     facts = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
     facts |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
-    facts |= {
-        "attributes": dict(sorted(case.attributes.items())),
-        "special": judgement.histogram["special"],
-    }
+    facts |= {"attributes": dict(sorted(case.attributes.items())), "special": judgement.histogram["special"]}
     return {name: _plain(facts[name]) for name in _OF_A_CASE}
 
 

@@ -82,9 +82,8 @@ def export(
                 for case in fitting:
                     kind = "valid" if case.clause is None else "invalid"
                     _write(folder / kind / folder_name(case), case, ulp_limit)
-                (folder / "run.py").write_text(
-                    (files(__package__) / "run_exported.py").read_text("utf-8"), "utf-8"
-                )
+                program = (files(__package__) / "run_exported.py").read_text("utf-8")
+                (folder / "run.py").write_text(program, "utf-8")
             else:
                 _write_elements(folder, fitting, format)
             folder.replace(directory)  # once it is complete

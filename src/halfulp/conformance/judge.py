@@ -115,9 +115,8 @@ def judge(
         return Judgement("wrong", size, size, message=got, grade="ordinary")
     wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, np.asarray(got)))
     if wanted != given and not open_.whole:
-        return Judgement(
-            "wrong", size, size, message=f"the output is {given}, not {wanted}", grade="ordinary"
-        )
+        message = f"the output is {given}, not {wanted}"
+        return Judgement("wrong", size, size, message=message, grade="ordinary")
     if open_.every_element:
         return Judgement("unspecified", unspecified=size, message=open_.question)
     return _judge_elements(case, expected, np.asarray(got), open_, ulp_limit)
@@ -385,11 +384,9 @@ def _inexact(x: Array, y: Array) -> Array:
     wide = np.float64 if is_float(y) else np.uint64 if element_type(y.dtype).kind == "uint" else np.int64
     bases = x.astype(np.uint64 if least == 0 else np.int64).ravel().tolist()
     pairs = list(zip(bases, y.astype(wide).ravel().tolist(), strict=True))
-    known = {}
-    for pair in set(pairs):
-        power = integer_power(*pair)
-        known[pair] = power is None or not least <= power <= largest
-    return np.array([known[pair] for pair in pairs], bool).reshape(x.shape)
+    powers = {pair: integer_power(*pair) for pair in set(pairs)}
+    lost = {pair for pair, power in powers.items() if power is None or not least <= power <= largest}
+    return np.array([pair in lost for pair in pairs], bool).reshape(x.shape)
 
 
 def integer_power(x: int, y: int | float) -> int | None:

@@ -217,10 +217,10 @@ def receive(
 def _exactly(channel: socket.socket, count: int, deadline: float | None) -> bytes:
     pieces = bytearray()
     while len(pieces) < count:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
+        remaining = None if deadline is None else deadline - time.monotonic()
+        if remaining is not None and remaining <= 0:
             raise TimeoutError
-        channel.settimeout(left)
+        channel.settimeout(remaining)
         piece = channel.recv(min(count - len(pieces), _PIECE))
         if not piece:
             raise ConnectionError("the other side is gone")
@@ -270,8 +270,8 @@ def first_line(error: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return the first informative line of a text, printable and truncated."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
-    line = printable(said, most=None)
+    informative = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
+    line = printable(informative, most=None)
     return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
 
 

@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from halfulp._interop import Array, as_array, is_on_cuda, plain_tensor, torch_of, torch_type_refusal
-from halfulp.cuda.device import (
-    Allocate,
-    Memory,
-    ask,
-    core,
-    dense_strides,
-    device_count,
-    is_available,
-    launch,
-    share_memory,
-    undecided,
-)
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES, element_type
 
 __all__ = ["apply", "device_count", "is_available", "undecided"]
+
+Allocate = Callable[[int], int]
 
 
 def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
@@ -86,19 +79,136 @@ def _memory_or_number(operand: Any) -> Memory | Array:
     return array
 
 
+# --- halfulp._cuda: operands as addresses, and the driver's errors as HalfulpError ----------------------
+
+
+def compiled_file(name: str) -> Path | None:
+    """Return a file for devices, if the build made it. In an editable install it is in another folder."""
+    spec = find_spec(__package__ or "")
+    folders = (spec.submodule_search_locations if spec else None) or []
+    return next((path for folder in folders if (path := Path(folder) / name).is_file()), None)
+
+
+KERNELS = compiled_file("kernels.ptx")
+
+
+class Memory(NamedTuple):
+    """An array in a device's memory: the address of its first element, and its strides in bytes."""
+
+    address: int
+    type: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type as NumPy's dtype."""
+        return element_type(self.type).dtype
+
+
+@cache
+def core() -> Any:
+    """Return ``halfulp._cuda`` with its kernels; raises HalfulpError if this installation has none."""
+    import halfulp._cuda as _cuda
+
+    if KERNELS is None:
+        raise HalfulpError("this installation has no kernels for CUDA: it was built without HALFULP_CUDA=1")
+    _cuda.set_kernels(KERNELS.read_text())
+    return _cuda
+
+
+def launch(
+    *,
+    prelu: bool,
+    x: Memory | Array,
+    y: Memory | Array,
+    out: Memory,
+    stream: int,
+    allocate: Allocate | None = None,
+) -> None:
+    """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
+
+    A 0-d ndarray is a number. ``out`` may be the memory of an operand's elements, and else overlaps none. ``allocate``
+    takes a number of bytes and returns their address on the device. They may be reused after the stream's work so far.
+    Without it the driver allocates. Every error of the driver is a HalfulpError.
+    """
+    ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
+
+
+def xla_handlers() -> dict[str, Any]:
+    """Return the functions that XLA calls in the middle of a program for CUDA, by the names of their calls."""
+    return cast("dict[str, Any]", core().xla_handlers())
+
+
+def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of ``halfulp._cuda``. An error of the driver becomes a HalfulpError."""
+    try:
+        return function(*arguments)
+    except RuntimeError as error:
+        raise HalfulpError(str(error)) from None
+
+
+def _operand(operand: Memory | Array) -> Any:
+    kind = core().Operand
+    if isinstance(operand, Memory):
+        return kind(operand.address, operand.type, operand.shape, operand.strides)
+    return kind(operand.dtype.name, int(operand.view(f"u{operand.itemsize}")))
+
+
+def share_memory(a: Memory, b: Memory) -> bool:
+    """Whether two arrays may overlap other than element by element, judged by their bounds."""
+    if (a.address, a.shape, a.strides, a.type) == (b.address, b.shape, b.strides, b.type):
+        return False
+    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
+    return a_low < b_high and b_low < a_high
+
+
+def _bounds(memory: Memory) -> tuple[int, int]:
+    reaches = [stride * (dim - 1) for stride, dim in zip(memory.strides, memory.shape, strict=True)]
+    low = memory.address + sum(reach for reach in reaches if reach < 0)
+    high = memory.address + sum(reach for reach in reaches if reach > 0)
+    empty = 0 in memory.shape
+    return low, low if empty else high + memory.dtype.itemsize
+
+
+def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
+    """Return the strides in bytes of a contiguous array in C order."""
+    strides = [item_size]
+    for dim in reversed(shape[1:]):
+        strides.append(strides[-1] * dim)
+    return tuple(reversed(strides)) if shape else ()
+
+
+def is_available() -> bool:
+    """Whether there are kernels, a driver and a device."""
+    try:
+        return device_count() > 0
+    except HalfulpError:
+        return False
+
+
+def device_count() -> int:
+    """Return the number of devices; raises HalfulpError without a driver or kernels."""
+    return int(ask(core().device_count))
+
+
+def undecided(device: int) -> int:
+    """Return the number of powers that the last phase left undecided on a device; it should be 0.
+
+    The call waits for the device, and raises HalfulpError if there is no such device.
+    """
+    return int(ask(core().undecided, device))
+
+
 # --- arrays of libraries in a device's memory ---------------------------------------------------------
 
 
 class Library:
-    """A library's arrays on one device.
+    """A library's arrays on one device."""
 
-    Attributes:
-        stream: the library's stream of the device.
-        allocate: the argument of ``launch``; None for the driver's own.
-    """
-
-    stream: int
-    allocate: Allocate | None = None
+    stream: int  # the library's stream of the device
+    allocate: Allocate | None = None  # the argument of launch; None for the driver's own
 
     def __init__(self) -> None:
         self._between: list[Any] = []  # objects whose memory is needed until the launches are in the stream
@@ -194,10 +304,8 @@ class CuPy(Library):
         return int(memory.data.ptr)
 
     def memory(self, array: Any) -> Memory:
-        shape, strides = tuple(array.shape), tuple(array.strides)
-        return Memory(
-            int(array.data.ptr), element_type(array.dtype).name, shape, strides, int(array.device.id)
-        )
+        type, shape, strides = element_type(array.dtype).name, tuple(array.shape), tuple(array.strides)
+        return Memory(int(array.data.ptr), type, shape, strides, int(array.device.id))
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         with self._device:
@@ -243,7 +351,9 @@ class Other(Library):
                 raise HalfulpError(f"not an array: {error}") from None
             address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
             self._between.append((array, capsule))
-            return Memory(address, _type_of_dlpack(code, bits), tuple(shape), tuple(strides), device)
+            if (name := _DLPACK_TYPES.get((code, bits))) is None:
+                raise HalfulpError(f"no element type of DLPack's code {code} with {bits} bits")
+            return Memory(address, name, tuple(shape), tuple(strides), device)
         interface = array.__cuda_array_interface__
         if interface.get("mask") is not None:
             raise HalfulpError("a masked array")
@@ -251,10 +361,11 @@ class Other(Library):
         device = self._core.device_of(address) if address else 0
         if interface.get("stream") is not None:
             self._core.synchronize(device, interface["stream"])
-        dtype = _type_of_interface(interface["typestr"])
+        if not (dtype := np.dtype(interface["typestr"])).isnative:
+            raise HalfulpError(f"elements in another byte order ({interface['typestr']})")
         shape = tuple(interface["shape"])
-        strides = interface.get("strides") or dense_strides(shape, element_type(dtype).dtype.itemsize)
-        return Memory(address, dtype, shape, tuple(strides), device)
+        strides = interface.get("strides") or dense_strides(shape, dtype.itemsize)
+        return Memory(address, element_type(dtype).name, shape, tuple(strides), device)
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         return DeviceArray(tuple(shape), type, self._device)
@@ -297,14 +408,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.memory.address, False),
-            "strides": None,
-            "version": 3,
-            "stream": None,
-        }
+        place = {"shape": self.shape, "typestr": self.dtype.str, "data": (self.memory.address, False)}
+        return {**place, "strides": None, "version": 3, "stream": None}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, self.memory.device
@@ -325,17 +430,3 @@ _DLPACK_TYPES = {
     (4, 16): "bfloat16",
     **{(code, 8): f"float8_{name}" for code, name in enumerate(_FLOAT8, start=7)},
 }
-
-
-def _type_of_dlpack(code: int, bits: int) -> str:
-    name = _DLPACK_TYPES.get((code, bits))
-    if name is None:
-        raise HalfulpError(f"no element type of DLPack's code {code} with {bits} bits")
-    return name
-
-
-def _type_of_interface(typestr: str) -> str:
-    dtype = np.dtype(typestr)
-    if not dtype.isnative:
-        raise HalfulpError(f"elements in another byte order ({typestr})")
-    return element_type(dtype).name

@@ -64,10 +64,8 @@ def openvino() -> Any:
     try:
         return import_module("openvino")
     except ImportError as error:
-        raise UnsupportedError(
-            f"the openvino package reads and writes .xml, and can't be imported: {error}",
-            expected="pip install 'halfulp[openvino]'",
-        ) from None
+        message = f"the openvino package reads and writes .xml, and can't be imported: {error}"
+        raise UnsupportedError(message, expected="pip install 'halfulp[openvino]'") from None
 
 
 def load(source: Source) -> Model:
@@ -92,11 +90,7 @@ def load(source: Source) -> Model:
 
 
 def read(source: Source, file: str | None = None) -> tuple[Any, str]:
-    """Return the ``openvino.Model`` of an IR file, and its name in messages.
-
-    Args:
-        source: a path, or the bytes of an .xml file without weights.
-        file: that name; by default the path, or ``<bytes>``.
+    """Return the ``openvino.Model`` of a path, or of an .xml file's bytes without weights, and its name in messages.
 
     Raises:
         ModelError: OpenVINO refuses the file, crashes on it, or takes too much time or memory for it.
@@ -211,14 +205,13 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     wished = [(end, (*_tensor_names(end), layer.get_friendly_name())) for layer, end in faces]
     for layer in layers:
         name = layer.get_friendly_name()
-        wished += [
-            (end, (f"{name}.{end.get_index()}" if end.get_index() else name,)) for end in layer.outputs()
-        ]
+        numbered = ((end, end.get_index()) for end in layer.outputs())
+        wished += [(end, (f"{name}.{number}" if number else name,)) for end, number in numbered]
     ends: dict[str, Any] = {}
-    known: set[tuple[str, int]] = set()
+    named_places: set[tuple[str, int]] = set()
     for end, names in wished:
-        if place_of(end) not in known:
-            known.add(place_of(end))
+        if place_of(end) not in named_places:
+            named_places.add(place_of(end))
             ends[next((name for name in names if name not in ends), unused(names[0], ends))] = end
     return ends
 
@@ -241,10 +234,10 @@ def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where
 
 
 def _attributes(layer: Any) -> dict[str, Any]:
-    known = {name: value for name, value in layer.get_attributes().items() if name in _ATTRIBUTES}
-    if "destination_type" in known:
-        known["destination_type"] = _TYPES.get(known["destination_type"])
-    return known
+    attributes = {name: value for name, value in layer.get_attributes().items() if name in _ATTRIBUTES}
+    if "destination_type" in attributes:
+        attributes["destination_type"] = _TYPES.get(attributes["destination_type"])
+    return attributes
 
 
 def _check_sizes(network: Any, file: str, where: str) -> None:

@@ -18,8 +18,8 @@ from jax.interpreters import mlir
 from numpy.typing import NDArray
 
 import halfulp.operators as hu
+from halfulp import cuda
 from halfulp._interop import Number, as_array, exponent_array
-from halfulp.cuda import device
 from halfulp.errors import HalfulpError
 from halfulp.operators import POW, PRELU, Operator, number_array, xla_handlers
 from halfulp.types import TYPES
@@ -141,18 +141,18 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
 
 def _register() -> tuple[str, ...]:
     """Return JAX's names of the platforms whose programs call handlers."""
-    sources = {"cpu": xla_handlers} | ({} if device.KERNELS is None else {"cuda": device.xla_handlers})
-    found = []
+    sources = {"cpu": xla_handlers} | ({} if cuda.KERNELS is None else {"cuda": cuda.xla_handlers})
+    platforms = []
     for platform, handlers in sources.items():
         try:
             for name, handler in handlers().items():
                 jax.ffi.register_ffi_target(name, handler, platform=_NAMES_IN_XLA[platform])
         except Exception as error:  # JAX's own class depends on the version
-            told = f"powers on {_NAMES_IN_XLA[platform]} are computed by callbacks, because {error}"
-            warnings.warn(f"halfulp.integrations.jax: {told}", stacklevel=2)
+            line = f"powers on {_NAMES_IN_XLA[platform]} are computed by callbacks, because {error}"
+            warnings.warn(f"halfulp.integrations.jax: {line}", stacklevel=2)
         else:
-            found.append(platform)
-    return tuple(found)
+            platforms.append(platform)
+    return tuple(platforms)
 
 
 _NAMES_IN_XLA = {"cpu": "cpu", "cuda": "CUDA"}

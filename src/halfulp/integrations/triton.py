@@ -9,7 +9,7 @@ import gc
 from functools import partial, wraps
 from typing import Any
 
-from halfulp.cuda.device import compiled_file
+from halfulp.cuda import compiled_file
 from halfulp.errors import HalfulpError
 from halfulp.integrations import Replacement
 

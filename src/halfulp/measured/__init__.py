@@ -112,7 +112,7 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
     files = _files().get(target)
     if files is None:
         return None
-    older = [known for known in files if version is None or order(known) <= order(version)]
+    older = [measured for measured in files if version is None or order(measured) <= order(version)]
     return _read(files[older[-1] if older else next(iter(files))])
 
 
@@ -161,22 +161,18 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     rows = {}
     for row in document["rows"]:
         types = ",".join(row["types"]) if ".Pow" in row["operator"] else ""
-        constants, columns = (
-            {
-                float(exponent): _constant(found)
-                for exponent, found in document.get(name, {}).get(types, {}).items()
-            }
+        of_exponents = {
+            name: {float(y): _constant(group) for y, group in document.get(name, {}).get(types, {}).items()}
             for name in ("constants", "columns")
-        )
+        }
         rows[row["operator"], tuple(row["types"])] = Row(
             row["verdict"],
             row.get("max_ulp"),
             row.get("message"),
             tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
             tuple(row.get("differs", ())),
-            constants,
-            columns,
-            {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
+            **of_exponents,
+            slopes={kind: _constant(group) for kind, group in row.get("slopes", {}).items()},
         )
     return Measured(
         target["name"],
@@ -192,8 +188,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     )
 
 
-def _constant(found: list[Any]) -> Group:
-    verdict, max_ulp, example, grade, differs = [*found, *[None] * 4][:5]
+def _constant(group: list[Any]) -> Group:
+    verdict, max_ulp, example, grade, differs = [*group, *[None] * 4][:5]
     return Group("constant", verdict, max_ulp, example=example, grade=grade, differs=differs)
 
 
@@ -257,8 +253,8 @@ def _add(group: dict[str, Any], case: Mapping[str, Any]) -> None:
     if (grade := case.get("grade")) is not None:
         group["grade"] = max(group.get("grade", grade), grade, key=GRADES.index)
     ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
-    rank, known = (VERDICTS.index(each["verdict"]) for each in (case, group))
-    if rank > known or (rank == known and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)):
+    rank, highest = (VERDICTS.index(part["verdict"]) for part in (case, group))
+    if rank > highest or (rank == highest and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)):
         group["verdict"] = case["verdict"]
         shows = case["example"] is not None
         example = example_of(case["operator"], case["example"]) if shows else one_line(case["message"])

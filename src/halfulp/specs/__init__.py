@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copyreg
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 
@@ -32,11 +31,7 @@ def ids() -> tuple[str, ...]:
 
 
 def find(id: str) -> OpVersion:
-    """Return the row of an id. For a version between two rows it is the one in force.
-
-    Raises:
-        UnsupportedError: the operator does not exist, or not as early.
-    """
+    """Return the row of an id: for a version between two rows the one in force. Raises UnsupportedError if none is."""
     if not isinstance(id, str):
         raise UnsupportedError(
             "an operator version is named by a string, such as 'onnx.Pow-13'", got=repr(id)[:80]
@@ -63,22 +58,13 @@ def operators(name: str) -> tuple[OpVersion, ...]:
         + ((row.name, f"{row.name}-{row.version}") if row.standard != "sonnx" else ())
         for row in rows
     }
-    known = named(name, chain.from_iterable(called.values()))
-    return tuple(row for row in rows if known in called[row.id])
+    meaning = named(name, chain.from_iterable(called.values()))
+    return tuple(row for row in rows if meaning in called[row.id])
 
 
 @lru_cache(maxsize=1024)
 def in_force(standard: str, name: str, version: int | str) -> OpVersion:
-    """Return the newest row of an operator that is not newer than a version.
-
-    Args:
-        standard: ``"onnx"``, ``"openvino"``, ``"directml"`` or ``"sonnx"``.
-        name: the operator's name in the document.
-        version: an ONNX opset, an OpenVINO opset, or a DirectML feature level such as ``"2_0"``.
-
-    Raises:
-        UnsupportedError: the operator does not exist, or not as early.
-    """
+    """Return the newest row of an operator up to a version, such as 13 or "2_0"; raises UnsupportedError if none is."""
     rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
     rows.sort(key=lambda row: _order(row.version))
     if not rows:
@@ -100,9 +86,5 @@ def _order(version: str) -> tuple[int, ...]:
         raise UnsupportedError(f"invalid version {version!r}", expected="such as 13 or 3_0") from None
 
 
-def _by_id(row: OpVersion) -> tuple[Callable[[str], OpVersion], tuple[str]]:
-    return find, (row.id,)
-
-
 # A row is pickled and copied by its id, so that there is one object of each.
-copyreg.pickle(OpVersion, _by_id)
+copyreg.pickle(OpVersion, lambda row: (find, (row.id,)))

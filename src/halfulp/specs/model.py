@@ -99,60 +99,38 @@ class Example:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of calls with the same types, shapes and attributes.
-
-    Attributes:
-        output: the output's type and shape.
-        y_shape: the shape in which Y is viewed, so that NumPy's broadcasting of X and Y gives the output's.
-    """
+    """The plan of calls with the same types, shapes and attributes."""
 
     output: TensorType
-    y_shape: tuple[int, ...]
+    y_shape: tuple[
+        int, ...
+    ]  # in which Y is viewed, so that NumPy's broadcasting of X and Y gives the output's shape
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpVersion:
-    """One version of one operator, as in its document. ``halfulp.pages`` shows it.
+    """One version of one operator, as in its document. ``halfulp.pages`` shows it."""
 
-    Attributes:
-        id: such as ``"onnx.Pow-13"``.
-        standard, name, version: the parts of the id.
-        summary: the operator in a sentence.
-        inputs, outputs: the ports.
-        attributes: the attributes.
-        type_variables: for each type variable the names of the types that it allows.
-        broadcasting: the broadcasting rule.
-        clauses: the document's rules, numbered C1, C2, ...
-        unspecified: the questions that the document leaves open, with halfulp's choices.
-        since_version: the version as the document names it.
-        support_level, function, shape_inference: as in the document; None if the standard lacks it.
-        source: the public address of the document.
-        kernel: the arithmetic that computes it.
-        limits: bounds on ranks and sizes, if any.
-        body: the function body in ONNX's text format, if the operator is a function.
-        examples: the document's examples.
-    """
-
-    id: str
+    id: str  # such as "onnx.Pow-13", whose parts are the next three
     standard: str = field(init=False)
     name: str = field(init=False)
     version: str = field(init=False)
-    since_version: str = field(init=False)
-    summary: str
+    since_version: str = field(init=False)  # the version as the document names it
+    summary: str  # the operator in a sentence
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     attributes: tuple[Attribute, ...]
-    type_variables: Mapping[str, tuple[str, ...]]
+    type_variables: Mapping[str, tuple[str, ...]]  # the names of the types that each allows
     broadcasting: Rule
-    clauses: tuple[Clause, ...]
-    unspecified: tuple[Unspecified, ...]
-    source: str
-    kernel: Kernel
-    support_level: str | None = None
+    clauses: tuple[Clause, ...]  # the document's rules, numbered C1, C2, ...
+    unspecified: tuple[Unspecified, ...]  # the questions that it leaves open, with halfulp's choices
+    source: str  # the public address of the document
+    kernel: Kernel  # the arithmetic that computes it
+    support_level: str | None = None  # these three as in the document; None if the standard lacks it
     function: bool | None = None
     shape_inference: bool | None = None
-    limits: Limits | None = None
-    body: str | None = None
+    limits: Limits | None = None  # bounds on ranks and sizes, if any
+    body: str | None = None  # the function body in ONNX's text format, if the operator is a function
     examples: tuple[Example, ...] = ()
 
     def __post_init__(self) -> None:
@@ -208,11 +186,7 @@ class OpVersion:
         return Plan(output, self.broadcasting.arrange(x, y, values))
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes with defaults, and with values in their one form.
-
-        Raises:
-            SpecError: an attribute is unknown or missing, or has a wrong type or value.
-        """
+        """Return the attributes with defaults, and values in their one form; raises SpecError if one is not allowed."""
         known = {attribute.name for attribute in self.attributes}
         for name in attributes:
             if name not in known:

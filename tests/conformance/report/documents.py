@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from halfulp.conformance.check import Options, check_target, selection
-from halfulp.conformance.report import page
+from halfulp.conformance.report import render
 from halfulp.conformance.targets import find
 
 Document = dict[str, Any]
@@ -49,4 +49,4 @@ def documents(*names: str) -> list[Document]:
 @cache
 def whole_page() -> str:
     """The page of all targets."""
-    return page.render(documents())  # type: ignore[arg-type]
+    return render(documents())  # type: ignore[arg-type]

@@ -17,14 +17,14 @@ from selenium.webdriver.support.ui import Select
 from tests.conformance.report.browser import chromium, emulate, requests, show
 from tests.conformance.report.documents import document, documents, whole_page
 
-from halfulp.conformance.report import page
+from halfulp.conformance.report import render
 
 Driver = Any
 
 
 def write(results: Sequence[Any], path: Path) -> None:
     """Write the page of some documents."""
-    path.write_text(page.render(results), "utf-8")
+    path.write_text(render(results), "utf-8")
 
 
 @pytest.fixture(scope="module")

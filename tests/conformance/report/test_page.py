@@ -12,7 +12,7 @@ pytest.importorskip("jinja2")
 
 from tests.conformance.report.documents import document, documents, whole_page
 
-from halfulp.conformance.report import SHOWN, page, short
+from halfulp.conformance.report import SHOWN, render, short
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}
@@ -108,7 +108,7 @@ def hostile() -> Any:
 
 
 def test_what_documents_say_stays_text() -> None:
-    made = page.render([hostile(), document("by place")])
+    made = render([hostile(), document("by place")])
     elements = Elements(made)
     assert [tag for tag, _ in elements.found].count("script") == 1
     assert not [tag for tag, _ in elements.found if tag == "img"]
@@ -130,8 +130,8 @@ def test_every_finding_is_on_the_page(text: str) -> None:
 
 
 def test_an_empty_page_and_a_clean_target() -> None:
-    Elements(page.render([]))
-    clean = page.render([document("right") | {"cases": []}])
+    Elements(render([]))
+    clean = render([document("right") | {"cases": []}])
     Elements(clean)
     assert "<p>None.</p>" in clean
 

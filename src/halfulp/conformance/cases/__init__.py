@@ -105,23 +105,18 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
 
     Those of SONNX, a profile of ONNX, are not among all.
     """
-    rows, versions = [find(id) for id in ids()], tuple(versions)
-    if chosen := [id for operator in operators for id in _ids(str(operator))]:
-        rows = [row for row in rows if row.id in chosen]
-    else:
-        rows = [row for row in rows if row.standard != "sonnx"]
-    known = dict.fromkeys(row.version for row in rows)
+    rows, versions, chosen = [find(id) for id in ids()], tuple(versions), list[OpVersion]()
+    for operator in map(str, operators):
+        if not (of_operator := named_operators(operator)):
+            suggestion = did_you_mean(operator, ("Pow", "PRelu", *ids()))
+            raise HalfulpError(f"no operator {operator}; {suggestion}")
+        chosen += of_operator
+    rows = [row for row in rows if (row in chosen if chosen else row.standard != "sonnx")]
+    row_versions = dict.fromkeys(row.version for row in rows)
     for version in versions:
-        if version not in known:
-            raise HalfulpError(f"no version {version}", expected=", ".join(known))
+        if version not in row_versions:
+            raise HalfulpError(f"no version {version}", expected=", ".join(row_versions))
     yield from (row for row in rows if not versions or row.version in versions)
-
-
-def _ids(operator: str) -> list[str]:
-    if not (rows := named_operators(operator)):
-        suggestion = did_you_mean(operator, ("Pow", "PRelu", *ids()))
-        raise HalfulpError(f"no operator {operator}; {suggestion}")
-    return [row.id for row in rows]
 
 
 def chosen_types(name: object) -> str:

@@ -111,12 +111,12 @@ def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
     Quick mode takes three sets of attributes for the same shapes.
     """
-    taken: Counter[tuple[Shape, ...]] = Counter()
+    counts: Counter[tuple[Shape, ...]] = Counter()
     for attempt in attempts(row, types):
         if attempt.clause is not None:
             continue
-        taken[attempt.shapes] += 1
-        if mode == "full" or taken[attempt.shapes] <= _QUICK_ATTRIBUTES:
+        counts[attempt.shapes] += 1
+        if mode == "full" or counts[attempt.shapes] <= _QUICK_ATTRIBUTES:
             id = case_id(row, types, "broadcast", attempt.name)
             inputs = small_inputs(row, types, attempt.shapes, Random(id))
             yield Case(id, row.id, "broadcast", inputs, dict(attempt.attributes))
@@ -146,12 +146,12 @@ _NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or
 def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield cases that breach the row's clauses, named after the clause: ``C2-2x3,2``. Quick mode: few of each."""
     for kind in (_shapes, _types, _numbers, _attributes, _outputs):
-        taken: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for attempt in kind(row, types):
             if attempt.clause is None:
                 continue
-            taken[attempt.clause] += 1
-            if mode == "full" or taken[attempt.clause] <= _QUICK:
+            counts[attempt.clause] += 1
+            if mode == "full" or counts[attempt.clause] <= _QUICK:
                 yield _refused(row, types, attempt, attempt.clause)
 
 
@@ -229,8 +229,8 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
         if attribute.required:  # then it is missing, and the attempt has no other name
             wrong.append({name: value for name, value in fine.items() if name != attribute.name})
         wrong += [{**fine, attribute.name: value} for value in values.get(attribute.type, ("2", 1))]
-    known = {attribute.name for attribute in row.attributes}
-    wrong += [{**fine, name: 1} for name in _NAMES if name not in known]
+    names_of_row = {attribute.name for attribute in row.attributes}
+    wrong += [{**fine, name: 1} for name in _NAMES if name not in names_of_row]
     for attributes in wrong:
         changed = ((name, value) for name, value in attributes.items() if fine.get(name) != value)
         name = ",".join(f"{name}={'text:' * isinstance(value, str)}{value}" for name, value in changed)

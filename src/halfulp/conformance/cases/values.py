@@ -197,8 +197,10 @@ def specials(name: str) -> Array:
     values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
     with np.errstate(over="ignore"):
         magnitudes |= set(codes(np.array(values).astype(TYPES[name].dtype)).tolist())
-    held = [magnitude for magnitude in magnitudes if 0 <= magnitude < (1 << facts.bits)]
-    return from_codes(sorted({magnitude | sign for magnitude in held for sign in (0, facts.sign_bit)}), name)
+    fitting = [magnitude for magnitude in magnitudes if 0 <= magnitude < (1 << facts.bits)]
+    return from_codes(
+        sorted({magnitude | sign for magnitude in fitting for sign in (0, facts.sign_bit)}), name
+    )
 
 
 def every_value(name: str) -> Array:

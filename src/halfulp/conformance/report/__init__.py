@@ -1,13 +1,17 @@
 """Reports on the findings of ``halfulp check``: documents of several targets side by side, in words for people.
 
-Here they are tables in a terminal, and what CI systems show; in ``page`` one self-contained HTML page.
+They are tables in a terminal, what CI systems show, and one self-contained HTML page.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from itertools import chain, groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from rich import box
@@ -16,8 +20,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.document import Allowed, Document, Fault, Part, all_faults, faults
-from halfulp.conformance.judge import FAULTS, GRADES, VERDICTS, at_least, worst
+from halfulp.conformance.case import ASPECTS
+from halfulp.conformance.document import Allowed, Document, Fault, Part, all_faults, faults, order, type_order
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, worst
 from halfulp.errors import printable
 
 _MOST_LINES = 20
@@ -301,8 +306,8 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     counting = [fault for fault in all_faults(document) if fault.counts("support")]
     count, allowed = len(counting), document["summary"]["allowed"]
     if not count:
-        known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
-        return f"nothing wrong found{known}", "green"
+        but_allowed = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
+        return f"nothing wrong found{but_allowed}", "green"
     if document["summary"]["cases"] > 1 and (why := _alike(document)) is not None:
         return f"every case fails alike ({why}): is the target or its command right?", "bold"
     grade = worst([fault.grade for fault in counting])
@@ -374,3 +379,128 @@ def _why_not_counted(document: Document, fault: Fault, least: str, allowed: Allo
 def _some_lines(texts: Sequence[str]) -> str:
     more = [f"and {len(texts) - _MOST_LINES} more"] if len(texts) > _MOST_LINES else []
     return "\n".join(printable(line, 300) for line in [*texts[:_MOST_LINES], *more])
+
+
+# --- the HTML page ---------------------------------------------------------------------------------
+
+STYLES = ("colours.css", "page.css")
+_COLUMNS = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
+
+
+def render(results: Sequence[Document]) -> str:
+    """Return the page of some documents: one HTML file that loads nothing, and is readable without JavaScript."""
+    from jinja2 import Environment, StrictUndefined  # lazily, because only pages need it
+    from markupsafe import Markup
+
+    assets = files(__package__) / "assets"
+    style = "\n".join((assets / name).read_text("utf-8") for name in STYLES)
+    rule = ".v-{0} {{ background: var(--{0}); color: var(--on-{0}); }}\n"
+    style += "".join(map(rule.format, SHOWN))
+    code = (assets / "filter.js").read_text("utf-8")
+    named, summaries = targets(results), [document["summary"] for document in results]
+    # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
+    # The first finding of an operator version and types is where its square in a table leads to.
+    anchors: dict[str, str] = {}
+    cases = []
+    for target, case in findings(named):
+        anchor = f"{target.number}-{'/'.join(case['id'].split('/')[:2])}"
+        cases.append((target, case, "" if anchor in anchors else anchor))
+        anchors[anchor] = anchor
+    return template.render(
+        results=results,
+        policy=_policy(style, code),
+        style=Markup(style),
+        script=Markup(code),
+        targets=named,
+        verdicts=[name for name in SHOWN if name in _COLUMNS or any(s[name] for s in summaries)],
+        shown=SHOWN,
+        faults=FAULTS,
+        any_allowed=any(summary["allowed"] for summary in summaries),
+        heatmaps=list(_heatmaps(named, anchors)),
+        deviations=[deviation for target in named for deviation in _deviations(target)],
+        distances=[
+            {bucket: sum(row["histogram"][bucket] for row in document["rows"]) for bucket in HISTOGRAM}
+            for document in results
+        ],
+        reproducibility=[(aspect, [_tested(target, aspect) for target in named]) for aspect in ASPECTS],
+        cases=cases,
+        gist=gist,
+    )
+
+
+def _policy(style: str, code: str) -> str:
+    """Return a content security policy: nothing may be loaded, and only this style and this script apply."""
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
+    allowed = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*digests)
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _tested(target: Target, aspect: str) -> dict[str, Any]:
+    """Return how many operator versions and types were tested for an aspect, and the differences."""
+    parts = [part for part in target.document["reproducibility"] if part["aspect"] == aspect]
+    verdicts = Counter(part["verdict"] for part in parts)
+    differing = [part for part in parts if part["verdict"] == "differs"]
+    differs = [{"where": repetition_place(part), "gist": repetition_gist(part)} for part in differing]
+    return {"target": target, "tested": len(parts) - verdicts["not tested"], "differs": differs}
+
+
+def _heatmaps(
+    targets: Sequence[Target], anchors: Mapping[str, str]
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings."""
+    rows = [(target, row) for target in targets for row in target.document["rows"]]
+    rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
+    for operator, group in groupby(rows, key=lambda pair: family(pair[1]["operator"])):
+        members = list(group)
+        paired = any(len(set(row["types"])) > 1 for _, row in members)
+        # An array library has only the newest version, and so only that one's rows.
+        of_targets = ((target, [row for owner, row in members if owner is target]) for target in targets)
+        yield operator, [_heatmap(target, paired, own, anchors) for target, own in of_targets if own]
+
+
+def _heatmap(
+    target: Target, paired: bool, rows: Sequence[Part], anchors: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the table of one operator and target: its versions, each with its rows.
+
+    If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
+    and a column is a type that all inputs share.
+    """
+    columns = sorted({row["types"][-1] for row in rows}, key=type_order)
+    versions: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        operator, types, verdict = row["operator"], row["types"], row["verdict"]
+        of_version = versions.setdefault(operator.rpartition("-")[2], {})
+        of_version.setdefault(types[0] if paired else "", {})[types[-1]] = {
+            "anchor": anchors.get(f"{target.number}-{operator}/{','.join(types)}"),
+            "verdict": verdict,
+            "text": SHOWN[verdict].sign + (distance(row) if verdict == "within" else ""),
+            "label": f"{target.label}, {operator}, {types_text(types)}, {_described(row)}",
+        }
+    return {"target": target, "paired": paired, "columns": columns, "versions": versions}
+
+
+def _described(row: Part) -> str:
+    """Return a sentence on a row, which repeats the meaning of its colour and adds numbers."""
+    text = str(row["verdict"])
+    if row["message"]:
+        return f"{text}: {row['message']}"
+    if row["misrounded"]:
+        text += f": {row['misrounded']:,} of {row['elements']:,} elements not exact"
+        text += f", by up to {short(row['max_ulp'])} ulp" if row["max_ulp"] else ""
+        special = row["histogram"]["special"]
+        text += f", {special:,} special values wrong" if special else ""
+    return text
+
+
+def _deviations(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield the special values that are wrong, each once, with all places."""
+    where: dict[tuple[str, ...], list[str]] = {}
+    for entry in target.document["specials"]:
+        for cell in (cell for cell in entry["grid"] if cell["verdict"] == "wrong"):
+            key = (cell["x"], cell["y"], cell["expected"], cell["got"])
+            where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
+    for (x, y, expected, got), places in where.items():
+        yield {"target": target.label, "x": x, "y": y, "expected": expected, "got": got, "where": places}

@@ -32,13 +32,9 @@ from halfulp.types import TYPES
 
 
 class Target(ABC):
-    """A runtime that is loaded in this process.
+    """A runtime that is loaded in this process."""
 
-    Attributes:
-        packages: the runtime's packages and others that take part. A report shows their versions.
-    """
-
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # the runtime's and others that take part; a report shows their versions
 
     def __init__(self, threads: int, argument: str) -> None:  # noqa: B027
         """Load the runtime, which may use ``threads`` threads, with the argument of its :class:`TargetSpec`."""
@@ -243,9 +239,8 @@ def _find_in_python(target: str) -> TargetSpec:
             advice = "check takes runtimes; halfulp audit examines models"
             raise HalfulpError(f"{target[:80]}: a model, but {advice}")
         options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"
-        raise HalfulpError(
-            f"no target {target[:80]}; {options if is_file else did_you_mean(target, BUILT_IN)}"
-        )
+        help = options if is_file else did_you_mean(target, BUILT_IN)
+        raise HalfulpError(f"no target {target[:80]}; {help}")
     if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
         return TargetSpec(target, "models.Backend", argument, package)
     operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
@@ -275,13 +270,13 @@ def imported(text: str) -> Any:
         sys.path.insert(0, str(Path(module).parent))
         module = Path(module).stem
     try:
-        found = import_module(module)
+        loaded = import_module(module)
     except ModuleNotFoundError as error:
         parent, _, name = module.rpartition(".")
         if not parent or error.name != module:
             raise
-        found = getattr(import_module(parent), name)
-    return attrgetter(attribute)(found) if attribute else found
+        loaded = getattr(import_module(parent), name)
+    return attrgetter(attribute)(loaded) if attribute else loaded
 
 
 def installed() -> list[TargetSpec]:

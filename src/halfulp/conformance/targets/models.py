@@ -138,11 +138,11 @@ class OnnxRuntime(ModelTarget):
             return str(min(self._providers() - before))
         if name.lower().startswith("halfulp"):
             self._integration.provider()
-        short = {each.removesuffix("ExecutionProvider"): each for each in sorted(self._providers())}
-        found = named(re.sub("(?i)executionprovider$", "", name), short, _PROVIDER_ALIASES)
-        if found is None:
+        short = {ep.removesuffix("ExecutionProvider"): ep for ep in sorted(self._providers())}
+        chosen = named(re.sub("(?i)executionprovider$", "", name), short, _PROVIDER_ALIASES)
+        if chosen is None:
             raise HalfulpError(f"not offered here: this ONNX Runtime has {', '.join(short)}, not {name[:80]}")
-        return short[found]
+        return short[chosen]
 
     def _providers(self) -> set[str]:
         plugins = self._ort.get_ep_devices() if hasattr(self._ort, "get_ep_devices") else ()
@@ -154,9 +154,8 @@ class OnnxRuntime(ModelTarget):
 
     def run(self, prepared: Prepared) -> list[Array]:
         try:
-            session = self._ort.InferenceSession(
-                prepared.model.SerializeToString(), self._options, providers=[self._provider]
-            )
+            data, providers = prepared.model.SerializeToString(), [self._provider]
+            session = self._ort.InferenceSession(data, self._options, providers=providers)
         except Exception as error:
             if "fallback to CPU EP has been explicitly disabled" in str(error):
                 raise NotOfferedError(f"{self._provider} has no kernel for it") from None
@@ -295,8 +294,8 @@ def _check_status(code: int, errors: bytes) -> None:
     if 0 < number < signal.NSIG:
         raise CrashedError(ending(-number))
     # The last line that a program writes is the reason why it failed.
-    said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    raise RuntimeError(": ".join([ending(code), *said[-1:]]))
+    lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
+    raise RuntimeError(": ".join([ending(code), *lines[-1:]]))
 
 
 def _typed(array: Array, number: int) -> Array:

@@ -106,17 +106,11 @@ def session(
 
 
 def open_session(
-    model: Source,
-    sess_options: Any = None,
-    providers: Sequence[Any] | None = None,
-    *,
-    keep_fusions: bool = False,
-    warns: bool = False,
-    **kwargs: Any,
+    model: Source, options: Any = None, providers: Any = None, *, warns: bool = False, **kwargs: Any
 ) -> Any:
     """Return a session as :func:`session` does; it tells of fusions that are given up only if it ``warns``."""
-    ort = installed()
-    options = _quiet_options() if sess_options is None else sess_options
+    ort, keep_fusions = installed(), kwargs.pop("keep_fusions", False)
+    options = _quiet_options() if options is None else options
     by_provider = None
     # If this fails, patched() names the clause that a node breaks, if that is the reason.
     if _takes_provider(ort, options, providers):
@@ -288,24 +282,17 @@ def provider(
         ValueError: there is no such operator or choice of fusions, or the choice comes without options.
 
     Example:
-        >>> import numpy as np, pytest; ort = pytest.importorskip("onnxruntime", "1.24")
-        >>> from onnx import parser
-        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
-        ...     g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }''')
+        >>> import pytest; ort = pytest.importorskip("onnxruntime", "1.24")
         >>> options = ort.SessionOptions()
-        >>> provider(options)
+        >>> provider(options)  # then ort.InferenceSession(file, options)
         'HalfulpExecutionProvider'
-        >>> session = ort.InferenceSession(model.SerializeToString(), options)
-        >>> session.run(None, {"x": np.array([0.1, 3], np.float16), "y": np.array([2, 4], np.uint8)})
-        [array([9.995e-03, 8.100e+01], dtype=float16)]
     """
     ort = installed()
     hint = "; halfulp.integrations.onnxruntime.session serves earlier ones"
     _require(ort, (1, 24), "this onnxruntime takes no execution provider with kernels", hint)
     if fusions not in ("keep", "exact") or not operators or not {*operators} <= {*SUPPORTED_OPS}:
-        raise ValueError(
-            f"operators are Pow and PRelu, fusions keep or exact; got {operators!r}, {fusions!r}"
-        )
+        choices = "operators are Pow and PRelu, fusions keep or exact"
+        raise ValueError(f"{choices}; got {operators!r}, {fusions!r}")
     if session_options is None and (fusions != "keep" or len({*operators}) == 1):
         raise ValueError("a choice of operators or fusions needs session_options")
     if session_options is None:
@@ -405,13 +392,7 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         {'y': array([0.25, 3], dtype=bfloat16)}
     """
     names = [output.name for output in session.get_outputs()]
-    # onnxruntime reads the bytes of an array in the machine's order, whatever its dtype says.
-    inputs = {
-        name: value.astype(value.dtype.newbyteorder("="))
-        if isinstance(value, np.ndarray) and not value.dtype.isnative
-        else value
-        for name, value in inputs.items()
-    }
+    inputs = {name: _native(value) for name, value in inputs.items()}
     gives_small = any(output.type in _SMALL for output in session.get_outputs())
     if not gives_small and not any(map(_is_small, inputs.values())):
         return dict(zip(names, session.run(names, inputs), strict=True))
@@ -421,23 +402,23 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _array(result) for name, result in zip(names, results, strict=True)}
 
 
+def _native(value: Any) -> Any:
+    """Return an array in the machine's byte order, in which onnxruntime reads it whatever its dtype says."""
+    is_swapped = isinstance(value, np.ndarray) and not value.dtype.isnative
+    return value.astype(value.dtype.newbyteorder("=")) if is_swapped else value
+
+
 def installed() -> Any:
     """Return the module onnxruntime; raises UnsupportedError if it can't be imported."""
     try:
         return import_module("onnxruntime")
     except ImportError as error:
-        reason = str(error) or "it was built for another NumPy"
-        raise UnsupportedError(
-            f"onnxruntime can't be imported: {reason}", expected="pip install 'halfulp[onnxruntime]'"
-        ) from None
+        message = f"onnxruntime can't be imported: {str(error) or 'it was built for another NumPy'}"
+        raise UnsupportedError(message, expected="pip install 'halfulp[onnxruntime]'") from None
 
 
 def find_external_data(session_options: Any, model: Onnx) -> None:
-    """Let sessions, which get the model as bytes, read its external data from its folder.
-
-    Raises:
-        UnsupportedError: the model has external data, and this onnxruntime has no such option.
-    """
+    """Let sessions, which get the model as bytes, read external data from its folder, or raise UnsupportedError."""
     weights = model.proto.graph.initializer
     if model.folder is None or not any(each.data_location == TensorProto.EXTERNAL for each in weights):
         return

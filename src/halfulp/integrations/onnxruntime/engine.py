@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,48 +38,37 @@ class Refused(UnsupportedError):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a session.
+    """Settings of a session."""
 
-    Attributes:
-        exact: run Pow and PRelu on halfulp's kernels, not on ONNX Runtime's.
-        optimized: let ONNX Runtime replace nodes.
-        threads: the number of threads; with 0, ONNX Runtime chooses it.
-    """
-
-    exact: bool = True
-    optimized: bool = True
-    threads: int = 0
+    exact: bool = True  # run Pow and PRelu on halfulp's kernels, not on ONNX Runtime's
+    optimized: bool = True  # let ONNX Runtime replace nodes
+    threads: int = 0  # their number; with 0, ONNX Runtime chooses it
 
 
 _OURS = Settings()
 
 
-def run_with_report(model: Onnx, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], RunReport]:
-    """Run a model once on halfulp's kernels.
+def open_profiled(
+    model: Onnx, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
+) -> tuple[Any, dict[str, Any], list[RunReport]]:
+    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile.
 
     Raises:
         ModelError: an input contradicts its declaration, or a node fails on its operands.
         Refused: onnxruntime is missing, too old, or refuses the model.
     """
-    _, outputs, (report,) = open_profiled(model, _fed(model, inputs))
-    return outputs, report
-
-
-def open_profiled(
-    model: Onnx, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
-) -> tuple[Any, dict[str, Any], list[RunReport]]:
-    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile."""
+    fed = _fed(model, inputs)
     with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
         session = open_session(model, settings, profile=str(Path(profiles) / "profile"))
         for _ in range(runs):
-            outputs = run_in(session, model, inputs)
+            outputs = run_in(session, model, fed)
         events = json.loads(Path(session.end_profiling()).read_text())
     opset = default_opset(model.proto.opset_import) or 1
     return session, outputs, list(_reports(events, opset))
 
 
 def runner(model: Onnx, settings: Settings = _OURS) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that runs a model, like :func:`run_with_report`."""
+    """Return a function that runs a model, like :func:`open_profiled`."""
     session = open_session(model, settings)
     return lambda inputs: run_in(session, model, _fed(model, inputs))
 
@@ -95,7 +85,7 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
     except Exception as error:  # onnxruntime's error classes are not public
         if breach := _BREACH.search(str(error)):
             kind, name, fault, clause, operands = breach.groups()
-            shown = dict(each.split(": ", 1) for each in operands.split("   "))
+            shown = dict(text.split(": ", 1) for text in operands.split("   "))
             node = _label(name, kind) if name else kind
             raise ModelError(fault, file=model.file, node=node, clause=clause, **shown) from None
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
@@ -116,9 +106,8 @@ def open_session(model: Onnx, settings: Settings = _OURS, *, profile: str = "") 
             raise
         raise Refused(error.message, **error.shown) from None
     except Exception as error:  # as above
-        raise Refused(
-            f"{file}: refused by onnxruntime: {_text(error)}{_way_out(error, proto, file)}"
-        ) from None
+        reason = f"{_text(error)}{_way_out(error, proto, file)}"
+        raise Refused(f"{file}: refused by onnxruntime: {reason}") from None
 
 
 def _options(ort: Any, settings: Settings, profile: str) -> Any:
@@ -150,9 +139,8 @@ def _named(model: ModelProto) -> ModelProto:
     """Return a model whose Pow and PRelu nodes without a name have their place as name, as in messages."""
 
     def unnamed(model: ModelProto) -> Iterator[tuple[NodeProto, int]]:
-        for owner in (model.graph, *model.functions):
-            for _, each in graphs(owner):
-                yield from ((node, i) for i, node in enumerate(each.node) if is_ours(node) and not node.name)
+        for _, graph in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
+            yield from ((node, i) for i, node in enumerate(graph.node) if is_ours(node) and not node.name)
 
     if any(unnamed(model)):
         model = deepcopy(model)
@@ -175,13 +163,13 @@ def _reports(events: list[dict[str, Any]], opset: int) -> Iterator[RunReport]:
 def _report(timed: list[dict[str, Any]], opset: int) -> RunReport:
     rows: dict[str, NodeRun] = {}
     for event, own in zip(timed, _own_times(timed), strict=True):
-        name, told = event["name"].removesuffix(_TIMED), event["args"]
-        kind, _, of_custom = told["op_name"].partition("_")
-        ours = told["provider"] == plugin.PROVIDER or (kind in SUPPORTED_OPS and of_custom)
-        operator = in_force("onnx", kind, opset).id if ours else told["op_name"]
+        name, facts = event["name"].removesuffix(_TIMED), event["args"]
+        kind, _, of_custom = facts["op_name"].partition("_")
+        ours = facts["provider"] == plugin.PROVIDER or (kind in SUPPORTED_OPS and of_custom)
+        operator = in_force("onnx", kind, opset).id if ours else facts["op_name"]
         label = _label(name, kind if ours else operator)
         row = rows.setdefault(label, NodeRun(label, operator, "halfulp" if ours else "onnxruntime"))
-        row.inputs, row.outputs = (_shown(told.get(f"{end}_type_shape", [])) for end in ("input", "output"))
+        row.inputs, row.outputs = (_shown(facts.get(f"{end}_type_shape", [])) for end in ("input", "output"))
         row.seconds += own / 1e6
         row.calls += 1
     return RunReport(list(rows.values()))

@@ -84,10 +84,10 @@ def _patch_node(node: NodeProto, index: int, known: Scope, file: str) -> Value:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
             raise error.with_hint(REPAIR) from None
-        told = list(_told(row, attributes))
+        describing = list(_told(row, attributes))
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]
-    node.attribute.extend(told)
+    node.attribute.extend(describing)
     return Value(node.output[0], output.type, output.shape)
 
 

@@ -17,10 +17,7 @@ import numpy as np
 import openvino as ov
 from openvino.utils import replace_node
 
-from halfulp._interop import Array
 from halfulp.errors import HalfulpError, within
-from halfulp.integrations.openvino import native
-from halfulp.integrations.openvino.native import build
 from halfulp.integrations.openvino.operators import (
     OPERATORS,
     ROWS,
@@ -29,14 +26,17 @@ from halfulp.integrations.openvino.operators import (
     HalfulpPReLU,
     array_of,
     bodies,
+    build,
     core,
     dims,
+    in_cpp,
     is_ours,
     label,
     mark,
     type_of,
 )
 from halfulp.operators import op
+from halfulp.types import same_bits
 
 __all__ = ["OPERATORS", "build", "replace"]
 __dir__ = __all__.copy
@@ -73,37 +73,37 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
     if not isinstance(model, ov.Model):
         message = "replace takes an openvino.Model; openvino.Core().read_model(FILE) returns that of a file"
         raise HalfulpError(message, got=repr(model)[:80])
-    left = put_into(model, every_node=every_node)
-    if left:
-        warnings.warn("\n".join(left), stacklevel=2)
+    sentences = put_into(model, every_node=every_node)
+    if sentences:
+        warnings.warn("\n".join(sentences), stacklevel=2)
     return model
 
 
 def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
     """Replace nodes as :func:`replace` does, and return a sentence for each node that stays OpenVINO's own."""
-    left = _replace(model, every_node)
+    sentences = _replace(model, every_node)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
         if type_of(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
             mark(parameter)
-    return left
+    return sentences
 
 
 def _replace(model: ov.Model, every_node: bool) -> list[str]:
     """Replace the nodes of a model and of its bodies, and return a sentence for each that stays OpenVINO's own."""
-    left: list[str] = []
+    sentences: list[str] = []
     varying = _varying(model)
     for node in model.get_ordered_ops():
         for body in bodies(node):
-            left += _replace(body, every_node)
+            sentences += _replace(body, every_node)
         if node.get_type_name() == "ReduceMean" and _is_in_norm(node):
             _keep_dims(node)
         if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
             varies = node.get_name() in varying
             # The plugin folds all other nodes, with other code.
             if every_node or not varies or not _is_exact(node):
-                left += _substitute(node, varies)
-    return left
+                sentences += _substitute(node, varies)
+    return sentences
 
 
 def _is_in_norm(mean: Any) -> bool:
@@ -152,13 +152,14 @@ def _substitute(node: Any, varies: bool) -> list[str]:
     return []
 
 
-def _put_ours(node: Any, operands: str) -> None:
-    known = node.get_attributes()
-    attributes = {"auto_broadcast": str(known["auto_broadcast"])} if "auto_broadcast" in known else {}
+def _put_ours(node: Any, types: str) -> None:
+    operands, attributes = node.input_values(), {"operands": types}
+    if (rule := node.get_attributes().get("auto_broadcast")) is not None:
+        attributes["auto_broadcast"] = str(rule)
     with within(None, label(node)):
-        ours = _OURS[node.get_type_name()](node.input_values(), operands=operands, **attributes)
-    in_cpp = native.node(type(ours).__name__, node.input_values(), {"operands": operands, **attributes})
-    ours = ours if in_cpp is None else in_cpp
+        ours = _OURS[node.get_type_name()](operands, **attributes)
+    if (compiled := in_cpp(type(ours).__name__, operands, attributes)) is not None:
+        ours = compiled
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
 
@@ -180,8 +181,8 @@ def _varying(model: ov.Model) -> frozenset[str]:
     names: set[str] = set()
     for node in model.get_ordered_ops():
         sources = node.input_values()
-        known = node.get_type_name() in ("Constant", "ShapeOf")
-        if not known and (not sources or any(source.get_node().get_name() in names for source in sources)):
+        is_known = node.get_type_name() in ("Constant", "ShapeOf")
+        if not is_known and (not sources or any(source.get_node().get_name() in names for source in sources)):
             names.add(node.get_name())
     return frozenset(names)
 
@@ -201,13 +202,10 @@ def _is_exact(node: Any) -> bool:
         # The exponent broadcasts to the base, not the other way round.
         same_shape = values.size == 1 and values.ndim <= len(x)
         return same_shape and values.item() in _EXPONENTS and _passes_trial("Power")
-    return _are_plain(values, x) and _passes_trial("PRelu", 0 if (values >= 0).all() else -2)
-
-
-def _are_plain(slopes: Array, x: tuple[int | None, ...]) -> bool:
     tiny = np.finfo(np.float32).tiny  # the plugin treats smaller slopes as zero
-    sound = np.isfinite(slopes) & ((np.abs(slopes) >= tiny) | (slopes == 0))
-    return bool(sound.all()) and _is_by_channel(slopes.shape, x)
+    are_plain = (np.isfinite(values) & ((np.abs(values) >= tiny) | (values == 0))).all()
+    least = 0 if (values >= 0).all() else -2
+    return bool(are_plain) and _is_by_channel(values.shape, x) and _passes_trial("PRelu", least)
 
 
 def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
@@ -254,17 +252,8 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
         right = exact(special, second)
         expected += [right, exact(data + np.float32(0), second), right + addend]
     try:
-        compiled = core().compile_model(
-            ov.Model(outputs, [x, finite]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-        )
-        answers = compiled([special, data])
+        hint = {"INFERENCE_PRECISION_HINT": "f32"}
+        answers = core().compile_model(ov.Model(outputs, [x, finite]), "CPU", hint)([special, data])
     except RuntimeError:
         return False
-    return all(_equal(answers[i], right) for i, right in enumerate(expected))
-
-
-def _equal(got: Array, expected: Array) -> bool:
-    """Return whether bits are equal except for the payloads of NaNs."""
-    numbers = ~np.isnan(expected)
-    same_numbers = np.array_equal(got[numbers].view(np.uint32), expected[numbers].view(np.uint32))
-    return same_numbers and bool(np.isnan(got[~numbers]).all())
+    return all(same_bits(answers[i], right).all() for i, right in enumerate(expected))

@@ -51,10 +51,8 @@ class Compiled:
         """Run the model on inputs, and return copies of the outputs by all of their names."""
         self.bind(inputs)
         self.infer()
-        found: dict[str, Array] = {}
-        for index, end in enumerate(self._compiled.outputs):
-            found |= dict.fromkeys(end.get_names(), self.output(index))
-        return found
+        outputs = [(end.get_names(), self.output(n)) for n, end in enumerate(self._compiled.outputs)]
+        return {name: array for names, array in outputs for name in names}
 
     def layers(self) -> list[tuple[str, str, float]]:
         """Return the layers of the last run as names, types and seconds."""
@@ -121,9 +119,8 @@ class Runner:
                 results.append(place_of(end))
             self._outputs[value.name] = results.index(place_of(end))
         if left := put_into(network, every_node=True):
-            raise UnsupportedError(
-                f"{model.file}: not exact in openvino, which has to run other layers: {left[0]}"
-            )
+            reason = "not exact in openvino, which has to run other layers"
+            raise UnsupportedError(f"{model.file}: {reason}: {left[0]}")
         self._ours = {node.get_friendly_name() for node in network.get_ordered_ops() if is_ours(node)}
         self._compiled = Compiled(network, model.file, profile=True)
 
@@ -143,8 +140,8 @@ class Runner:
             if name in nodes:
                 node, known = nodes[name], self._model.graph.declared
                 row.label, row.operator = node.label, node.operator
-                row.inputs = tuple(str(known[each]) for each in node.inputs)
-                row.outputs = tuple(str(known[each]) for each in node.outputs)
+                row.inputs = tuple(str(known[operand]) for operand in node.inputs)
+                row.outputs = tuple(str(known[output]) for output in node.outputs)
             if name in self._ours:
                 row.engine = "halfulp"
             rows.append(row)

@@ -1,5 +1,5 @@
 // halfulp's Power and PReLU of f32, f16 and bf16 as operators of OpenVINO in C++, so that no node calls into Python.
-// native.py compiles this file against the installed OpenVINO. The types and attributes are those of operators.py, so
+// operators.py compiles this file against the installed OpenVINO. The types and attributes are those of operators.py, so
 // that either implementation reads a model that the other has written.
 
 #include <halfulp.h>

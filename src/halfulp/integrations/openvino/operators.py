@@ -1,4 +1,4 @@
-"""halfulp's operators for OpenVINO, and OpenVINO's tensors as arrays.
+"""halfulp's operators for OpenVINO, in Python and in C++, and OpenVINO's tensors as arrays.
 
 A plugin may hold a tensor in another type than the model declares. If that type holds every value of the declared one,
 the operand is converted; otherwise the call is refused.
@@ -6,19 +6,26 @@ the operand is converted; otherwise the call is refused.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator
+import os
+import platform
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openvino as ov
+from openvino.utils.node_factory import NodeFactory
 
 from halfulp._interop import Array
 from halfulp.errors import UnsupportedError
+from halfulp.installed import get_include, get_library
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
-from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, ElementType, type_name
 
 ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
@@ -50,8 +57,10 @@ class _Operator(ov.Op):
     # OpenVINO calls these methods.
 
     def validate_and_infer_types(self) -> None:
-        operands = [self._operand(index) for index in range(self.get_input_size())]
-        kind, shape = op(self.row).infer(*operands, **self._of_row())
+        # The declared types: when a plugin asks again, it may have narrowed the inputs'.
+        kinds = [ROWS[kind].name for kind in self.attributes["operands"].split(",")]
+        shapes = (dims(self.get_input_partial_shape(index)) for index in range(self.get_input_size()))
+        kind, shape = op(self.row).infer(*zip(kinds, shapes, strict=True), **self._of_row())
         sizes = None if shape is None else [dim if isinstance(dim, int) else -1 for dim in shape]
         partial = ov.PartialShape.dynamic() if sizes is None else ov.PartialShape(sizes)
         self.set_output_type(0, getattr(ov.Type, self._held_result(str(TYPES[kind].openvino))), partial)
@@ -72,11 +81,6 @@ class _Operator(ov.Op):
         operands = [self._read(inputs[index], kind) for index, kind in enumerate(declared)]
         self._write(outputs[0], np.asarray(op(self.row)(*operands, **self._of_row())))
         return True
-
-    def _operand(self, index: int) -> TensorType:
-        # The declared type: when a plugin asks again, it may have narrowed the input's.
-        kind = ROWS[self.attributes["operands"].split(",")[index]].name
-        return TensorType(kind, dims(self.get_input_partial_shape(index)))
 
     def _held_result(self, declared: str) -> str:
         # A plugin that holds the first operand in a wider type than declared does so with all tensors of that type,
@@ -264,3 +268,83 @@ def mark(node: Any) -> None:
     """Mark a node, so that it keeps its types, if this version can."""
     if _attribute() is not None:
         node.set_rt_info(_attribute(), _KEY)
+
+
+# --- Power and PReLU of f32, f16 and bf16 in C++: nodes that do not call into Python ---------------------
+#
+# They are compiled on the user's machine, because OpenVINO's C++ interface changes with each release.
+
+_SOURCE = Path(__file__).with_name("extension.cpp")
+_FOLDER = Path(ov.__file__).parent
+_IN_CPP = frozenset({"f32", "f16", "bf16"})
+_FLAGS = "-std=c++17 -O2 -shared -fPIC -fvisibility=hidden"
+
+
+def build() -> str:
+    """Compile halfulp's operators of f32, f16 and bf16 for the installed OpenVINO, and return the path of the library.
+
+    From then on ``replace`` uses them, in this and later processes. The library is kept in the user's cache folder, and
+    is compiled once for each version of OpenVINO and halfulp, by the compiler that the environment variable CXX names,
+    or by c++.
+
+    Raises:
+        UnsupportedError: there is no compiler, OpenVINO's package has no headers, or the system is not Linux.
+    """
+    target = _library()
+    if not target.is_file():
+        patterns = ("libs/libopenvino.so.*", "libs/libtbb.so.*")
+        libraries = [str(file) for pattern in patterns for file in _FOLDER.glob(pattern)]
+        if platform.system() != "Linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
+            raise UnsupportedError(
+                "halfulp's operators for OpenVINO in C++ need its headers and libraries",
+                expected="pip install openvino, on Linux",
+                got=f"openvino {ov.__version__} in {_FOLDER}",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _compile(target, [*libraries, get_library()])
+    _factory.cache_clear()
+    return str(target)
+
+
+def _compile(target: Path, libraries: Sequence[str]) -> None:
+    written = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    compiler = os.environ.get("CXX") or "c++"
+    options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(written)]
+    options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
+    try:
+        done = subprocess.run([compiler, *options], capture_output=True, text=True)
+    except OSError as error:
+        raise UnsupportedError(
+            f"{compiler}: no compiler for C++: {error.strerror}",
+            expected="c++, or another one by the environment variable CXX",
+        ) from None
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")
+    written.replace(target)
+
+
+def _library() -> Path:
+    """Return where the library of this halfulp for this OpenVINO is, or would be."""
+    with _SOURCE.open("rb") as source:
+        key = hashlib.file_digest(source, "sha256")
+    for text in (ov.__version__, str(_FOLDER), get_library()):
+        key.update(text.encode())
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return folder / "halfulp" / f"openvino-{key.hexdigest()[:16]}.so"
+
+
+def in_cpp(kind: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any:
+    """Return an operator in C++; None if it is of another type, or the operators are not built."""
+    factory = _factory() if _IN_CPP.issuperset(attributes["operands"].split(",")) else None
+    return None if factory is None else factory.create(kind, list(inputs), dict(attributes))
+
+
+@cache
+def _factory() -> Any:
+    if not _library().is_file():
+        return None
+    factory = NodeFactory()
+    factory.add_extension(str(_library()))
+    core().add_extension(str(_library()))  # keeps the library, and reads files with the operators
+    return factory

@@ -137,17 +137,11 @@ def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
         if tensor_refusal(operand, torch) is not None:
             refuse(operand)
     if weight.dtype != x.dtype:
-        raise TorchError(
-            "prelu: x and weight must have the same type; write weight.to(x.dtype)",
-            x=x.dtype,
-            weight=weight.dtype,
-        )
-    raise TorchError(
-        "prelu: the weight must have one element, or one for each channel (dim 1 of x), in one dim;"
-        " hu.prelu aligns a slope with the last dims",
-        x=list(x.shape),
-        weight=list(weight.shape),
-    )
+        rule = "x and weight must have the same type; write weight.to(x.dtype)"
+        raise TorchError(f"prelu: {rule}", x=x.dtype, weight=weight.dtype)
+    rule = "the weight must have one element, or one for each channel (dim 1 of x), in one dim"
+    hint = "hu.prelu aligns a slope with the last dims"
+    raise TorchError(f"prelu: {rule}; {hint}", x=list(x.shape), weight=list(weight.shape))
 
 
 def replace(module: nn.Module) -> nn.Module:
@@ -214,28 +208,20 @@ def _bypassing(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor 
         return None
     if not (_wants_gradient(x) or _wants_gradient(y)):
         return _direct(function, x, y)
-    if isinstance(x, Tensor) and x.is_floating_point():
-        return _with_gradient(function, x, y)
-    return None
+    return _with_gradient(function, x, y) if isinstance(x, Tensor) and x.is_floating_point() else None
 
 
 def _with_gradient(function: Any, x: Tensor, y: Tensor | Number) -> Tensor | None:
-    result: Tensor | None = None
     if isinstance(y, Tensor):
-        result = (_Power if function is hu.pow else _Prelu).apply(x, y)
-    elif function is hu.pow and (type(y) is float or abs(y) < 1 << 53):  # doubles hold y and y - 1
-        result = _PowerByNumber.apply(x, y)
-    return result
+        return (_Power if function is hu.pow else _Prelu).apply(x, y)
+    has_rule = function is hu.pow and (type(y) is float or abs(y) < 1 << 53)  # doubles hold y and y - 1
+    return _PowerByNumber.apply(x, y) if has_rule else None
 
 
 def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
     """Return the result of ``nn.PReLU`` with this weight; None if the operator must be called."""
-    if (
-        torch.compiler.is_compiling()
-        or type(x) is not Tensor
-        or _has_other_modes()
-        or weight.dtype != x.dtype
-    ):
+    is_other = type(x) is not Tensor or weight.dtype != x.dtype
+    if torch.compiler.is_compiling() or is_other or _has_other_modes():
         return None
     with torch._C.DisableTorchFunction():  # a mode would intercept each access to a tensor
         return _bypassing(hu.prelu, x, _along_channels(x, weight))

@@ -184,8 +184,8 @@ def _calling(lowering: Any, op: Any, open_triton: Any) -> Any:
 
 
 def _warn(where: str) -> None:
-    told = f"torch.compile keeps torch's own powers in {where}; call halfulp.integrations.torch.pow there"
-    warnings.warn(told, HalfulpWarning, stacklevel=3)
+    line = f"torch.compile keeps torch's own powers in {where}; call halfulp.integrations.torch.pow there"
+    warnings.warn(line, HalfulpWarning, stacklevel=3)
 
 
 _INDUCTOR = _Inductor()
@@ -226,9 +226,8 @@ def connect() -> tuple[Any, dict[str, int]]:
         own = {name: address for name, address in kernels.items() if name.startswith("halfulp::")}
         _registered(runtime, "halfulp", own)  # for ever
         return runtime, {name: kernels[name] for name in kernels.keys() - own.keys()}
-    raise HalfulpError(
-        "this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__
-    )
+    lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
+    raise HalfulpError(lack, got=torch.__version__)
 
 
 def _registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:

@@ -176,9 +176,8 @@ def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
     """Compute on the parts of nested tensors: two of the same structure, or one and a number."""
     operator = getattr(torch.ops.halfulp, name)
     if not x.is_nested or not (y.is_nested or y.numel() == 1):
-        raise HalfulpError(
-            "a nested tensor: the other operand must be nested in the same way, or be one number"
-        )
+        rule = "the other operand must be nested in the same way, or be one number"
+        raise HalfulpError(f"a nested tensor: {rule}")
     if x.layout is torch.jagged:
         if y.is_nested and y.shape != x.shape:
             raise HalfulpError("nested tensors: their offsets differ", x=tuple(x.shape), y=tuple(y.shape))
@@ -222,39 +221,21 @@ def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
 
 def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, y = ctx.saved_tensors
-    by_x = by_y = None
-    if ctx.needs_input_grad[0]:
-        by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape)
-    if ctx.needs_input_grad[1]:
-        by_y = (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape)
-    return by_x, by_y
+    needs_x, needs_y = ctx.needs_input_grad
+    by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape) if needs_x else None
+    return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
 
 
 def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, slope = ctx.saved_tensors
-    by_x = by_slope = None
-    if ctx.needs_input_grad[0]:
-        by_x = torch.where(x > 0, gradient, slope * gradient)  # at 0 as torch has it
-    if ctx.needs_input_grad[1]:
-        by_slope = torch.where(x > 0, 0, x * gradient).sum_to_size(slope.shape)
-    return by_x, by_slope
+    needs_x, needs_slope = ctx.needs_input_grad
+    by_x = torch.where(x > 0, gradient, slope * gradient) if needs_x else None  # at 0 as torch has it
+    return by_x, torch.where(x > 0, 0, x * gradient).sum_to_size(slope.shape) if needs_slope else None
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
     ctx.save_for_forward(*inputs)
-
-
-def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _primals(ctx: Any) -> list[Tensor]:
-    """Return the saved operands without this level's tangents, but with those of outer levels.
-
-    torch disables forward mode while it calls a ``jvp``, and so would lose the outer levels' derivatives.
-    """
-    return [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
 
 
 def _pow_tangent(x: Tensor, y: Tensor, by_x: Tensor | None, by_y: Tensor | None) -> Tensor | None:
@@ -276,8 +257,11 @@ def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
     """
 
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
+        # The saved operands without this level's tangents, but with those of outer levels. torch disables forward mode
+        # while it calls a jvp, and so would lose the outer levels' derivatives.
         with forward_ad._set_fwd_grad_enabled(True):
-            result: Tensor | None = tangent(*_primals(ctx), *tangents)
+            primals = [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
+            result: Tensor | None = tangent(*primals, *tangents)
             return result
 
     functions = {"forward": operator, "setup_context": _save, "backward": gradients, "jvp": jvp}
@@ -336,7 +320,7 @@ def _register(name: str, function: Any, gradients: Any) -> None:
             operator, kind, lambda cls, func, types, args, kwargs, kernel=kernel: kernel(*args), lib=LIBRARY
         )
     torch.library.register_vmap(operator, partial(_vmap, overload), lib=LIBRARY)
-    torch.library.register_autograd(operator, gradients, setup_context=_save_for_backward, lib=LIBRARY)
+    torch.library.register_autograd(operator, gradients, setup_context=_save, lib=LIBRARY)
 
     @torch.library.register_fake(operator, lib=LIBRARY)
     def fake(x: Tensor, y: Tensor) -> Tensor:
