@@ -136,14 +136,14 @@ class TestValues:
     def test_inductor_calls_the_operators(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Inductor refuses what it could decompose where CI is set; a cached graph would hide that."""
         monkeypatch.setenv("CI", "1")
-        integers, x = torch.tensor([-1, 0, 1, 3]), torch.tensor([-2.0, 3.0])
+        integers, x, slope = torch.tensor([-1, 0, 1, 3]), torch.tensor([-2.0, 3.0]), torch.tensor([0.1])
         # It would compile six programs to know the processor, and torch's headers beforehand.
         quick = {"compile_threads": 1, "cpp.vec_isa_ok": False, "cpp_cache_precompile_headers": False}
         with torch._inductor.config.patch(force_disable_caches=True, **quick):
-            compiled = torch.compile(lambda y, x: (htorch.pow(10.0, y), htorch.prelu(x, torch.tensor([0.1]))))
-            powers, rectified = compiled(integers, x)
+            compiled = torch.compile(lambda y, x, slope: (htorch.pow(10.0, y), htorch.prelu(x, slope)))
+            powers, rectified = compiled(integers, x, slope)
         assert_same(powers, htorch.pow(10.0, integers).numpy())
-        assert_same(rectified, htorch.prelu(x, torch.tensor([0.1])).numpy())
+        assert_same(rectified, htorch.prelu(x, slope).numpy())
 
     def test_what_is_refused(self) -> None:
         x = torch.ones(2, 3)
