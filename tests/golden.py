@@ -5,8 +5,8 @@ difference before you commit it.
 
 A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
 ``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
-brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``same`` and
-``near``, which compare outputs, and ``cmp``, which compares files.
+brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which prints
+all of it, ``same`` and ``near``, which compare outputs, and ``cmp``, which compares files.
 """
 
 from __future__ import annotations
@@ -105,6 +105,14 @@ def show(file: str) -> str:
     return f"IR version {model.ir_version}, opset {model.opset_import[0].version}, {inputs}:{operators}"
 
 
+def text(file: str) -> str:
+    """Print a model, a line for each node; nothing if there is none."""
+    if not os.path.exists(file):
+        return "no file"
+    lines = onnx.printer.to_text(onnx.load(file)).splitlines()
+    return "\n".join(" ".join(line.split()) for line in lines if len(line) > 1)
+
+
 def outputs(file: str, inputs: dict[str, Any]) -> list[Any]:
     """Return what ONNX Runtime computes."""
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -158,7 +166,7 @@ def cmp(*files: str) -> str:
     return "different" if len({Path(file).read_bytes() for file in files}) > 1 else "the same"
 
 
-TOOLS = {tool.__name__: tool for tool in (show, same, near, cmp)}
+TOOLS = {tool.__name__: tool for tool in (show, text, same, near, cmp)}
 
 
 def held() -> dict[str, bytes | None]:
