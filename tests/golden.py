@@ -5,8 +5,8 @@ difference before you commit it.
 
 A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
 ``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
-brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which prints
-all of it, ``same`` and ``near``, which compare outputs, and ``cmp``, which compares files.
+brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which
+prints all of it, ``same`` and ``near``, which compare outputs, and ``cmp``, which compares files.
 """
 
 from __future__ import annotations
