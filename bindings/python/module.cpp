@@ -6,6 +6,7 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -284,10 +285,16 @@ template <Element y_type>
     return right;
 }
 
+bool are_alike(PyArrayObject* x, PyArrayObject* y) {
+    if (PyArray_TYPE(y) != PyArray_TYPE(x) || PyArray_NDIM(y) != PyArray_NDIM(x) || !PyArray_ISCARRAY_RO(y))
+        return false;
+    return std::equal(PyArray_DIMS(x), PyArray_DIMS(x) + PyArray_NDIM(x), PyArray_DIMS(y));
+}
+
 // The powers of a few floats, doubles or halves in the plainest of arrays, one after the other: by vectors the call would
-// take longer. Returns nothing as above.
-PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
-    const int type = PyArray_TYPE(x), dims = PyArray_NDIM(x);
+// take longer. `out` is None or an array. Returns nothing as above.
+PyObject* power_of_small(PyArrayObject* x, PyObject* y_object, PyObject* out) {
+    const int type = PyArray_TYPE(x);
     if ((type != NPY_FLOAT && type != NPY_DOUBLE && type != NPY_HALF) || !PyArray_ISCARRAY_RO(x)) return nullptr;
     const npy_intp size = PyArray_SIZE(x);
     if (size < 1 || size > most_one_by_one) return nullptr;
@@ -295,9 +302,7 @@ PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
     float short_number;
     const void* exponents = &number;
     if (PyArrayObject* y = as_array(y_object)) {
-        if (PyArray_TYPE(y) != type || !PyArray_ISCARRAY_RO(y) || PyArray_NDIM(y) != dims) return nullptr;
-        for (int i = 0; i < dims; ++i)
-            if (PyArray_DIM(x, i) != PyArray_DIM(y, i)) return nullptr;
+        if (!are_alike(x, y)) return nullptr;
         exponents = PyArray_DATA(y);
     } else {
         const NumberOperand y_number = number_operand(y_object);
@@ -309,25 +314,27 @@ PyObject* power_of_small(PyArrayObject* x, PyObject* y_object) {
             exponents = &short_number;
         }
     }
-    PyObject* out = PyArray_SimpleNew(dims, PyArray_DIMS(x), type);
-    if (out == nullptr) return nullptr;
+    PyArrayObject* target = as_array(out);
+    if (out != Py_None && (target == nullptr || !are_alike(x, target) || !PyArray_ISWRITEABLE(target))) return nullptr;
     const npy_intp y_step = as_array(y_object) != nullptr;
     const void* bases = PyArray_DATA(x);
-    auto* powers = reinterpret_cast<PyArrayObject*>(out);
-    void* to = PyArray_DATA(powers);
+    alignas(double) unsigned char powers[sizeof(double) * most_one_by_one];  // `out` may share memory with the operands
     bool right = false;
     if (type == NPY_FLOAT) {
-        right = fill_powers(halfulp_powf, bases, exponents, to, size, y_step);
+        right = fill_powers(halfulp_powf, bases, exponents, powers, size, y_step);
     } else if (type == NPY_DOUBLE) {
-        right = fill_powers(halfulp_powd, bases, exponents, to, size, y_step);
+        right = fill_powers(halfulp_powd, bases, exponents, powers, size, y_step);
     } else {
         const FpEnvironment default_environment;
-        right = y_step != 0 ? fill_powers_of_halves<Element::float16>(bases, exponents, to, size, 1)
-                            : fill_powers_of_halves<Element::float32>(bases, exponents, to, size, 0);
+        right = y_step != 0 ? fill_powers_of_halves<Element::float16>(bases, exponents, powers, size, 1)
+                            : fill_powers_of_halves<Element::float32>(bases, exponents, powers, size, 0);
     }
-    if (right) return PyArray_Return(powers);  // a scalar, if there are no axes
-    Py_DECREF(out);
-    return nullptr;
+    if (!right) return nullptr;
+    PyObject* result = target == nullptr ? PyArray_SimpleNew(PyArray_NDIM(x), PyArray_DIMS(x), type) : Py_NewRef(out);
+    if (result == nullptr) return nullptr;
+    auto* filled = reinterpret_cast<PyArrayObject*>(result);
+    std::memcpy(PyArray_DATA(filled), powers, static_cast<size_t>(PyArray_NBYTES(filled)));
+    return target == nullptr ? PyArray_Return(filled) : result;  // a scalar, if there are no axes
 }
 
 // Whether the only keyword is `out`, the value behind the operands.
@@ -372,11 +379,13 @@ nb::object quick_result(const Function& function, PyObject* const* args, Py_ssiz
 PyObject* call_function(PyObject* self, PyObject* const* args, size_t flagged_count, PyObject* names) {
     const auto& function = *reinterpret_cast<Function*>(self);
     const Py_ssize_t count = PyVectorcall_NARGS(flagged_count);
-    if (names != nullptr && is_output_alone(names) && args[count] == Py_None) names = nullptr;
-    if (function.operator_number == pow_operator && function.general != Py_None && names == nullptr && count == 2) {
-        PyObject* power = PyArray_CheckExact(args[0])
-                              ? power_of_small(reinterpret_cast<PyArrayObject*>(args[0]), args[1])
-                              : power_of_numbers(number_operand(args[0]), number_operand(args[1]));
+    PyObject* out = names == nullptr ? Py_None : is_output_alone(names) ? args[count] : nullptr;
+    if (out == Py_None) names = nullptr;
+    if (function.operator_number == pow_operator && function.general != Py_None && out != nullptr && count == 2) {
+        PyObject* power = nullptr;
+        if (PyArray_CheckExact(args[0]))
+            power = power_of_small(reinterpret_cast<PyArrayObject*>(args[0]), args[1], out);
+        else if (out == Py_None) power = power_of_numbers(number_operand(args[0]), number_operand(args[1]));
         if (power != nullptr || PyErr_Occurred() != nullptr) return power;
     }
     try {

@@ -52,6 +52,15 @@ def test_out_shares_memory(place: str, rng: np.random.Generator) -> None:
     assert_same(*result_and_in_place(*PLACES[place](grid(rng))))
 
 
+@pytest.mark.parametrize("type_name", ["float16", "float32", "float64"])
+def test_out_of_a_few_elements_shares_memory(type_name: str, rng: np.random.Generator) -> None:
+    for size, behind in [(1, 0), (15, 1), (16, 0), (16, 3)]:
+        memory = values(type_name, (40,), rng)
+        x, out = memory[:size], memory[behind : behind + size]
+        for y in (memory[20 : 20 + size], memory[2 : 2 + size], memory[5]):
+            assert_same(*result_and_in_place(x, y, out))
+
+
 def test_out_shares_memory_with_an_operand_of_another_type(rng: np.random.Generator) -> None:
     memory = rng.integers(0, 5, 8000).astype(np.int8)
     x = values("float64", (1000,), rng)
