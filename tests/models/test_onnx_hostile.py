@@ -99,7 +99,7 @@ def test_a_domain_that_is_not_imported() -> None:
     proto.graph.node[0].domain = ""
     error = refused(proto, "node 'node' (Pow)", "'ai.onnx' is not imported")
     assert "model.opset_import.add(version=N)" in str(error)
-    with pytest.raises(ModelError, match="'ai.onnx' is not imported"):
+    with pytest.raises(ModelError, match=r"'ai\.onnx' is not imported"):
         load(proto, keep_unknown=True)
 
 
