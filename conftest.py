@@ -1,6 +1,7 @@
 """Which files pytest imports while it collects, and what every test starts from."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from halfulp import _core
+
+# Torch's idle threads sleep instead of spinning, as those of ONNX Runtime do below.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A test runner makes the command from its functions for each call: half the time of a call of halfulp.
 with suppress(ImportError):  # tests/core needs no command line

@@ -255,6 +255,9 @@ class Runner:
                     if self.outcome(mutant, tests[through - 1 : through], [], session) == "survived":
                         break
                     del tests[through - 1 : through]
+                    if not tests:
+                        result = "survived"
+                        break
                 results.write(json.dumps([result, time.monotonic() - begin]) + "\n")
                 results.flush()
         return True

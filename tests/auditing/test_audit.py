@@ -82,6 +82,9 @@ def test_openvino_constants_behind_converts(tmp_path: Path) -> None:
     half = op.convert(op.constant(np.array(2.5, np.float16)), "f32")
     (node,) = nodes(saved(tmp_path, [op.power(x, half)], [x]))
     assert str(node.inputs[1]) == "float32[] = 2.5"
+    unknown = op.convert(op.convert(op.constant(np.array(1, np.float16)), "nf4"), "f32")
+    (node,) = nodes(saved(tmp_path, [op.power(x, unknown)], [x]))
+    assert str(node.inputs[1]) == "float32[]"
     small = op.convert(op.convert(op.constant(np.array(1000, np.float16)), "f8e4m3"), "f32")
     path = saved(tmp_path, [op.power(x, small)], [x])
     (node,) = nodes(path)

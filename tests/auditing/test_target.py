@@ -51,7 +51,7 @@ DOCUMENT: dict[str, Any] = {
                     "max_ulp": 9.0,
                     "shapes": [
                         *([[[2, 3, 4], [4]], []], [[[2, 3], [1, 3]], []]),
-                        [[[2, 3], [2]], ["axis", "broadcast"]],
+                        *([[[2, 3], [2]], ["axis", "broadcast"]], [[[2, 3], [1]], ["axis"]]),
                     ],
                 },
             },
@@ -168,6 +168,7 @@ def test_a_constant_exponent_that_was_measured(
         (("N", 3), ("N", 3), {}, False),
         ((2, 3), (2,), {"axis": 0, "broadcast": 1}, True),
         ((2, 3), (2,), {"axis": 0}, False),
+        ((2, 3), ("N",), {"axis": 0}, True),
     ],
 )
 def test_broadcasting_as_a_case_that_was_wrong(

@@ -95,6 +95,7 @@ def test_calc_buffer_tensor_size(
         ({"Strides": [2**32 - 1, 2**31]}, "C4"),
         ({"TotalTensorSizeInBytes": -4}, "C6"),
         ({"GuaranteedBaseOffsetAlignment": 2}, "C7"),
+        ({"GuaranteedBaseOffsetAlignment": 12}, "C7"),
         ({"Flags": "OWNED"}, "C8"),
     ],
 )

@@ -58,6 +58,10 @@ def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
     [
         (b"", "not a .npy file"),
         (b"\x93NUMPY", "not a .npy file"),
+        (
+            b"\x93NUMPZ" + header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }")[6:],
+            "not a .npy file",
+        ),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", (3, 0)), "not a .npy file"),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"),

@@ -23,6 +23,7 @@ BEHIND = {
     "Concat": "<float16[1] c = {16384}> { k = Concat<axis = 0>(c)  e = Identity(k)",
     "Div": "<float16 c = {17408}, float16 d = {16384}> { e = Div(c, d)",
     "ConstantOfShape": "<int64[1] a = {1}> { e = ConstantOfShape<value = float16[1] {16384}>(a)",
+    "Shape": "<int8[2] c = {0, 0}> { s = Shape(c)  e = Cast<to = 10>(s)",
     "a QDQ pair": "<float c = {2}, float s = {1}> { q = QuantizeLinear(c, s)  d = DequantizeLinear(q, s)"
     "  e = Cast<to = 10>(d)",
     "a Constant": "{ c = Constant<value = float {2}>()  e = Cast<to = 10>(c)",
@@ -56,6 +57,7 @@ def test_what_depends_on_an_input_is_no_constant() -> None:
         "e = own.Constant<value = float {2}>()",
         "e = ConstantOfShape<value = float[1] {2}>(n)",
         "e = own.Identity(k)",
+        "s = Shape<end = 0>(x)  e = Cast<to = 1>(s)",
         "s = Shape(m)  v = Gather(s, i)  e = Cast<to = 1>(v)",
     ],
 )

@@ -99,6 +99,8 @@ def test_a_domain_that_is_not_imported() -> None:
     proto.graph.node[0].domain = ""
     error = refused(proto, "node 'node' (Pow)", "'ai.onnx' is not imported")
     assert "model.opset_import.add(version=N)" in str(error)
+    with pytest.raises(ModelError, match=r"'ai\.onnx' is not imported"):
+        load(proto, keep_unknown=True)
 
 
 def test_an_attribute_without_a_type() -> None:
@@ -321,6 +323,10 @@ def test_an_opset_of_more_than_32_bits() -> None:
     proto = single("Pow", 15, POW)
     proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1 << 31))
     refused(proto, "asks for an unknown opset of 'ai.onnx.ml'")
+    for version, is_newer in ((0, False), (999, True)):
+        proto.opset_import[0].version = version
+        error = refused(proto, "asks for an unknown opset of 'ai.onnx'")
+        assert ("a newer onnx package" in str(error)) == is_newer
 
 
 def test_a_name_with_control_characters_stays_in_its_line() -> None:

@@ -30,7 +30,6 @@ Numbered = tuple[int, NodeProto]
 
 _GROUP = 1 << 28  # bytes of outputs that are in memory at once
 _UNKNOWN = 1 << 26  # assumed size of a tensor whose shape is not inferred
-_DEPTH = 16  # nodes through which an infinity is followed
 _SIZE = "{}//size"
 
 
@@ -194,27 +193,31 @@ class Network:
         assert use.site is not None
         scope, first = use.site
         owner = scope.owner
-        reached = set(owner.node[first].output)
-        after: list[Numbered] = []
-        for index, node in enumerate(owner.node[first + 1 :], first + 1):
-            if len(after) < _DEPTH and not reached.isdisjoint(node.input):
-                after.append((index, node))
-                reached.update(filter(None, node.output))
         bad: set[str] = set()
 
         def note(names: Iterable[str], values: Iterable[Any]) -> None:
             for name, value in zip(names, values, strict=False):
-                is_float = isinstance(value, np.ndarray) and value.dtype.name in FLOATS
-                if is_float and np.any(is_spoiled(value)):
+                if str(getattr(value, "dtype", "")) in FLOATS and np.any(is_spoiled(value)):
                     bad.add(name)
 
-        nodes = [(first, owner.node[first]), *after]
         if scope.where:
-            outputs = {scope.label(node): node.output for _, node in nodes}
+            outputs = {scope.label(node): node.output for node in owner.node[first:]}
             self._watch(outputs, sample, lambda label, _, results: note(outputs[label], results))
-        else:
-            values = self._tensors(list(reached), sample)
-            note(values, values.values())
+            return spread(use.site, bad)
+        later, names = iter(owner.node[first + 1 :]), list(owner.node[first].output)
+        while names:  # as many as fit into memory
+            tensors = self._tensors(names, sample)
+            note(tensors, tensors.values())
+            del tensors
+            reached, names, size = set(bad), [], 0
+            for node in later:
+                if not reached.isdisjoint(node.input):
+                    results = list(filter(None, node.output))
+                    names += results
+                    reached.update(results)
+                    size += sum(self._size(name, sample) for name in results)
+                if size > _GROUP:
+                    break
         return spread(use.site, bad)
 
 

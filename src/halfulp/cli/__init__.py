@@ -143,7 +143,7 @@ def _words(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
-    if all(frame.f_globals.get("__name__") != "onnx" for frame in frames):
+    if not {frame.f_globals.get("__name__") for frame in frames} & {"onnx", "google.protobuf"}:
         return None
     reason = printable(f"{type(error).__name__}: {error}".partition("\n")[0], most=300)
     return f"onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"

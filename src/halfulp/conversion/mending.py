@@ -278,7 +278,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
     """Cast X to a type that the version takes; return the type that the result is cast back to."""
     bases, others = (row.type_variables[port.type] for port in row.inputs)
     differs = None
-    wraps = [kind for kind in bases if not is_float(x) and not is_float(kind) and holds(kind, x)]
+    wraps = [kind for kind in bases if not is_float(kind) and holds(kind, x)]
     if wraps and not (node.op_type == "Pow" and is_float(y)):
         wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # low bits as in X's type
     elif is_float(x):

@@ -526,11 +526,12 @@ def _make_identities(graph: GraphProto, opset: int) -> None:
 def _keeps_first(node: NodeProto, opset: int) -> bool:
     if plain_domain(node.domain) or len(node.output) != 1 or not node.input:
         return False
-    if node.op_type in _KEEPS_FIRST or opset >= 7:
+    if opset >= 7:
         return node.op_type in _KEEPS_FIRST
     # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
-    return node.op_type in _SAME_AS_FIRST or (schema is not None and "consumed_inputs" in schema.attributes)
+    is_alike = node.op_type in _KEEPS_FIRST | _SAME_AS_FIRST
+    return is_alike or (schema is not None and "consumed_inputs" in schema.attributes)
 
 
 class _Call(NamedTuple):
