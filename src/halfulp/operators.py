@@ -220,7 +220,6 @@ class _OfArrays(Operator):
     """The operator of a function, whose errors speak of arrays. They have a clause, but do not cite it."""
 
     def error(self, check: str, message: str, **shown: object) -> SpecError:
-        """Return the SpecError of a failed check."""
         output, given = shown.get("expected"), shown.get("got")
         if isinstance(output, TensorType) and isinstance(given, TensorType) and check == "output":
             parts = (given, output) if output.type == given.type else (given.type, output.type)

@@ -37,7 +37,6 @@ class Summary(NamedTuple):
 
 
 def summary(times: Sequence[float]) -> Summary:
-    """Sum up times."""
     if len(times) == 1:
         return Summary(times[0], times[0], times[0], times[0])
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")

@@ -46,17 +46,14 @@ class Case:
 
     @property
     def row(self) -> OpVersion:
-        """The operator version's row."""
         return find(self.operator)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The inputs' element types."""
         return tuple(tensor_type(array).type for array in self.inputs)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The inputs' shapes."""
         return tuple(array.shape for array in self.inputs)
 
     @property

@@ -52,7 +52,6 @@ def fault(got: Any, right: Any, facts: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run all cases."""
     run = importlib.import_module(sys.argv[1]).run_model if sys.argv[1:] else run_model
     for folder in sorted(Path(__file__).parent.glob("*valid/*")):
         facts, results = json.loads((folder / "data.json").read_text("utf-8")), arrays(folder, "output")

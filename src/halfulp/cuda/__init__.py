@@ -254,8 +254,6 @@ def _is_writeable(array: Any) -> bool:
 
 
 class Torch(Library):
-    """torch's tensors on a device."""
-
     def __init__(self, like: Any) -> None:
         super().__init__()
         self._torch = sys.modules["torch"]
@@ -287,8 +285,6 @@ class Torch(Library):
 
 
 class CuPy(Library):
-    """CuPy's arrays on a device."""
-
     def __init__(self, like: Any) -> None:
         super().__init__()
         self._cupy = sys.modules["cupy"]

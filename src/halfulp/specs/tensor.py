@@ -33,7 +33,6 @@ class TensorType(NamedTuple):
 
 
 def format_shape(shape: Shape) -> str:
-    """Return a shape as text."""
     if shape is None:
         return "[...]"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"

@@ -70,7 +70,6 @@ class Target(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The target's name."""
         return str(self.document["target"]["name"])
 
     @property

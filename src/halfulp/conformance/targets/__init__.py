@@ -122,7 +122,6 @@ class TargetSpec:
 
     @property
     def install(self) -> str:
-        """The command that installs the runtime."""
         extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
         return f"pip install {self.pip}" if self.pip else extra
 

@@ -48,7 +48,7 @@ def patched(model: ModelProto, file: str) -> ModelProto:
         attempt = deepcopy(result)
         try:
             for scope in Onnx(attempt, file, ask=ask).scopes(attempt.graph):
-                _patch(scope.owner, scope, file)
+                _patch(scope, file)
         except _Untyped as untyped:
             name, node = untyped.args
             continue
@@ -59,19 +59,20 @@ def patched(model: ModelProto, file: str) -> ModelProto:
     raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
 
 
-def _patch(graph: Any, known: Scope, file: str) -> None:
+def _patch(scope: Scope, file: str) -> None:
     """Patch the nodes of a graph, but not of the graphs within it."""
+    graph: Any = scope.owner
     declared = {info.name for info in (*graph.value_info, *graph.output)}
     for index, node in enumerate(graph.node):
         if node.domain == RESOLVED:
-            output = _patch_node(node, index, known, file)
-            known.types.setdefault(output.name, output)
+            output = _patch_node(node, index, scope, file)
+            scope.types.setdefault(output.name, output)
             # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
             if output.name not in declared:
                 graph.value_info.append(declaration(output.name, output.type, output.shape))
 
 
-def _patch_node(node: NodeProto, index: int, known: Scope, file: str) -> Value:
+def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
     """Make a node a custom operator, and return its output's type and shape."""
     row = find(node.op_type)
     named = label(NodeProto(name=node.name, op_type=row.name), index, "")
@@ -79,7 +80,7 @@ def _patch_node(node: NodeProto, index: int, known: Scope, file: str) -> Value:
         if not (all(node.input) and any(node.output)):
             raise HalfulpError("an operand or the output is missing")
         attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
-        operands = [_operand(known.value(name), named) for name in node.input]
+        operands = [_operand(scope.value(name), named) for name in node.input]
         try:
             output = row.infer(*operands, **attributes)
         except SpecError as error:

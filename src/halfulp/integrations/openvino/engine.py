@@ -43,7 +43,6 @@ class Compiled:
                 self._request.set_tensor(end, tensor)
 
     def infer(self) -> None:
-        """Run the model."""
         with blaming(self._file):
             self._request.infer()
 
