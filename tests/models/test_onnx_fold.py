@@ -58,12 +58,14 @@ def test_what_depends_on_an_input_is_no_constant() -> None:
         "e = ConstantOfShape<value = float[1] {2}>(n)",
         "e = own.Identity(k)",
         "s = Shape<end = 0>(x)  e = Cast<to = 1>(s)",
+        "e = RandomUniformLike(k)",
+        "s = Range(j, i, i)  e = Cast<to = 1>(s)",
         "s = Shape(m)  v = Gather(s, i)  e = Cast<to = 1>(v)",
     ],
 )
 def test_nodes_that_only_look_like_constants(made: str) -> None:
     head = '<ir_version: 8, opset_import: ["" : 15, "own": 1]> g (float[4] x, int64[1] n, float[N, 2] m)'
-    body = f"=> (float[4] y) <float k = {{2}}, int64 i = {{0}}> {{ {made}  y = Pow(x, e) }}"
+    body = f"=> (float[4] y) <float k = {{2}}, int64 i = {{0}}, int64[2] j = {{1, 2}}> {{ {made}  y = Pow(x, e) }}"
     (node,) = hu.audit(parser.parse_model(f"{head} {body}"), ()).models[0].nodes
     assert node.inputs[1].text is None
 

@@ -90,8 +90,6 @@ class Mender:
         axis = self._axis(new, row, edit) if node.op_type == "PRelu" and whole else None
         if axis is not None:
             self._place(new, row, axis, edit)
-        elif broken is None:
-            return edit.keep(node)
         still = breach(new, max(edit.opset, int(row.version)), edit.scope, output=False)
         if still is not None:
             raise NoExactForm(_sentence(still))

@@ -231,18 +231,20 @@ class Evaluation:
             raise HalfulpError(message, expected="the engine onnxruntime, if the model is right") from error
 
     def _evaluate(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
-        if not node.domain and node.type in _LEGACY and node.opset < _NUMPY_SINCE:
+        kind = "" if node.domain else node.type
+        if kind in _LEGACY and node.opset < _NUMPY_SINCE:
             inputs = inputs[0], _arranged(inputs[0], inputs[1], node.attributes)
-        if not node.domain and (node.type in _LEGACY or node.type == "Where"):
+        if kind in _LEGACY or kind == "Where":
             _guard_broadcast(inputs)
-        if not node.domain and node.type in _SUMS:
+        if kind in _SUMS:
             return _narrowed(node, inputs, self._outputs(node, [*map(_widened, inputs)], scope))
         return self._outputs(node, inputs, scope)
 
     def _outputs(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
-        if not node.domain and node.type in _OWN:
-            return [_OWN[node.type](node, *inputs)]
-        if not node.domain and node.type == "Loop":
+        kind = "" if node.domain else node.type
+        if kind in _OWN:
+            return [_OWN[kind](node, *inputs)]
+        if kind == "Loop":
             return self._loop(node, inputs, scope)
         operator = self._made.get(node) or self._operator(node, inputs)
         if not isinstance(operator, OpFunction):  # its body is for the types of these inputs
