@@ -16,7 +16,7 @@ import numpy as np
 
 from halfulp.auditing.data import losses_in
 from halfulp.conversion.verify import has_ours, is_all_ours, runs_in_openvino
-from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.conversion.walk import check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
 from halfulp.integrations import ir
@@ -115,14 +115,14 @@ def opened(source: Source | Model, engine: str = "auto") -> Model:
         return ir.load(source)
     model = parse(source).check(keep_unknown=engine != "halfulp")
     if has_ours(model):
-        check_clauses(Walk(model.copy()))  # a copy, because the walk may change it
+        check_clauses(model)
     return model
 
 
 def refuse_breaches(path: Path) -> None:
     """Refuse an ONNX file if a Pow or PRelu breaks a clause, without a second copy of its weights in memory."""
     if format_of(path) == "onnx":
-        check_clauses(Walk(parse(path)))
+        check_clauses(parse(path))
 
 
 def evaluate(

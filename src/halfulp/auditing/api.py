@@ -25,7 +25,7 @@ from halfulp.conversion.passes import run_passes
 from halfulp.conversion.repair import FACTORS, of_later_opsets, repaired
 from halfulp.conversion.rules import found
 from halfulp.conversion.targets import TARGET
-from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
@@ -176,10 +176,9 @@ def _audit_onnx(
     report.unread = tuple(model.scope().label(node) for node in nodes if node.domain == DOMAIN)
     report.doubts = tuple(doubt.why for doubt in of_later_opsets(model))
     if has_halves(model.proto):
-        walk = Walk(model)
-        factors = found(walk, FACTORS)
+        factors = found(model, FACTORS)
         report.infinite = tuple(match.view.scope.label(match.root) for match in factors)[::-1]
-        report.doubts += tuple(map(str, zero_epsilons(walk))) if measure is None else ()
+        report.doubts += tuple(map(str, zero_epsilons(model))) if measure is None else ()
     report.declared = invalid(model, uses, is_broken=report.is_broken)
     if measure is not None:
         _measure(report, measure, model, uses)
@@ -209,7 +208,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
         model = _try_repair(report, model)
     for target in sorted({said.target for said in statements if said.is_helped}):
         try:
-            walk = check_clauses(Walk(model.copy()))
+            walk = Walk(model.copy(), check=True)
             report.converted[target] = run_passes(TARGET, walk, {"target": target})
         except HalfulpError as error:
             report.refused[target] = error.message

@@ -15,7 +15,7 @@ from halfulp.conversion.norms import FUSED, NORMS
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import contradicted, of_one_type
 from halfulp.conversion.targets import TARGET, known_targets
-from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
@@ -49,7 +49,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        changes = run_passes(TARGET, check_clauses(Walk(Onnx(_alone(use), "model"))), {"target": target})
+        changes = run_passes(TARGET, Walk(Onnx(_alone(use), "model"), check=True), {"target": target})
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -104,7 +104,7 @@ def invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, s
     The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
     that nothing calls.
     """
-    proto, scopes = model.proto, dict.fromkeys(use.site.scope for use in uses if use.site is not None)
+    proto, scopes = model.proto, dict.fromkeys(use.scope for use in uses if use.scope is not None)
     texts = {**dict(_declared(proto)), **dict(_renamed(proto)), **dict(_mixed(scopes))}
     if texts or is_broken or len(reached(proto)) != len(proto.functions):
         return texts

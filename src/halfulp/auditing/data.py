@@ -20,7 +20,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto
 
 from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
-from halfulp.auditing.node import Operand, Site, Use
+from halfulp.auditing.node import Operand, Use
 from halfulp.auditing.uses import of_onnx
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
@@ -171,8 +171,8 @@ class NodeData:
     def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
         type = use.inputs[0].type if use.inputs else None
-        if type is None and norm and use.site is not None:  # it is not a power
-            type = use.site.scope.value(norm[0][1].input[0]).type
+        if type is None and norm and use.scope is not None:  # it is not a power
+            type = use.scope.value(norm[0][1].input[0]).type
         shifts = _shifts(norm)
         adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
         data = cls(use.label, use.operator, type or "", use.exponents, is_in_norm=bool(norm))
@@ -303,8 +303,8 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
         return result
     if use.operator != "LpNormalization":
         return np.asarray(np.square(operands[0]))
-    assert use.site is not None
-    attributes = attributes_of(use.site.scope.owner.node[use.site.number])
+    assert use.scope is not None
+    attributes = attributes_of(use.scope.owner.node[use.number])
     powers = np.abs(operands[0]) if attributes.get("p") == 1 else np.square(operands[0])
     return np.asarray(powers.sum(attributes.get("axis", -1)))
 
@@ -362,7 +362,7 @@ class _Measurement:
 
     def __init__(self, powers: list[Use], main: Scope) -> None:
         self._powers = powers
-        norms = _norms([*(use.site.scope for use in powers if use.site), main])
+        norms = _norms([*(use.scope for use in powers if use.scope), main])
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
         self._data = {**self._of_powers}
         others = [use for name, (use, _) in norms.items() if name not in self._of_powers]
@@ -432,8 +432,8 @@ class _Measurement:
 
     def _set_region(self, use: Use) -> None:
         seen = self._data[use.label]
-        if use.site and not use.where and seen.has_no_region:
-            nodes, _, leaves = spread(use.site, self._beyond)
+        if use.scope and not use.where and seen.has_no_region:
+            nodes, _, leaves = spread(use, self._beyond)
             seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
 
 
@@ -493,7 +493,7 @@ def _networks(model: Onnx) -> Iterator[tuple[Network, Network]]:
 
 def _is_valid(use: Use) -> bool:
     """Return whether a node runs by itself: it is in a graph, and has both operands and an output."""
-    in_graph = use.site is not None and isinstance(use.site.scope.owner, GraphProto)
+    in_graph = use.scope is not None and isinstance(use.scope.owner, GraphProto)
     return in_graph and len(use.inputs) == 2 and bool(use.output.name)
 
 
@@ -504,23 +504,31 @@ def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
         numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
         for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]
-            norms |= {scope.label(node): (_other(node, Site(scope, index)), norm) for index, node in norm}
+            norms |= {scope.label(node): (_other(scope, index, node), norm) for index, node in norm}
     return norms
 
 
 def _has_beyond(use: Use) -> bool:
     """Return whether float16 does not hold a constant that a node reads. Constants are read only where it matters."""
-    assert use.site is not None
-    arrays = map(use.site.scope.array, use.site.scope.owner.node[use.site.number].input)
+    assert use.scope is not None
+    arrays = map(use.scope.array, use.scope.owner.node[use.number].input)
     floats = (array for array in arrays if array is not None and array.dtype.name in FLOATS)
     return any((finite(array) & _is_beyond(array)).any() for array in floats)
 
 
-def _other(node: NodeProto, site: Site, output: str = "") -> Use:
+def _other(scope: Scope, number: int, node: NodeProto, output: str = "") -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
-    values = (site.scope.value(each) for each in node.input if site.scope.tensor(each) is None)
+    values = (scope.value(each) for each in node.input if scope.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
-    return Use(site.scope.label(node), node.op_type, "", inputs, Operand(output or node.output[0]), site=site)
+    return Use(
+        scope.label(node),
+        node.op_type,
+        "",
+        inputs,
+        Operand(output or node.output[0]),
+        scope=scope,
+        number=number,
+    )
 
 
 def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
@@ -537,7 +545,7 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]
         elif name not in known and type in FLOATS and not subgraphs(node):
             data = NodeData(name, node.op_type, type or "")
             same = (output for output in node.output if main.value(output).type == type)
-            yield from ((_other(node, Site(main, index), output), data) for output in same)
+            yield from ((_other(main, index, node, output), data) for output in same)
 
 
 def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:

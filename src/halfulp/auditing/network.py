@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from halfulp.auditing.node import Site, Use
+from halfulp.auditing.node import Use
 from halfulp.conversion.float32 import as_declared
 from halfulp.conversion.verify import Run, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
@@ -190,9 +190,8 @@ class Network:
         The last is whether an output of the graph is spoiled; then there are no nodes with sound results.
         ``is_spoiled`` returns which elements of a tensor are spoiled.
         """
-        assert use.site is not None
-        scope, first = use.site
-        owner = scope.owner
+        assert use.scope is not None
+        scope, first, owner = use.scope, use.number, use.scope.owner
         bad: set[str] = set()
 
         def note(names: Iterable[str], values: Iterable[Any]) -> None:
@@ -203,7 +202,7 @@ class Network:
         if scope.where:
             outputs = {scope.label(node): node.output for node in owner.node[first:]}
             self._watch(outputs, sample, lambda label, _, results: note(outputs[label], results))
-            return spread(use.site, bad)
+            return spread(use, bad)
         later, names = iter(owner.node[first + 1 :]), list(owner.node[first].output)
         while names:  # as many as fit into memory
             tensors = self._tensors(names, sample)
@@ -218,7 +217,7 @@ class Network:
                     size += sum(self._size(name, sample) for name in results)
                 if size > _GROUP:
                     break
-        return spread(use.site, bad)
+        return spread(use, bad)
 
 
 def _bytes(value: Value) -> int | None:
@@ -227,9 +226,10 @@ def _bytes(value: Value) -> int | None:
     return None if value.shape is None or len(sizes) < len(value.shape) else 8 * math.prod(sizes)
 
 
-def spread(site: Site, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
+def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
-    owner, first = site.scope.owner, site.number
+    assert use.scope is not None
+    owner, first = use.scope.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
     reached = set(bad).intersection(owner.node[first].output)
     for index, node in enumerate(owner.node[first + 1 :], first + 1):

@@ -107,13 +107,6 @@ class Breach(NamedTuple):
     message: str
 
 
-class Site(NamedTuple):
-    """The place of a node in an ONNX model."""
-
-    scope: Scope  # its graph or function, and the values that it can read
-    number: int
-
-
 @dataclass(eq=False)
 class Use:
     """One Pow or PRelu node, and the results for it; in a report without the network around it."""
@@ -124,7 +117,8 @@ class Use:
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    site: Site | None = None  # its place in an ONNX model
+    scope: Scope | None = None  # in an ONNX model: its graph or function, and the values that it can read
+    number: int = 0  # its place there
     folded: Collection[str] = ()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
     mistaken: Mapping[str, str] = field(default_factory=dict)  # by runtime: why it is another function there
@@ -142,7 +136,7 @@ class Use:
     @property
     def where(self) -> str:
         """How messages name the body or function around it; empty for the main graph."""
-        return self.site.scope.where if self.site else ""
+        return self.scope.where if self.scope else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -229,7 +223,7 @@ class Use:
 
     def let_go(self) -> None:
         """Drop the network around the node and the arrays of its constants, which a report does not need."""
-        self.site = None
+        self.scope = None
         for operand in (*self.inputs, self.output, self.second):
             operand.constant = None
             vars(operand).pop("values", None)

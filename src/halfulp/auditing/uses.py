@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnx
 
-from halfulp.auditing.node import Operand, Site, Use, breaches
+from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.conversion.editor import view_of
 from halfulp.conversion.powers import is_never_negative
 from halfulp.errors import ModelError
@@ -66,7 +66,7 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
-    around = _Around(scope, folded, ends)
+    placed = _placing(scope, folded, ends)
     operand = cache(partial(_operand, scope))
     for index, node in enumerate(nodes):
         for inner in model.within(scope, index, node) if node.attribute else ():
@@ -74,10 +74,8 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
         if is_ours(node) and identity(node) not in functions:
             *inputs, output = map(operand, (*node.input, node.output[0] if node.output else ""))
             operator = in_force("onnx", node.op_type, scope.opset).id
-            place = Site(scope, index)
-            name = label(node, index, scope.where)
-            use = Use(name, operator, str(scope.opset), tuple(inputs), output, attributes_of(node), place)
-            yield around.placed(use)
+            name, facts = label(node, index, scope.where), (attributes_of(node), scope, index)
+            yield placed(Use(name, operator, str(scope.opset), tuple(inputs), output, *facts))
 
 
 def _operand(scope: Scope, name: str) -> Operand:
@@ -87,25 +85,21 @@ def _operand(scope: Scope, name: str) -> Operand:
     return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
-class _Around:
-    """The graph around nodes, and the facts about it that a verdict depends on. An IR's has no opset."""
+def _placing(scope: Scope, folded: set[str], ends: set[str], *, is_ir: bool = False) -> Callable[[Use], Use]:
+    """Return a function that notes in a node the facts about the graph around it that a verdict depends on."""
+    view, mistaken = view_of(scope), defaultdict[str, dict[str, str]](dict)
+    for power, runtime, reason in fused(scope):
+        if reason and (runtime == "openvino" or not is_ir):
+            mistaken[power.output[0]][runtime] = reason
 
-    def __init__(self, scope: Scope, folded: set[str], ends: set[str], *, is_ir: bool = False) -> None:
-        self._where, self._folded, self._ends = scope.where, folded, ends | folded
-        self._view = view_of(scope)
-        self._mistaken = defaultdict[str, dict[str, str]](dict)
-        for power, runtime, reason in fused(scope):
-            if reason and (runtime == "openvino" or not is_ir):
-                self._mistaken[power.output[0]][runtime] = reason
-
-    def placed(self, use: Use) -> Use:
-        """Return a node with these facts."""
+    def placed(use: Use) -> Use:
         read = {operand.name for operand in use.inputs if operand.constant is None}
-        use.is_alone = not self._where and self._ends >= {use.output.name, *read}
-        use.folded, use.mistaken = self._folded, self._mistaken[use.output.name]
-        base = use.inputs[0].name if use.inputs else ""
-        use.is_base_positive = is_never_negative(base, self._view)
+        use.is_alone = not scope.where and ends | folded >= {use.output.name, *read}
+        use.folded, use.mistaken = folded, mistaken[use.output.name]
+        use.is_base_positive = is_never_negative(use.inputs[0].name if use.inputs else "", view)
         return use
+
+    return placed
 
 
 def _folded(
@@ -136,7 +130,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        around = _around(graph, makers, where, file)
+        placed = _around(graph, makers, where, file)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -146,7 +140,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                 ]
                 asked = f"opset{node.opset}"
                 use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
-                uses.append(around.placed(use))
+                uses.append(placed(use))
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
     return uses, tuple(replaced)
@@ -162,11 +156,11 @@ _AS_ONNX = {
 }
 
 
-def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> _Around:
+def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Callable[[Use], Use]:
     steps = ((node.inputs, node.outputs) for node in graph.nodes)
     folded = _folded(steps, graph.constants.__contains__)
     ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-    return _Around(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
+    return _placing(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
 
 
 def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:

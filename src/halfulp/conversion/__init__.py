@@ -21,7 +21,7 @@ from halfulp.conversion.passes import Pass, check_result, run_passes, save_onnx
 from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import Feed, Verification, compare, has_ours, verified
-from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, Printed, check_integer, check_sizes, count_of, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
@@ -223,7 +223,7 @@ def _read(source: Source) -> tuple[Onnx, Walk | None, list[Change]]:
     changes = [Change(before.file, line) for line in lines]
     if not has_ours(before):
         return before, None, changes
-    walk = check_clauses(Walk(before.copy()))
+    walk = Walk(before.copy(), check=True)
     return before, walk, changes + walk.told()
 
 

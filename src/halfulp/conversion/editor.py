@@ -330,8 +330,7 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
         if y.shape in ((), (1,)):
             return x_name, y_name, {"broadcast": 1}
         raise NoExactForm("opset 6 broadcasts by the ranks of X and Y, and they are not known")
-    if len(y.shape) > len(x.shape):
-        x_name = edit.unsqueeze(x_name, range(len(y.shape) - len(x.shape)))
+    x_name = edit.unsqueeze(x_name, range(len(y.shape) - len(x.shape)))
     x_dims = edit.value(x_name).shape or ()
     if is_one(y):
         return x_name, y_name, {"broadcast": 1} if x_dims != y.shape else {}
@@ -347,18 +346,14 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
-    x_dims = edit.value(x_name).shape or ()
     run = [axis for axis, dim in enumerate(padded) if dim != 1]
     start, end = run[0], run[-1] + 1
-    for axis in range(start, end):
-        if padded[axis] == 1 and x_dims[axis] != 1:
-            y_name = _repeated(y_name, axis - lead, x_dims[axis], "Y", edit)
-    y_name = edit.squeeze(
-        y_name, [axis - lead for axis in range(lead, len(padded)) if not start <= axis < end]
-    )
-    if (start, end) == (0, len(x_dims)):
-        return x_name, y_name, {}
-    return x_name, y_name, {"axis": start, "broadcast": 1}
+    for axis, (a, b) in enumerate(dims[start:end], start):
+        if b == 1 and a != 1:
+            y_name = _repeated(y_name, axis - lead, a, "Y", edit)
+    y_name = edit.squeeze(y_name, [*range(start - lead), *range(end - lead, len(y.shape))])
+    is_whole = (start, end) == (0, len(dims))
+    return x_name, y_name, {} if is_whole else {"axis": start, "broadcast": 1}
 
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:

@@ -103,10 +103,10 @@ def _spellings(node: NodeProto) -> set[str]:
     return {node.name, printable(node.name, most=None)}
 
 
-def zero_epsilons(walk: Walk) -> Iterator[Change]:
+def zero_epsilons(model: Onnx) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
-    for scope in walk.scopes():
+    for scope in model.scopes():
         for node in (node for nodes in norms(scope) for node in nodes):
             constants = [scalar(name, scope) for name in node.input if name]
             is_half = scope.value(node.output[0]).type in HALVES

@@ -505,7 +505,7 @@ def _breach_of_a_call(model: Onnx) -> ModelError | None:
     copy = model.copy()
     try:
         if separate(copy):
-            check_clauses(Walk(copy))
+            check_clauses(copy)
     except ModelError as error:
         return error
     return None
@@ -514,7 +514,7 @@ def _breach_of_a_call(model: Onnx) -> ModelError | None:
 def _still_wrong(model: Onnx) -> list[Left]:
     """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
     try:
-        check_clauses(Walk(model)).check()
+        check_clauses(model.of(model.proto).check())
     except (ModelError, UnsupportedError) as error:
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or model.file, error.message)]

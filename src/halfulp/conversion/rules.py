@@ -35,6 +35,7 @@ from onnx import NodeProto
 from halfulp.conversion.editor import Editor, legacy_form, view_of
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value, type_name
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
@@ -415,13 +416,13 @@ def rewrite(
     return len(places)
 
 
-def found(walk: Walk, rules: Sequence[Rule]) -> Iterator[Match]:
+def found(model: Onnx, rules: Sequence[Rule]) -> Iterator[Match]:
     """Yield the places to which a rule applies. No node is in two of them."""
     by_root: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
-    for scope in walk.scopes():
+    for scope in model.scopes():
         view, taken = view_of(scope), set[int]()
         for node in reversed(view.nodes):
             if node.op_type in by_root and id(node) not in taken:

@@ -43,6 +43,7 @@ class Walk(Onnx):
 
     Args:
         model: one that the front end accepts. Functions that nothing calls are left out.
+        check: whether to check the clauses of its Pow and PRelu nodes.
 
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
@@ -50,10 +51,10 @@ class Walk(Onnx):
         made: the outputs of nodes that were added.
     """
 
-    def __init__(self, model: Onnx) -> None:
+    def __init__(self, model: Onnx, *, check: bool = False) -> None:
         super().__init__(model.proto, model.file, model.folder)
         self.refused: dict[str, tuple[str, str, str]] = {}
-        self.changes = drop_unreached(self)
+        self.changes = drop_unreached(self) + (check_clauses(self) if check else [])
         self._names = set(value_names(self.proto.graph, *self.proto.functions))
         self._read: set[str] | None = None  # the names that were read before anything was changed
         self.made: set[str] = set()
@@ -194,26 +195,27 @@ def _drop(parts: Any, useless: set[str]) -> None:
 # --- clauses --------------------------------------------------------------------------------------
 
 
-def check_clauses(walk: Walk) -> Walk:
+def check_clauses(model: Onnx) -> list[Change]:
     """Refuse a model if a Pow or PRelu breaks a clause of its version, also in subgraphs and functions.
 
     Returns:
-        The walk, with a change for each slope that only fits some sizes of X.
+        A notice for each slope that only fits some sizes of X.
 
     Raises:
         ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
     """
-    for scope in walk.scopes():
+    doubts: list[Change] = []
+    for scope in model.scopes():
         for node in filter(is_ours, scope.owner.node):
             if (error := breach(node, scope.opset, scope)) is not None:
-                with within(walk.file, scope.label(node)):
+                with within(model.file, scope.label(node)):
                     raise error.with_hint(REPAIR)
             if node.op_type == "PRelu":
                 x, slope = (scope.value(name).shape for name in node.input)
                 if (needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope)) is not None:
                     doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
-                    walk.changes.append(Change(scope.label(node), doubt, is_notice=True))
-    return walk
+                    doubts.append(Change(scope.label(node), doubt, is_notice=True))
+    return doubts
 
 
 def breach(node: NodeProto, opset: int, known: Scope, *, output: bool = True) -> SpecError | None:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
-from onnx.defs import OpSchema
 
 from halfulp.errors import REPAIR, HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
 from halfulp.models.files import Source, misnamed, read_source
@@ -350,7 +349,9 @@ class _Builder:
         body = None if function is None else self._call(function, proto, attributes, node)
         schema = None
         if body is None and (self._check_ours or not is_ours(proto)):
-            schema = self._schema(domain, proto.op_type, opset, node)
+            schema = schema_in_force(domain, proto.op_type, opset)
+            if schema is None and not self._keep_unknown:
+                self._check.unknown(domain, proto.op_type, opset, node)
         if schema is not None:
             self._check.node(proto, operands, attributes, values, around.opsets, node)
         source = None
@@ -371,12 +372,6 @@ class _Builder:
             message = f"the domain {domain or 'ai.onnx'!r} is not imported"
             self._check.fail(message, node=node, expected=way_out)
         return opset
-
-    def _schema(self, domain: str, op_type: str, opset: int, node: str) -> OpSchema | None:
-        schema = schema_in_force(domain, op_type, opset)
-        if schema is None and not self._keep_unknown:
-            self._check.unknown(domain, op_type, opset, node)
-        return schema
 
     def _bound(self, proto: NodeProto, around: _Around, node: str) -> list[AttributeProto]:
         """Return the node's attributes with references to the function's own replaced."""

@@ -11,7 +11,7 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, reduce
 from importlib import import_module
@@ -275,7 +275,7 @@ def infer_types(
     """
     light = _light(model)
     if not declared_too:
-        for _, graph in _graphs(light):
+        for _, graph in graphs(light.graph):
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
@@ -286,16 +286,10 @@ def infer_types(
     return _types(inferred(typed), file) if _declare_by_readers(typed, types) else types
 
 
-def _graphs(model: ModelProto) -> Iterator[tuple[str, GraphProto]]:
-    for path, graph in graphs(model.graph):
-        assert isinstance(graph, GraphProto)
-        yield path, graph
-
-
 def _types(model: ModelProto, file: str) -> dict[str, Types]:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
     types_by_path: dict[str, Types] = {}
-    for path, graph in _graphs(model):
+    for path, graph in graphs(model.graph):
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
             for tensor in graph.initializer
@@ -351,7 +345,7 @@ _MOST_PROPAGATED = 1 << 18
 def _longest(model: ModelProto) -> int:
     """Return the length of the longest vector of a model, by its types and weights."""
     longest = 0
-    for _, graph in _graphs(model):
+    for _, graph in graphs(model.graph):
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
             longest = max(longest, dims[0].dim_value if len(dims) == 1 else 0)
@@ -361,33 +355,24 @@ def _longest(model: ModelProto) -> int:
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
-    graph = model.graph
+    graph, opset = model.graph, default_opset(model.opset_import) or 1
     infos = {info.name: info for info in (*graph.value_info, *graph.output)}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
-    if shaped.issuperset(_asked(model, ask)):
+    asked = (node.output for node in graph.node if ask == "all" or is_foreign(node, opset))
+    if shaped.issuperset(chain.from_iterable(asked)):
         return False
-    unshaped = [info for info in _types_of_onnxruntime(model) if info.name not in shaped]
-    news = [_declare(info, infos.get(info.name) or graph.value_info.add()) for info in unshaped]
-    return any(news)
-
-
-def _asked(model: ModelProto, ask: Ask) -> Iterator[str]:
-    opset = default_opset(model.opset_import) or 1
-    for node in model.graph.node:
-        if ask == "all" or is_foreign(node, opset):
-            yield from node.output
-
-
-def _declare(inferred: onnx.ValueInfoProto, info: onnx.ValueInfoProto) -> bool:
-    """Declare an inferred type, or only the shape if a type is declared; tell whether that is new."""
-    is_typed = info.type.WhichOneof("value") is not None
-    if is_typed and not inferred.type.tensor_type.HasField("shape"):
-        return False
-    if is_typed:
-        info.type.tensor_type.shape.CopyFrom(inferred.type.tensor_type.shape)
-    else:
-        info.CopyFrom(inferred)
-    return True
+    is_new = False
+    for inferred_info in _types_of_onnxruntime(model):
+        info, shape = infos.get(inferred_info.name), inferred_info.type.tensor_type
+        is_typed = info is not None and info.type.WhichOneof("value") is not None
+        if inferred_info.name in shaped or (is_typed and not shape.HasField("shape")):
+            continue
+        is_new = True
+        if info is not None and is_typed:
+            info.type.tensor_type.shape.CopyFrom(shape.shape)
+        else:
+            (info or graph.value_info.add()).CopyFrom(inferred_info)
+    return is_new
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
@@ -397,7 +382,13 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     except ImportError:
         return []
     probe = deepcopy(model)
-    exact = _without_powers(probe, _shapes(_types(model, "")))
+    shapes = _shapes(_types(model, ""))
+    # ONNX Runtime may refuse a Pow.
+    powers = [node for node in every_node(probe.graph) if is_ours(node) and node.op_type == "Pow"]
+    operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in powers]
+    for node in powers:
+        _make_identity(node)
+    exact = all(shapes.get(z) is not None and shapes[z] == shapes.get(x) for z, x in operands)
     del probe.graph.output[:]
     names = chain.from_iterable(node.output for node in probe.graph.node)
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, names))
@@ -409,21 +400,14 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
     outputs = [output for output in session.get_outputs() if output.type in TYPE_NAMES]
-    return [declaration(o.name, TYPE_NAMES[o.type], _dims_of(o) if exact else None) for o in outputs]
-
-
-def _dims_of(output: Any) -> Shape:
-    # ONNX Runtime says [] of a scalar and of a value whose rank it does not know.
-    return tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
-
-
-def _without_powers(model: ModelProto, shapes: dict[str, Shape]) -> bool:
-    """Replace each Pow, which ONNX Runtime may refuse, by an Identity; tell whether that keeps all shapes."""
-    nodes = [node for node in every_node(model.graph) if is_ours(node) and node.op_type == "Pow"]
-    operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in nodes]
-    for node in nodes:
-        _make_identity(node)
-    return all(shapes.get(z) is not None and shapes[z] == shapes.get(x) for z, x in operands)
+    # It says [] of a scalar and of a value whose rank it does not know.
+    dims = [
+        tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None for output in outputs
+    ]
+    return [
+        declaration(output.name, TYPE_NAMES[output.type], shape if exact else None)
+        for output, shape in zip(outputs, dims, strict=True)
+    ]
 
 
 def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
@@ -432,9 +416,11 @@ def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
 
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     """Declare the shapes that follow from the nodes that read a value; tell whether there are any."""
-    owners = dict(_graphs(model))
-    defined = {path: _made(graph) for path, graph in owners.items()}
-    unknown = set[str]()
+    owners, unknown = dict(graphs(model.graph)), set[str]()
+    defined = {
+        path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}
+        for path, graph in owners.items()
+    }
     for path, names in defined.items():
         unknown |= names - {name for name, value in types[path].items() if value.shape is not None}
     if not unknown:
@@ -447,12 +433,6 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
             shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, shapes[name]).tensor_type.shape
             info.type.tensor_type.shape.CopyFrom(shape)
     return bool(shapes)
-
-
-def _made(graph: GraphProto) -> set[str]:
-    """Return the names of a graph's inputs and of its nodes' outputs."""
-    outputs = (name for node in graph.node for name in node.output if name)
-    return {info.name for info in graph.input}.union(outputs)
 
 
 def _shapes_by_readers(model: ModelProto, unknown: set[str], shapes: dict[str, Shape]) -> dict[str, Shape]:
@@ -496,7 +476,8 @@ def _light(model: ModelProto) -> ModelProto:
         model, lambda tensor: math.prod(tensor.dims) > _SMALL or tensor.data_location == TensorProto.EXTERNAL
     )
     graph = light.graph
-    del graph.sparse_initializer[:]
+    del graph.sparse_initializer[:], light.functions[:]
+    light.functions.extend(reached(model))
     light.ir_version = max(model.ir_version, OLDEST_IR_OF_DEFAULTS)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
@@ -508,12 +489,6 @@ def _light(model: ModelProto) -> ModelProto:
     opset = default_opset(model.opset_import) or 1
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
-    _make_identities(graph, opset)
-    return light
-
-
-def _make_identities(graph: GraphProto, opset: int) -> None:
-    """Replace the nodes that keep the type and shape of their first input."""
     for node in every_node(graph):
         version = opset
         if node.domain == RESOLVED:
@@ -521,6 +496,7 @@ def _make_identities(graph: GraphProto, opset: int) -> None:
             node.domain, node.op_type, version = "", row.name, int(row.since_version)
         if _keeps_first(node, version):
             _make_identity(node)
+    return light
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
