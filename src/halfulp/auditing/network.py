@@ -41,7 +41,7 @@ class Network:
     """
 
     def __init__(self, model: Onnx, *, rounded: bool = False) -> None:
-        self._rounded, self._model = rounded, model.check()
+        self._rounded, self._model = rounded, model
         self._made = {name for node in model.proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
         self._sizes: dict[str, int] = {}

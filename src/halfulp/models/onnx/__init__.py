@@ -152,7 +152,8 @@ class Onnx(Model):
         """Return a function's body, or the graph, with the values that its nodes can read."""
         owner = self.proto.graph if owner is None else owner
         opset = opset or default_opset(self.proto.opset_import) or 1
-        return self._scope(owner, opset, *_names_of(owner), None)
+        path, where = (root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
+        return self._scope(owner, opset, path, where, None)
 
     def within(self, scope: Scope, index: int, node: NodeProto) -> Iterator[Scope]:
         """Yield the graphs within a node of a graph, which has this number."""
@@ -169,11 +170,6 @@ class Onnx(Model):
         scope = self._scopes[path]
         scope.owner, scope.opset = owner, opset  # a rewriting copies nodes
         return scope
-
-
-def _names_of(owner: Owner) -> tuple[str, str]:
-    """Return the path of a model's graph or of a function, and its name in messages."""
-    return (root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
 
 
 def load(source: Source, *, file: str | None = None, keep_unknown: bool = False) -> Model:

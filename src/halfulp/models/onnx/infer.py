@@ -400,14 +400,12 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
     outputs = [output for output in session.get_outputs() if output.type in TYPE_NAMES]
-    # It says [] of a scalar and of a value whose rank it does not know.
-    dims = [
-        tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None for output in outputs
-    ]
-    return [
-        declaration(output.name, TYPE_NAMES[output.type], shape if exact else None)
-        for output, shape in zip(outputs, dims, strict=True)
-    ]
+    declarations = []
+    for output in outputs:
+        # It says [] of a scalar and of a value whose rank it does not know.
+        shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
+        declarations.append(declaration(output.name, TYPE_NAMES[output.type], shape if exact else None))
+    return declarations
 
 
 def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
@@ -415,7 +413,11 @@ def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
 
 
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
-    """Declare the shapes that follow from the nodes that read a value; tell whether there are any."""
+    """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
+
+    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
+    keep its shape, or its channels.
+    """
     owners, unknown = dict(graphs(model.graph)), set[str]()
     defined = {
         path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}
@@ -425,30 +427,20 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
         unknown |= names - {name for name, value in types[path].items() if value.shape is not None}
     if not unknown:
         return False
-    shapes = _shapes_by_readers(model, unknown, _shapes(types))
-    for path, graph in owners.items():
-        known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
-        for name in defined[path] & shapes.keys():
-            info = known.get(name) or graph.value_info.add(name=name)
-            shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, shapes[name]).tensor_type.shape
-            info.type.tensor_type.shape.CopyFrom(shape)
-    return bool(shapes)
-
-
-def _shapes_by_readers(model: ModelProto, unknown: set[str], shapes: dict[str, Shape]) -> dict[str, Shape]:
-    """Return the shapes of unknown values that follow from the nodes that read them.
-
-    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
-    keep its shape, or its channels.
-    """
-    read: dict[str, Shape] = {}
+    known_shapes, shapes = _shapes(types), dict[str, Shape]()
     for node in reversed([*every_node(model.graph)]):
         if node.input and node.input[0] in unknown and not plain_domain(node.domain):
             output = node.output[0] if node.output else ""
-            shape = _shape_read(node, shapes, shapes.get(output) or read.get(output))
+            shape = _shape_read(node, known_shapes, known_shapes.get(output) or shapes.get(output))
             if shape is not None:
-                read.setdefault(node.input[0], shape)
-    return read
+                shapes.setdefault(node.input[0], shape)
+    for path, graph in owners.items():
+        infos = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
+        for name in defined[path] & shapes.keys():
+            info = infos.get(name) or graph.value_info.add(name=name)
+            declared_shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, shapes[name])
+            info.type.tensor_type.shape.CopyFrom(declared_shape.tensor_type.shape)
+    return bool(shapes)
 
 
 def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Shape:
