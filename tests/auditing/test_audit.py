@@ -12,7 +12,7 @@ from tests.integrations.ir_models import SMALL, WEIGHTS, saved, written
 from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
-from halfulp.auditing.node import Use
+from halfulp.auditing.uses import Use
 from halfulp.installed import has_module
 
 

@@ -21,8 +21,8 @@ from halfulp import measured
 from halfulp import measured as reader
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.convert import Conversion
-from halfulp.auditing.node import Breach, Operand, Use
 from halfulp.auditing.target import Asked, Statement, asked, statement
+from halfulp.auditing.uses import Breach, Operand, Use
 from halfulp.cli import app
 from halfulp.conformance.case import ASPECTS
 from halfulp.conformance.judge import GRADES, VERDICTS

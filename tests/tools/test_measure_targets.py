@@ -13,8 +13,8 @@ import pytest
 
 import halfulp as hu
 from halfulp import measured as reader
-from halfulp.auditing.node import Operand, Use
 from halfulp.auditing.target import Asked, statement
+from halfulp.auditing.uses import Operand, Use
 
 pytest.importorskip("gmpy2")  # which confirms examples
 

@@ -15,10 +15,9 @@ from halfulp.auditing.convert import Conversion, conversion, fused, heeds_consta
 from halfulp.auditing.data import NetworkData, measured
 from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.network import Samples
-from halfulp.auditing.node import Breach, Use, breaches, open_slope
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import BAD, LOADERS, Asked, Statement, asked, default, judged_alike, statement
-from halfulp.auditing.uses import of_onnx, of_openvino
+from halfulp.auditing.uses import Breach, Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import run_passes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import ModelProto
 
-from halfulp.auditing.node import Use
+from halfulp.auditing.uses import Use
 from halfulp.conversion.editor import Change
 from halfulp.conversion.norms import FUSED, NORMS
 from halfulp.conversion.passes import is_harmless, refusal, run_passes

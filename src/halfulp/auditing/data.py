@@ -20,8 +20,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto
 
 from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
-from halfulp.auditing.node import Operand, Use
-from halfulp.auditing.uses import of_onnx
+from halfulp.auditing.uses import Operand, Use, of_onnx
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline

@@ -12,8 +12,8 @@ from itertools import chain
 import numpy as np
 
 from halfulp.auditing.data import NetworkData, NodeData, limits
-from halfulp.auditing.node import Use, number
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
+from halfulp.auditing.uses import Use, number
 from halfulp.conversion.editor import SIGNIFICANT, Change, is_float
 from halfulp.conversion.repair import INFINITE, Left
 from halfulp.errors import Finding, Remedy, command, in_shell, option, output_of

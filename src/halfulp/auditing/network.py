@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from halfulp.auditing.node import Use
+from halfulp.auditing.uses import Use
 from halfulp.conversion.float32 import as_declared
 from halfulp.conversion.verify import Run, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable

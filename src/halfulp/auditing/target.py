@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
-from halfulp.auditing.node import Breach, Operand, Use, open_slope
+from halfulp.auditing.uses import Breach, Operand, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of

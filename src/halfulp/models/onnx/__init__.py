@@ -101,9 +101,9 @@ class Onnx(Model):
         Operators may be unknown.
         """
         try:
-            self.check()
+            _Builder(self, keep_unknown=True, check_ours=True).graph()  # not kept: it copies weights
         except (ModelError, UnsupportedError) as error:
-            self.check(check_ours=False)
+            _Builder(self, keep_unknown=True, check_ours=False).graph()
             return error
         return None
 
