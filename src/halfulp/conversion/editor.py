@@ -324,7 +324,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
     """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and the attributes for it."""
     x, y = edit.value(x_name), edit.value(y_name)
-    if x.shape is not None and x.shape == y.shape and all(dim is not None for dim in x.shape):
+    if x.shape is not None and x.shape == y.shape and None not in x.shape:
         return x_name, y_name, {}
     if x.shape is None or y.shape is None:
         if y.shape in ((), (1,)):
