@@ -60,7 +60,7 @@ NOT_MAPPED = [
     ),
     *("reference", "specs", "tools", "windows"),
 ]
-TESTS_OF_A_MUTANT = 60.0  # seconds that the tests of a mutant may take together, without it
+TESTS_OF_A_MUTANT = 60.0  # seconds of processor time that the tests of a mutant may take together, without it
 # The module that HALFULP_MUTANT names comes from the file there, before the finders of editable installs.
 SITE = """
 import importlib.util, os, sys
@@ -181,6 +181,11 @@ def forget() -> None:
                     value.cache_clear()
 
 
+def spent() -> float:
+    """Return the processor time of this process and of those that it waited for: a busy machine adds none."""
+    return sum(os.times()[:4])
+
+
 class Recorder:
     """Notes the lines of the package that each test reaches, and its time."""
 
@@ -198,7 +203,7 @@ class Recorder:
         """Begin a test: what an earlier one has cached is forgotten, so that this one reaches those lines too."""
         forget()
         self.coverage.switch_context(item.nodeid)
-        self.begin = time.perf_counter()
+        self.begin = spent()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note a test that fails without any change: it can tell nothing."""
@@ -207,7 +212,7 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """End a test."""
-        self.seconds[nodeid] = round(time.perf_counter() - self.begin, 4)
+        self.seconds[nodeid] = round(spent() - self.begin, 4)
         self.coverage.switch_context("")
 
     def save(self) -> dict[str, dict[str, Any]]:
@@ -374,8 +379,9 @@ def test_files() -> list[Path]:
 
 
 def digest(file: Path) -> str:
-    """Return the name of a test file's map: of a folder of the package, with its examples, one for all texts."""
-    text = file.read_bytes() if file.is_file() else b""
+    """Return the name of a test file's map: a golden file's change counts, one of the package's examples does not."""
+    texts = sorted(ROOT.glob("tests/*/golden/*.txt")) if file.name == "test_golden.py" else []
+    text = b"".join(each.read_bytes() for each in (file, *texts)) if file.is_file() else b""
     return hashlib.sha256(str(file.relative_to(ROOT)).encode() + text).hexdigest()[:16]
 
 
