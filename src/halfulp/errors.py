@@ -288,13 +288,13 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to act on.
+    """One thing to act on: what an audit finds, or what a repair leaves.
 
-    Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid
-    only for one size of an unknown dim; ``declaration``: the file declares its output otherwise than it is,
-    or it reads several types where its operator takes one;
-    ``range``: the data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's
-    result; ``depends``: the target's bits depend on more than the operands.
+    Its kind is ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid only for
+    one size of an unknown dim; ``doubtful``: it is valid, and may be meant otherwise; ``declaration``: the file
+    declares its output otherwise than it is, or it reads several types where its operator takes one; ``range``: the
+    data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's result; ``depends``: the
+    target's bits depend on more than the operands.
     """
 
     file: str  # the model, relative to the folder where one was audited

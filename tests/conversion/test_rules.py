@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import halfulp as hu
-from halfulp.conversion import norms, powers, prelus
+from halfulp.conversion import norms, spellings
 from halfulp.conversion.rules import Rule, number_of
 
 FLOATS = ("float16", "float32", "float64")
@@ -106,7 +106,7 @@ def evaluated(model: onnx.ModelProto, x: np.ndarray[Any, Any]) -> np.ndarray[Any
 
 def same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], differs: str | None) -> bool:
     """Tell whether two arrays have the same bits but for NaNs and, if ``differs`` names them, zeros."""
-    alike = (a == b) if differs and prelus.ZERO in differs else (a == b) & (np.signbit(a) == np.signbit(b))
+    alike = (a == b) if differs and spellings.ZERO in differs else (a == b) & (np.signbit(a) == np.signbit(b))
     if differs and ("inf" in differs or "twice" in differs):
         alike |= np.isinf(a) | np.isinf(b) | np.isnan(a)
     return a.dtype == b.dtype and bool((alike | (np.isnan(a) & np.isnan(b))).all())
@@ -117,8 +117,8 @@ FORMS = [
         option, rule, term, id=f"{'-'.join(option.values())}-{ast.unparse(ast.fix_missing_locations(term))}"
     )
     for option, rules in (
-        ({"prelu": "fold"}, prelus.FOLD[:-1]),
-        ({"pow": "fold"}, powers.FOLD),
+        ({"prelu": "fold"}, spellings.FOLD_PRELU[:-1]),
+        ({"pow": "fold"}, spellings.FOLD_POW),
         ({"fuse": "norms"}, norms.FUSE),
     )
     for rule in rules
@@ -157,7 +157,7 @@ EXPONENTS = (0, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 16, -0.5, -0.75, -1
 )
 def test_an_expanded_power(kind: str, exponent: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONSTANTS, "e", exponent)
-    source = model_of(powers.EXPAND[0].pattern, kind, 13)
+    source = model_of(spellings.EXPAND_POW[0].pattern, kind, 13)
     found = hu.convert(source, pow="expand")
     assert isinstance(found.model, onnx.ModelProto)
     onnx.checker.check_model(found.model, full_check=True)
@@ -185,7 +185,7 @@ def test_an_expanded_power(kind: str, exponent: float, monkeypatch: pytest.Monke
 )
 def test_an_expanded_prelu(how: str, kind: str, opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONSTANTS, "slope", [[1], [2], [3]])
-    source = model_of(prelus.EXPAND[0].pattern, kind, opset)
+    source = model_of(spellings.EXPAND_PRELU[0].pattern, kind, opset)
     found = hu.convert(source, prelu=how)  # type: ignore[arg-type]
     assert isinstance(found.model, onnx.ModelProto)
     onnx.checker.check_model(found.model, full_check=True)
@@ -198,6 +198,6 @@ def test_an_expanded_prelu(how: str, kind: str, opset: int, monkeypatch: pytest.
 def test_infinite_slopes_stay(slopes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relu(X) of a positive X plus an infinite slope times 0 is NaN."""
     monkeypatch.setitem(CONSTANTS, "slope", slopes)
-    for rule in (rule for rule in prelus.FOLD if prelus.finite in rule.checks):
+    for rule in (rule for rule in spellings.FOLD_PRELU if spellings.finite in rule.checks):
         for term in alternatives(rule.pattern):
             assert hu.convert(model_of(term, "float32", 16), prelu="fold").summary == "0 changes"

@@ -221,7 +221,7 @@ def _try_repair(report: ModelReport, model: Onnx) -> Onnx:
         report.unrepaired = printable(error.message, most=None)
         return model
     report.repaired = {change.node: change.what for change in changes}
-    report.left = {doubt.node: doubt for doubt in left}
+    report.left = {doubt.node or doubt.file: doubt for doubt in left}
     report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
     return new if report.is_valid else model
 

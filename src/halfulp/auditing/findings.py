@@ -180,10 +180,10 @@ _ELSE = "halfulp run computes it exactly"
 _NARROWED = ("float64", "int64", "uint64")  # by OpenVINO's CPU plugin, whatever the operators
 
 
-def about_clause(model: ModelReport, node: Use) -> Remedy:
+def about_clause(model: ModelReport, node: Use) -> Remedy | None:
     """Return the remedy for a node that breaks its specification."""
     if node.label in model.left:
-        return model.left[node.label].remedy(model.file)
+        return model.left[node.label].remedy
     if model.repaired:
         return Remedy(command(model.file, "repair"), model.repaired.get(node.label, ""))
     if model.unrepaired:
@@ -225,7 +225,7 @@ def _in_float32(model: ModelReport, type: str) -> str:
     return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
 
 
-def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy:
+def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
     """Return the remedy for a finding about a node in a target.
 
     A conversion may suffice, provided that the whole model can be converted. Everything else needs other kernels.
@@ -247,7 +247,7 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy:
     return Remedy(exact or _ELSE)
 
 
-def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy:
+def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
     """Return the conversion after which a target takes a node."""
     changes = model.converted.get(said.target, said.conversion.steps if said.conversion else ())
     own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 
 from halfulp.conversion.editor import SIGNIFICANT, view_of
-from halfulp.conversion.powers import is_never_negative
+from halfulp.conversion.spellings import is_never_negative
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import ModelError, printable

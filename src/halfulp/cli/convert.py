@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -148,6 +147,8 @@ def _document(model: Path, output: Path | None, repair: Repair) -> dict[str, Any
         "changes": [
             {"node": change.node, "what": change.what, "differs": change.differs} for change in repair.changes
         ],
-        "left": [asdict(left) for left in repair.left],
+        "left": [
+            {"node": left.node or left.file, "why": left.text, "valid": left.valid} for left in repair.left
+        ],
         "verification": verification and {"same": verification.same, "text": str(verification)},
     }

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias, Unpack, get_args
 
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion import powers, prelus
+from halfulp.conversion import spellings
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.float32 import FLOAT32, compare_with_float32, has_halves
 from halfulp.conversion.network import Network, compare_network, dropped_metadata, to_network
@@ -179,14 +179,14 @@ def convert(
 _Stays: TypeAlias = Callable[[NodeProto, Editor], None]
 _SPELLINGS: Mapping[str, Mapping[str, tuple[tuple[Rule, ...], _Stays | None]]] = {
     "PRelu": {
-        "expand": (prelus.EXPAND, prelus.refuse),
-        "relu": (prelus.BY_RELU, prelus.refuse),
-        "fold": (prelus.FOLD, prelus.why_it_stays),
+        "expand": (spellings.EXPAND_PRELU, spellings.refuse_prelu),
+        "relu": (spellings.PRELU_BY_RELU, spellings.refuse_prelu),
+        "fold": (spellings.FOLD_PRELU, spellings.why_prelu_stays),
     },
     "Pow": {
-        "expand": (powers.EXPAND, powers.why_it_stays),
-        "logarithms": (powers.LOGARITHMS, partial(powers.why_it_stays, is_exact=False)),
-        "fold": (powers.FOLD, None),
+        "expand": (spellings.EXPAND_POW, spellings.why_pow_stays),
+        "logarithms": (spellings.POW_BY_LOGARITHMS, partial(spellings.why_pow_stays, is_exact=False)),
+        "fold": (spellings.FOLD_POW, None),
     },
 }
 """By operator and an option's value: the rules, and what says why a node stays to which none applies."""

@@ -7,11 +7,11 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -24,6 +24,7 @@ from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.onnx.walk import read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
+from halfulp.specs import OpVersion
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import Dim
 from halfulp.types import TYPES
@@ -415,20 +416,48 @@ def exactly_as(array: Array, kind: str) -> Array | None:
     return there if bool(np.all(same)) else None
 
 
+class Terms(NamedTuple):
+    """The types in which a version or a target takes a Pow or PRelu.
+
+    Attributes:
+        bases: those of X.
+        others: those of the second operand; empty where it has X's type.
+    """
+
+    bases: Collection[str]
+    others: Collection[str] = ()
+
+    @classmethod
+    def of(cls, row: OpVersion) -> Terms:
+        """Return the terms of a version."""
+        first, second = (port.type for port in row.inputs)
+        return cls(row.type_variables[first], () if first == second else row.type_variables[second])
+
+    def beside(self, x: str) -> Collection[str]:
+        """Return the types of a second operand beside an X of some type."""
+        return self.others or (x,)
+
+    def takes(self, x: str, y: str) -> bool:
+        """Tell whether operands of two types are taken together."""
+        return x in self.bases and y in self.beside(x)
+
+
 def settle(
     node: NodeProto,
-    kinds: Sequence[str],
+    kinds: Iterable[str],
     edit: Editor,
-    noun: str = "exponent",
     why: str = "",
     *,
+    x: str = "",
     may_round: bool = False,
 ) -> bool:
     """Give a node's second operand the first type that holds it exactly, else the widest if it may be rounded.
 
-    Return whether one of the types does. A constant is stored in it, and any other operand is cast to it.
+    ``x``, the type of X, is tried first, then float32. Return whether one of the types does. A constant is stored in
+    it, and any other operand is cast to it.
     """
-    name = node.input[1]
+    name, noun = node.input[1], "exponent" if node.op_type == "Pow" else "slope"
+    kinds = sorted(kinds, key=lambda kind: (kind != x, kind != "float32"))
     own, array = edit.type_of(name), edit.array(name)
 
     def is_held(kind: str) -> bool:

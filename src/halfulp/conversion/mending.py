@@ -18,6 +18,7 @@ from onnx import GraphProto, NodeProto, ValueInfoProto
 from halfulp.conversion.editor import (
     Editor,
     NoExactForm,
+    Terms,
     exactly_as,
     holds,
     is_float,
@@ -100,34 +101,29 @@ class Mender:
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = (edit.value(name).type for name in node.input)
-        if x is None or y is None or _takes(row, x, y):
+        terms, noun = Terms.of(row), "exponent" if node.op_type == "Pow" else "slope"
+        if x is None or y is None or terms.takes(x, y):
             return row, None
-        bases, others = (row.type_variables[port.type] for port in row.inputs)
-        one_type = row.inputs[0].type == row.inputs[1].type
-        second = "exponent" if node.op_type == "Pow" else "slope"
+        one_type = not terms.others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
             y = x if one_type else "int32"
-            edit.note(f"the {second} is cast from bool to {y}, exactly")
+            edit.note(f"the {noun} is cast from bool to {y}, exactly")
             node.input[1] = edit.cast(node.input[1], y)
-            if _takes(row, x, y):
+            if terms.takes(x, y):
                 return row, None
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
-        wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
-        base, array = (edit.array(name) for name in node.input)
-        if one_type and y in bases and base is not None and array is None:
-            held = exactly_as(base, y)
-            if held is not None and edit.value(node.output[0]).type in (None, x, y):
-                edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
-                node.input[0] = edit.constant(held, "base")
-                return row, None
-        if x in bases and (one_type or array is not None) and settle(node, wanted, edit, second):
+        wanted = terms.beside(x)
+        is_constant = edit.array(node.input[1]) is not None
+        if one_type and y in terms.bases and not is_constant and _store_base(node, x, y, edit):
+            return row, None
+        if x in terms.bases and (one_type or is_constant) and settle(node, wanted, edit, x=x):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None
-        if x not in bases:
-            return row, _widen(node, row, x, y, edit)
-        settle(node, wanted, edit, second, may_round=True)
+        if x not in terms.bases:
+            return row, _widen(node, terms, x, y, edit)
+        settle(node, wanted, edit, x=x, may_round=True)
         return row, None
 
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
@@ -136,7 +132,7 @@ class Mender:
             return None
         for opset in range(edit.opset + 1, NEWEST + 1):
             row = in_force("onnx", node.op_type, opset)
-            if _takes(row, x, y):
+            if Terms.of(row).takes(x, y):
                 types = x if x == y else f"{x} with {y}"
                 said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
                 has_default = edit.scope.is_default(node.input[1])
@@ -262,19 +258,20 @@ def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> 
 # --- types ----------------------------------------------------------------------------------------
 
 
-def _takes(row: OpVersion, x: str, y: str) -> bool:
-    """Whether a version takes operands of these types."""
-    first, second = row.inputs
-    return (
-        x in row.type_variables[first.type]
-        and y in row.type_variables[second.type]
-        and (x == y or first.type != second.type)
-    )
+def _store_base(node: NodeProto, x: str, y: str, edit: Editor) -> bool:
+    """Store a constant base in the exponent's type, if that holds it; tell whether it does."""
+    base = edit.array(node.input[0])
+    held = None if base is None else exactly_as(base, y)
+    if held is None or edit.value(node.output[0]).type not in (None, x, y):
+        return False
+    edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
+    node.input[0] = edit.constant(held, "base")
+    return True
 
 
-def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str:
+def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     """Cast X to a type that the version takes; return the type that the result is cast back to."""
-    bases, others = (row.type_variables[port.type] for port in row.inputs)
+    bases, others = terms
     differs = None
     wraps = [kind for kind in bases if not is_float(kind) and holds(kind, x)]
     if wraps and not (node.op_type == "Pow" and is_float(y)):
@@ -290,10 +287,10 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
         differs,
     )
     node.input[0] = edit.cast(node.input[0], wide)
-    if row.inputs[0].type == row.inputs[1].type:
-        node.input[1] = edit.cast(node.input[1], wide)
-    elif y not in others:
-        node.input[1] = edit.cast(node.input[1], next((kind for kind in others if holds(kind, y)), others[0]))
+    if y not in others:
+        others = others or (wide,)
+        kind = next((kind for kind in others if holds(kind, y)), next(iter(others)))
+        node.input[1] = edit.cast(node.input[1], kind)
     return x
 
 

@@ -25,8 +25,8 @@ from onnx import NodeProto
 from halfulp.conversion.editor import Change, Editor, is_float, remade
 from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import Pass, run_passes
-from halfulp.conversion.prelus import EXPAND
 from halfulp.conversion.rules import apply_first
+from halfulp.conversion.spellings import EXPAND_PRELU
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import (
     Feed,
@@ -123,7 +123,7 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     """
     kind = edit.value(node.input[0]).type
     if node.op_type == "PRelu" and kind is not None and not is_float(kind):
-        apply_first(EXPAND, node, edit, f"OpenVINO's PReLU takes no {kind}")
+        apply_first(EXPAND_PRELU, node, edit, f"OpenVINO's PReLU takes no {kind}")
         return
     inputs = []
     for name in node.input:

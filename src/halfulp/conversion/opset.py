@@ -507,26 +507,33 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
     call.attribute.extend([default for default in defaults if default.name])
-    types = (_info(name, name, edit).type if name else TypeProto() for name in node.input)
-    kinds = [kind.SerializeToString() for kind in types]
-    function = FunctionProto()
-    by_types = version in schema.context_dependent_function_opset_versions
-    try:
-        if by_types:
-            body = schema.get_context_dependent_function_with_opset_version
-            function.ParseFromString(body(version, call.SerializeToString(), kinds))
-        elif version in schema.function_opset_versions:
-            function.ParseFromString(schema.get_function_with_opset_version(version))
-    except ValueError:  # of types that it does not look at
+    function = _function_of(
+        schema, version, call, [name and _info(name, name, edit).type for name in node.input]
+    )
+    if function is None or not function.node:
         return None
-    if not by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+    is_by_types = version in schema.context_dependent_function_opset_versions
+    if not is_by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
     _check_flattened(function, node, edit)
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
     is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
-    return None if is_other or not function.node else function
+    return None if is_other else function
+
+
+def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -> FunctionProto | None:
+    """Return the function body that a schema has in a version, None if it has none for the types of a call."""
+    if version not in schema.context_dependent_function_opset_versions:
+        is_plain = version in schema.function_opset_versions
+        return FunctionProto.FromString(schema.get_function_with_opset_version(version)) if is_plain else None
+    kinds = [(kind or TypeProto()).SerializeToString() for kind in types]
+    body = schema.get_context_dependent_function_with_opset_version
+    try:
+        return FunctionProto.FromString(body(version, call.SerializeToString(), kinds))
+    except ValueError:  # of types that it does not look at
+        return None
 
 
 def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:

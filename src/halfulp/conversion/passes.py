@@ -1,7 +1,8 @@
 """Passes over an ONNX model, one after the other, and the rest that is the same for all of them.
 
-A pass rewrites nodes. After it, nodes without an exact form are refused in one error, constants that lost their readers
-go, the IR version is raised as far as necessary, and the onnx package's checker accepts the model.
+A pass rewrites nodes. After each, nodes without an exact form are refused in one error, constants that lost their
+readers go, and the IR version is raised as far as necessary. After the last one, the onnx package's checker has to
+accept the model.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
     REPAIR,
+    Finding,
     HalfulpError,
     ModelError,
     Remedy,
@@ -80,28 +81,31 @@ _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
-@dataclass(frozen=True)
-class Left:
-    """A node that was not repaired, or that may be meant otherwise than it is written.
+class Left(Finding):
+    """A node that was not repaired, or is valid (``doubtful``) and may be meant otherwise than it is written.
 
-    Attributes:
-        node: the node, as messages name it.
-        why: the error or the doubt, with the choices that the user has.
-        valid: whether it breaks no clause.
+    Its text is the error or the doubt, with the choices that the user has.
     """
 
-    node: str
-    why: str
-    valid: bool = False
+    @property
+    def why(self) -> str:
+        """The text of the finding."""
+        return self.text
+
+    @property
+    def valid(self) -> bool:
+        """Whether the node breaks no clause."""
+        return self.kind == "doubtful"
 
     def __str__(self) -> str:
-        return f"{self.node}: {self.why}"
+        return f"{self.node or self.file}: {self.text}"
 
-    def remedy(self, file: str) -> Remedy:
-        """Return what an audit of a file advises for the node."""
-        if "--slopes" in self.why:
-            return Remedy(f"{command(file, REPAIR)} needs a choice", self.why)
-        return Remedy("halfulp repair does not know how it is meant", self.why)
+
+def _left(file: str, node: str | None, why: str, *, valid: bool = False) -> Left:
+    """Return the finding about a node that a repair leaves, with the advice of an audit."""
+    advice = f"{command(file, REPAIR)} needs a choice"
+    advice = advice if "--slopes" in why else "halfulp repair does not know how it is meant"
+    return Left(file, node, "doubtful" if valid else "clause", why, Remedy(advice, why))
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,13 +233,13 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
             changes = [*copied, *changes]
             breach = _breach_of_a_call(new)
         if breach is not None and all(each.valid for each in left):
-            left = [*left, Left(breach.node or new.file, breach.message)]
+            left = [*left, _left(new.file, breach.node, breach.message)]
     left = [*left, *of_later_opsets(new)]
     changes = [*told, *changes]
     if not changes and not left:
         if error is not None:
             raise error
-        left = [replace(each, valid=True) for each in _refused(new)]
+        left = [replace(each, kind="doubtful") for each in _refused(new)]
     return new, changes, left
 
 
@@ -295,8 +299,9 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     late = {n.op_type: version_of(n, opset) or 0 for n in late_nodes(graph, opset)}
     if late:
         newest = max(late.values())
-        yield Left(
+        yield _left(
             file,
+            None,
             f"opset {opset} has no {listed(sorted(late), 4)}; {command(file, 'convert', opset=newest)} makes it a model"
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
@@ -304,9 +309,8 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     own = {n.op_type for n in every_node(graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))}
     if own:
         only = "only a runtime that has its own takes the model"
-        yield Left(
-            file, f"ONNX has no {listed(sorted(map(printable, own)), 4)} in any opset: {only}", valid=True
-        )
+        names = listed(sorted(map(printable, own)), 4)
+        yield _left(file, None, f"ONNX has no {names} in any opset: {only}", valid=True)
 
 
 def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Left]]:
@@ -330,8 +334,8 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
             node.name for node in every_node(new.proto.graph, *new.proto.functions) if node.op_type == "PRelu"
         }
         raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
-    left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
-    left += [Left(name, why, valid=True) for name, why in mender.doubtful.items()]
+    left = [_left(file, name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
+    left += [_left(file, name, why, valid=True) for name, why in mender.doubtful.items()]
     if mended:
         mended += finish(walk)
     if mender.opset > opset_of(new):
@@ -408,17 +412,14 @@ def _repair(form: str, becomes: str, check: Check, differs: str, says: str) -> R
 
 
 _FINITE = "what was infinite or NaN is finite"
-FACTORS = (
-    _repair(
-        "Mul(x, factor)", "Mul(x, finite)", _infinite, _FINITE, f"its input {{place}} is finite: {INFINITE}"
-    ),
-)
+_FACTOR = f"its input {{place}} is finite: {INFINITE}"
+FACTORS = (_repair("Mul(x, factor)", "Mul(x, finite)", _infinite, _FINITE, _FACTOR),)
 _DIVIDED = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
-_LIMITS = (
-    _repair("Clip(length, limit)", "Clip(length, least)", _divides, "what was NaN is 0", _DIVIDED),
+_LIMITS = tuple(
     _repair(
-        "Clip(length, limit, most)", "Clip(length, least, most)", _divides, "what was NaN is 0", _DIVIDED
-    ),
+        f"Clip(length, limit{most})", f"Clip(length, least{most})", _divides, "what was NaN is 0", _DIVIDED
+    )
+    for most in ("", ", most")
 )
 
 
@@ -517,7 +518,7 @@ def _still_wrong(model: Onnx) -> list[Left]:
         check_clauses(model.of(model.proto).check())
     except (ModelError, UnsupportedError) as error:
         node = error.node if isinstance(error, ModelError) else None
-        return [Left(node or model.file, error.message)]
+        return [_left(model.file, node, error.message)]
     return _refused(model)
 
 
@@ -526,7 +527,7 @@ def _refused(model: Onnx) -> list[Left]:
     found = refusal(model.proto)
     if found is None or is_harmless(found, model.proto):
         return []
-    return [Left(found.node or model.file, f"the onnx package's checker refuses it: {found.reason}")]
+    return [_left(model.file, found.node, f"the onnx package's checker refuses it: {found.reason}")]
 
 
 def _correct_casts(model: ModelProto, file: str) -> list[Change]:

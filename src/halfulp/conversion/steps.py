@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto
 
-from halfulp.conversion import powers, prelus
+from halfulp.conversion import spellings
 from halfulp.conversion.editor import (
     Editor,
     NoExactForm,
@@ -77,7 +77,7 @@ def _pow_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
     """An exponent in bfloat16 becomes one in float32, which holds its every value."""
     new = remade(node)
     if edit.type_of(node.input[1]) == "bfloat16":
-        settle(new, ["float32"], edit, why="Pow takes no bfloat16 before opset 15")
+        settle(new, ["float32"], edit, "Pow takes no bfloat16 before opset 15")
     return new
 
 
@@ -95,10 +95,10 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Base and exponent get one type."""
     x, y = edit.type_of(node.input[0]), edit.type_of(node.input[1])
     if x not in _FLOATS:
-        if not apply_first(powers.PRODUCTS, node, edit):
+        if not apply_first(spellings.POW_OF_INTEGERS, node, edit):
             raise NoExactForm(
                 f"Pow takes no {x} as base before opset 12; a constant exponent alone, an integer from 1 to"
-                f" {powers.MOST_OF_INTEGERS}, can be said otherwise, as a product"
+                f" {spellings.MOST_OF_INTEGERS}, can be said otherwise, as a product"
             )
         return None
     if x == y:
@@ -186,7 +186,9 @@ def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> NodeProto | Non
 
 @step(9, 8, "PRelu")
 def _prelu_9_8(node: NodeProto, edit: Editor) -> NodeProto | None:
-    is_written = edit.type_of(node.input[0]) not in _FLOATS and apply_first(prelus.BEFORE_9, node, edit)
+    is_written = edit.type_of(node.input[0]) not in _FLOATS and apply_first(
+        spellings.PRELU_BEFORE_9, node, edit
+    )
     return None if is_written else node
 
 

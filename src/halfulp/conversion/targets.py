@@ -17,12 +17,13 @@ from typing import Any
 
 from onnx import NodeProto
 
-from halfulp.conversion import powers, prelus
+from halfulp.conversion import spellings
 from halfulp.conversion.editor import (
     SIGNIFICANT,
     Change,
     Editor,
     NoExactForm,
+    Terms,
     exactly_as,
     holds,
     is_float,
@@ -86,8 +87,8 @@ class Target:
         if operator in self.spelled or operator == "PRelu":
             return operator not in self.spelled
         x, y = types if len(types) == 2 else ("", "")
-        takes = x in self.bases and y in (self.exponents or (x,))
-        return takes and x not in self.unlike and y not in self.narrows
+        is_taken = Terms(self.bases, self.exponents).takes(x, y)
+        return is_taken and x not in self.unlike and y not in self.narrows
 
 
 def _measured(name: str, **more: Any) -> Target:
@@ -225,8 +226,26 @@ def _into_range(walk: Walk, name: str) -> None:
 
 def _accepted(walk: Walk, name: str) -> None:
     """Rewrite each Pow and PRelu so that a target accepts it."""
-    target, rewritings = _target(name), {"Pow": _pow, "PRelu": _prelu}
-    walk.rewrite_all(is_ours, lambda node, edit: rewritings[node.op_type](node, edit, target), name)
+    target = _target(name)
+    walk.rewrite_all(is_ours, lambda node, edit: _accept(node, edit, target), name)
+
+
+def _accept(node: NodeProto, edit: Editor, target: Target) -> None:
+    """Add a node in a form that a target accepts; raise NoExactForm if there is none."""
+    is_pow, why = node.op_type == "Pow", target.spelled.get(node.op_type)
+    if why is None:
+        return (_pow if is_pow else _prelu)(node, edit, target)
+    if apply_first(spellings.EXPAND_POW if is_pow else spellings.EXPAND_PRELU, node, edit, why):
+        return None
+    if not is_pow:
+        spellings.refuse_prelu(node, edit)
+    if not target.bases:
+        raise NoExactForm(
+            f"{why}, and no products, roots and reciprocals give this power;"
+            " --pow logarithms in the place of --target approximates it"
+        )
+    edit.note("stays unchanged", why)
+    return edit.keep(node)
 
 
 TARGET = (Pass("target", _into_range), Pass("target", _accepted))
@@ -236,20 +255,9 @@ TARGET = (Pass("target", _into_range), Pass("target", _accepted))
 
 
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
-    why = target.spelled.get("Pow")
-    if why is not None:
-        if apply_first(powers.EXPAND, node, edit, why):
-            return None
-        if not target.bases:
-            raise NoExactForm(
-                f"{why}, and no products, roots and reciprocals give this power;"
-                " --pow logarithms in the place of --target approximates it"
-            )
-        edit.note("stays unchanged", why)
-        return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
     lacks = f"{target.name} takes no {x} here"
-    if x in target.multiplies and apply_first(powers.EXPAND, node, edit, lacks):
+    if x in target.multiplies and apply_first(spellings.EXPAND_POW, node, edit, lacks):
         return None
     base, between = x, None
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
@@ -258,13 +266,12 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         target.widens_base and (is_mixed or widens_base(x, y, edit.array(node.input[1])))
     ):
         base, between = wider(x, target)
-    wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
+    wanted = Terms(target.bases, target.exponents if edit.opset >= 12 else ()).beside(base)
     new = remade(node)
     if y not in wanted:
         # An integer base wraps around with an integer exponent, and saturates with a float exponent.
         alike = (kind for kind in wanted if is_float(base) or is_float(kind) == is_float(y))
-        wanted = tuple(sorted(alike, key=lambda kind: (kind != base, kind != "float32")))
-        settle(new, wanted, edit, why=f"{target.name} takes no {y} here", may_round=True)
+        settle(new, alike, edit, f"{target.name} takes no {y} here", x=base, may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
@@ -330,10 +337,6 @@ def wider(x: str, target: Target) -> tuple[str, str]:
 def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if target.pads_slope and edit.value(node.input[0]).shape == ():
         return _vector_prelu(node, edit, target)
-    if "PRelu" in target.spelled:
-        if not apply_first(prelus.EXPAND, node, edit, target.spelled["PRelu"]):
-            prelus.refuse(node, edit)
-        return None
     kind = edit.type_of(node.input[0])
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
     new = remade(node, [node.input[0], slope])
@@ -344,7 +347,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
             edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
-        apply_first(prelus.EXPAND, new, edit, f"{target.name} takes no {kind} here")
+        apply_first(spellings.EXPAND_PRELU, new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
     differs = "the product is one of float32" if kind == "float64" else "a NaN in X may lose its payload"
