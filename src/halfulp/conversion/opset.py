@@ -16,6 +16,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
 from typing import Any
@@ -507,10 +508,9 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
     call.attribute.extend([default for default in defaults if default.name])
-    function = _function_of(
-        schema, version, call, [name and _info(name, name, edit).type for name in node.input]
-    )
-    if function is None or not function.node:
+    types = [name and _info(name, name, edit).type for name in node.input]
+    function = _function_of(schema, version, call, types)
+    if not function.node:
         return None
     is_by_types = version in schema.context_dependent_function_opset_versions
     if not is_by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
@@ -523,17 +523,17 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     return None if is_other else function
 
 
-def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -> FunctionProto | None:
-    """Return the function body that a schema has in a version, None if it has none for the types of a call."""
-    if version not in schema.context_dependent_function_opset_versions:
-        is_plain = version in schema.function_opset_versions
-        return FunctionProto.FromString(schema.get_function_with_opset_version(version)) if is_plain else None
-    kinds = [(kind or TypeProto()).SerializeToString() for kind in types]
-    body = schema.get_context_dependent_function_with_opset_version
-    try:
-        return FunctionProto.FromString(body(version, call.SerializeToString(), kinds))
-    except ValueError:  # of types that it does not look at
-        return None
+def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -> FunctionProto:
+    """Return the function body that a schema has in a version, one without nodes if it has none for these types."""
+    function = FunctionProto()
+    with suppress(ValueError):  # of types that it does not look at
+        if version in schema.context_dependent_function_opset_versions:
+            kinds = [(kind or TypeProto()).SerializeToString() for kind in types]
+            body = schema.get_context_dependent_function_with_opset_version
+            function.ParseFromString(body(version, call.SerializeToString(), kinds))
+        elif version in schema.function_opset_versions:
+            function.ParseFromString(schema.get_function_with_opset_version(version))
+    return function
 
 
 def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
