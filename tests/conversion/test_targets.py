@@ -92,9 +92,10 @@ def model_of(kind: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("kind", SLOPED)
 def test_onnx_runtime_loads_every_node(kind: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    runtime.set_default_logger_severity(4)
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
     after = hu.convert(model_of(kind), target="onnxruntime").model
-    runtime.InferenceSession(after.SerializeToString(), providers=["CPUExecutionProvider"])
+    runtime.InferenceSession(after.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 @pytest.mark.parametrize("foreign", [False, True])
