@@ -106,7 +106,7 @@ def show(file: str) -> str:
 
 
 def text(file: str) -> str:
-    """Print a model, a line for each node; nothing if there is none."""
+    """Print a model, a line for each node, or that there is none."""
     if not os.path.exists(file):
         return "no file"
     lines = onnx.printer.to_text(onnx.load(file)).splitlines()

@@ -61,6 +61,15 @@ def test_out_of_a_few_elements_shares_memory(type_name: str, rng: np.random.Gene
             assert_same(*result_and_in_place(x, y, out))
 
 
+@pytest.mark.parametrize(
+    "out", [np.zeros(4), np.zeros((3, 1)), np.zeros(3, np.float16), np.frombuffer(bytes(24))]
+)
+def test_out_of_a_few_elements_that_does_not_fit(out: np.ndarray) -> None:
+    with pytest.raises(hu.SpecError):
+        hu.pow(np.full(3, 2.0), np.full(3, 3.0), out=out)
+    assert not out.any()
+
+
 def test_out_shares_memory_with_an_operand_of_another_type(rng: np.random.Generator) -> None:
     memory = rng.integers(0, 5, 8000).astype(np.int8)
     x = values("float64", (1000,), rng)

@@ -261,6 +261,19 @@ def test_constant_exponent_with_a_formula(x_name, exponent, seed):
     assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), reference.pow, seed)
 
 
+@pytest.mark.parametrize("in_a_block", [1, 20])
+@pytest.mark.parametrize("x_name", ["float64", "float32", "float16"])
+def test_hard_cases_among_others(x_name, in_a_block):
+    """The lanes that a first phase leaves take other ways where a block has one or few of them."""
+    x, y = hard_pairs(x_name, x_name)
+    block, column = np.divmod(np.arange(len(x)), in_a_block)
+    bases = np.full((len(x) // in_a_block + 1, 2048), 1.7, x.dtype)
+    exponents = np.full_like(bases, 1.3)
+    bases[block, 97 * column], exponents[block, 97 * column] = x, y
+    powers = hu.pow(bases, exponents)[block, 97 * column]
+    np.testing.assert_array_equal(bits(powers), bits(reference.pow(x, y)))
+
+
 @pytest.mark.parametrize("exponent", FORMULAS)
 @pytest.mark.parametrize("x_name", ["float64", "float32", "float16", "bfloat16"])
 def test_special_bases_among_others(x_name, exponent, seed):
