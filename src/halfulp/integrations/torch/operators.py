@@ -230,7 +230,12 @@ def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | N
     return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
 
 
-_TORCHS_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # of its operators for training
+_TORCHS_FLOATS = (
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+)  # of its operators for training
 
 
 def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
