@@ -283,7 +283,7 @@ def of_onnx(model: Onnx) -> list[Use]:
     nodes may break clauses, and operators may be unknown. Everything else must be valid, or else the front
     end's error is raised.
     """
-    error = model.fault_of_ours()
+    error = model.fault_of_ours
     *functions, main = owners_of(model.proto)
     has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
