@@ -598,10 +598,7 @@ NORMS = {
         ),
         "ReduceMean Sub Mul Mul ReduceSum Clip Sqrt",
     ),
-    "a spectrum's magnitude": (
-        "p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)",
-        "Mul Mul Add Sqrt",
-    ),
+    "a spectrum's magnitude": ("p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)", "Mul Mul Add Sqrt"),
     "a cosine": (
         (
             "k = ReduceL2<axes=[-1]>(x) l = ReduceL2<axes=[-1]>(w) p = Mul(k, l) a = Max(p, e) q = Mul(x, w)"

@@ -78,11 +78,7 @@ def test_an_input_with_a_default_keeps_its_name() -> None:
     assert found.valid
     assert [
         [dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in found.model.graph.input
-    ] == [
-        [1, 3, 4, 5],
-        [3, 1, 1],
-        [3],
-    ]
+    ] == [[1, 3, 4, 5], [3, 1, 1], [3]]
     given = {
         "x": inputs_of(found.model)["x"],
         "s": np.float32([[[9]], [[8]], [[7]]]),

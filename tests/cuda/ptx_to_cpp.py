@@ -386,12 +386,7 @@ def translate(ptx: str) -> str:
     functions = list(_functions(ptx))
     signatures = [f"static void {name(head['name'])}({_parameters(head)});" for head, _ in functions]
     entries = [head for head, _ in functions if head["what"] == "entry"]
-    parts = [
-        HEADER,
-        *_variables(ptx),
-        *signatures,
-        *(_function(head, body) for head, body in functions),
-    ]
+    parts = [HEADER, *_variables(ptx), *signatures, *(_function(head, body) for head, body in functions)]
     return "\n".join([*parts, *map(_entry, entries), _table(entries)]) + "\n"
 
 

@@ -10,10 +10,7 @@ import pytest
 from tests.house.builds import ROOT, run, tool
 
 # The first is a processor of x86-64-v3; without features that qemu lacks, of which it would warn.
-PROCESSORS = {
-    "avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid",
-    "scalar": "Nehalem",
-}
+PROCESSORS = {"avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid", "scalar": "Nehalem"}
 FOLDERS = {"avx2": ["core", "oracle", "integrations", "conformance"], "scalar": ["core", "oracle"]}
 # Each in a process of its own: in long ones qemu has crashed.
 FILES = [

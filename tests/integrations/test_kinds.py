@@ -245,10 +245,7 @@ class TestPandas:
             assert hu.pow(frame, number)["b"].tolist() == [3**37, 2]
         assert hu.pow(frame, frame**0)["b"].tolist() == [3**37, 2]
         words = r"a DataFrame: its columns have several types; pass each column\s+got: \['float64', 'int64'\]"
-        for call in (
-            lambda: hu.pow(frame, np.ones(2)),
-            lambda: hu.op("onnx.Pow-15")(frame, 1.0),
-        ):
+        for call in (lambda: hu.pow(frame, np.ones(2)), lambda: hu.op("onnx.Pow-15")(frame, 1.0)):
             with pytest.raises(hu.HalfulpError, match=words):
                 call()
 

@@ -66,8 +66,7 @@ def test_every_type(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape",
-    ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d", "70 dims"],
+    "shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d", "70 dims"]
 )
 def test_layouts_are_torchs(shape: str) -> None:
     image = X.reshape(3, 4, 20, 25)

@@ -105,10 +105,7 @@ def test_converted(to: str) -> None:
         assert names(conversion.model) == ["maker", "pow", "last"]
 
 
-VERBS = {
-    "run": ["run"],
-    "convert": ["convert", "--verify"],
-}
+VERBS = {"run": ["run"], "convert": ["convert", "--verify"]}
 
 
 @pytest.mark.parametrize("verb", VERBS)
