@@ -1,7 +1,5 @@
 """Data that leave an element type: a norm in float16 that answers zeros, found, listed for tools, and mended."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

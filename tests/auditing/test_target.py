@@ -1,7 +1,5 @@
 """What is said of a target: from measured data, narrowed to a node; versions; conversions."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

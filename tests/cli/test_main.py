@@ -1,7 +1,5 @@
 """What is common to the verbs: help, version, statuses, errors as text."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

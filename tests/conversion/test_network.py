@@ -1,7 +1,5 @@
 """ONNX models to OpenVINO's IR: what is written, what is refused, and how far its outputs are away."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

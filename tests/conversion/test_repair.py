@@ -1,7 +1,5 @@
 """``hu.repair``: each broken node gets its one meaning. The models that commands repair are in golden/repair.txt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """libhalfulp by its C interface: from programs in C and C++ and by ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

@@ -4,8 +4,6 @@ So what the compiler made of the kernels runs where there is no GPU, a thread af
 not known here is an error. The meanings are those of NVIDIA's "PTX ISA"; ptx_machine.h has the longer ones.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The kernels' PTX: the same bytes everywhere, no operation that the source has not; and its translation."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The tests on a processor without AVX-512, and on one without AVX2 and FMA, both emulated by qemu."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path

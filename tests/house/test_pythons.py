@@ -1,7 +1,5 @@
 """The package builds and runs with each other CPython of this machine, in an environment of its own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

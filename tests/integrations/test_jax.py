@@ -1,7 +1,5 @@
 """JAX: our bits under jit, grad, vmap and their compositions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

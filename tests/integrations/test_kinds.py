@@ -1,7 +1,5 @@
 """Every kind of array that is more than its memory: the right result, or a refusal that says how to convert it."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """torch's own operators on our kernels: bits, torch's rules for all else, and that nothing of it stays."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Models whose nodes are not in order: sorted as they are read, which is said in one line."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
