@@ -212,7 +212,7 @@ def test_a_target_that_can_not_be_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_case_that_is_at_fault_is_not_the_targets_fault() -> None:
     broken = Case("onnx.Pow-7/a/values/0", "onnx.Pow-7", "values", (np.zeros(2, np.complex64),) * 2)
     with (
-        Process(TargetSpec("onnx-reference", "models.Reference")) as process,
+        Process(TargetSpec("onnx-reference", "models.reference")) as process,
         pytest.raises(HalfulpError) as caught,
     ):
         process.run(broken)

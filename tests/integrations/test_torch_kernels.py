@@ -158,7 +158,7 @@ def test_types_shapes_and_errors_are_torchs(call: Any) -> None:
         lambda x: x[:1].expand(8).pow_(x),
         lambda x: x.pow_(x.reshape(2, 4)),
         lambda x: torch.ops.halfulp._power_of_float.out(x, 2.5, out=torch.empty(3)),
-        lambda x: torch.ops.halfulp._power(x, x[:3]),
+        lambda x: torch.ops.halfulp.pow(x, x[:3]),
         lambda x: F.prelu(x, x[:3]),
         lambda x: 2j**x,
     ],

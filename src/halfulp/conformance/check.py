@@ -166,11 +166,12 @@ def check(
         check_integer("processes", processes, 1)
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
-    chosen = selection(options["operators"], versions, options["types"], options["groups"], options["cases"])
     return check_target(
         find(target),
         mode=mode,
-        selection=chosen,
+        selection=selection(
+            options["operators"], versions, options["types"], options["groups"], options["cases"]
+        ),
         options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
         allowed=None if allow is None else load_allowed(allow),
@@ -193,16 +194,17 @@ def check_target(
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
     results: list[Result] = []
-    versions: dict[str, str] = {}
     started, allowed = time.monotonic(), allowed or Allowed()
     failed, interrupted = 0, False
     try:
-        # Whatever ends the loop ends the processes, too.
-        batches = _batches(mode, selection, rows)
-        with closing(examined(spec, options, batches, processes)) as done:
-            for number, (of_batch, of_runtime) in enumerate(done, 1):
+        with ExitStack() as stack:
+            count = processes or processors()
+            examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(count)]
+            versions = examiners[0].versions
+            # Whatever ends the loop ends the processes, too.
+            examined = stack.enter_context(closing(_examined(examiners, _batches(mode, selection, rows))))
+            for number, of_batch in enumerate(examined, 1):
                 results += of_batch
-                versions = of_runtime
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
                 if progress is not None:
                     progress(Progress(number, len(rows), len(results), failed))
@@ -220,7 +222,9 @@ def check_target(
     return CheckReport(findings, tuple(allowed.stale(spec.name, ids)), interrupted)
 
 
-def _batches(mode: Mode, selection: Selection, rows: list[tuple[str, tuple[str, ...]]]) -> Iterator[Batch]:
+def _batches(
+    mode: Mode, selection: Selection, rows: list[tuple[str, tuple[str, ...]]]
+) -> Iterator[list[Case]]:
     """Yield the chosen cases of each of these operator versions and types."""
     stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
     for row, members in groupby(stream, key=lambda case: (case.operator, parse(case.id).types)):
@@ -333,12 +337,14 @@ class Examiner(AbstractContextManager["Examiner"]):
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
-            with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                other = answers.get(case.compared_with or "")
-                answered = self._one(case, other, is_run=hangs < MOST_HANGS)
-            if answered is None:
+            threads = min(case.threads or 1, self.options.threads)
+            not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
+            got = self.run(case, threads) if hangs < MOST_HANGS else not_run
+            if isinstance(got, Outcome) and got.kind == "not offered":
                 continue
-            result, answers[case.id] = answered
+            other = answers.get(case.compared_with or "")
+            with np.errstate(all="ignore"):  # comparing small types with NaN warns
+                result, answers[case.id] = self._judged(case, got, other, threads)
             hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
             results.append(result)
         return results
@@ -355,14 +361,10 @@ class Examiner(AbstractContextManager["Examiner"]):
             self._processes[threads] = Process(self.spec, threads, *limits)
         return self._processes[threads]
 
-    def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer] | None:
-        """Return the result of a case; None if the target does not offer its operator with its types."""
+    def _judged(
+        self, case: Case, got: Array | str | Outcome, other: _Answer | None, threads: int
+    ) -> tuple[Result, _Answer]:
         right, ulp_limit = self._expected(case, other), self.options.ulp_limit
-        threads = min(case.threads or 1, self.options.threads)
-        not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
-        got = self.run(case, threads) if is_run else not_run
-        if isinstance(got, Outcome) and got.kind == "not offered":
-            return None
         judgement = judge(case, right, got, ulp_limit)
         output: Array | None = None
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
@@ -394,7 +396,7 @@ class Examiner(AbstractContextManager["Examiner"]):
             return same.reshape(broadcast(case)[0].shape)
         try:
             # halfulp does not judge itself.
-            own = self.spec.code == "models.Halfulp" and case.clause is None
+            own = self.spec.code == "models.halfulp" and case.clause is None
             return np.asarray(oracle(case) if own else expected(case))
         except SpecError as error:
             if case.clause is None:
@@ -444,9 +446,6 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
 
 # --- batches -------------------------------------------------------------------------------------
 
-Batch = list[Case]
-Examined = tuple[list[Result], dict[str, str]]  # the results of a batch, and the versions of the runtime
-
 
 def processors() -> int:
     """Return the number of threads that the core takes, or OMP_NUM_THREADS if that is less."""
@@ -455,29 +454,25 @@ def processors() -> int:
     return min(thread_count(), int(text)) if is_number else thread_count()
 
 
-def examined(
-    spec: TargetSpec, options: Options, batches: Iterable[Batch], processes: int | None
-) -> Generator[Examined, None, None]:
-    """Examine batches in ``processes`` processes of the target at a time, and yield each when it is done."""
-    processes = processes or processors()
-    with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
-        examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
-        versions = examiners[0].versions
-        free = examiners[::-1]  # one for each thread; the process of the first runs already
+def _examined(
+    examiners: list[Examiner], batches: Iterator[list[Case]]
+) -> Generator[list[Result], None, None]:
+    """Yield the results of each batch when it is done; each examiner has a process of the target."""
+    free = examiners[::-1]  # one for each thread; the process of the first runs already
 
-        def examine(batch: Batch) -> Examined:
-            examiner = free.pop()
-            try:
-                return examiner.examine(batch), versions
-            finally:
-                free.append(examiner)
+    def examine(batch: list[Case]) -> list[Result]:
+        examiner = free.pop()
+        try:
+            return examiner.examine(batch)
+        finally:
+            free.append(examiner)
 
+    with ThreadPoolExecutor(len(examiners)) as pool:
         try:
             # All batches of a full run do not fit into memory.
-            waiting = iter(batches)
-            running: set[Future[Examined]] = set()
+            running: set[Future[list[Result]]] = set()
             while running := running | {
-                pool.submit(examine, batch) for batch in islice(waiting, processes + 1 - len(running))
+                pool.submit(examine, batch) for batch in islice(batches, len(examiners) + 1 - len(running))
             }:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)

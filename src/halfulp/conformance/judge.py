@@ -145,13 +145,21 @@ def _judge_elements(
         grade = worst(np.unique(grades[are_wrong]).tolist())
         shown_ones = are_wrong & (grades == grade)  # the example is of the worst grade
     if different := bool((special | (steps > 0)).any()):
-        example = _example(case, expected, got, steps * shown_ones, special & shown_ones)
+        # A special value gone wrong is farther off than any number.
+        flat = int((np.where(special, np.uint64(2**64 - 1), steps) * shown_ones).argmax())
+        example = place_of(case, flat, expected.shape) | {
+            "expected": shown(expected.flat[flat]),
+            "got": shown(got.flat[flat]),
+            "ulp": None if special.flat[flat] else int(steps.flat[flat]),
+        }
+    buckets = np.searchsorted(np.array([1, 2, 3, 5, 17], np.uint64), steps[judged & ~special], side="right")
+    counts = [*np.bincount(buckets, minlength=6).tolist(), int(special[judged].sum())]
     return Judgement(
         verdict="wrong" if are_wrong.any() else "within" if different else "exact",
         elements=int(judged.sum()),
         wrong=int(are_wrong.sum()),
         max_ulp=int(steps.max(initial=0)),
-        histogram=_histogram(steps[judged], special[judged]),
+        histogram=dict(zip(HISTOGRAM, counts, strict=True)),
         example=example,
         unspecified=int(expected.size - judged.sum()),
         grade=grade,
@@ -162,10 +170,8 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
     """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
     open_ = unspecified(case)
     steps, special = distances(expected, got, open_)
-    verdicts = np.where(steps > 0, "within", np.full(expected.shape, "exact", "<U11"))
-    verdicts[_are_wrong(expected, steps, special, ulp_limit)] = "wrong"
-    verdicts[np.broadcast_to(open_.whole | open_.elements, verdicts.shape)] = "unspecified"
-    return verdicts
+    are_wrong, is_open = _are_wrong(expected, steps, special, ulp_limit), open_.whole | open_.elements
+    return np.select([is_open, are_wrong, steps > 0], ["unspecified", "wrong", "within"], "exact")
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
@@ -191,24 +197,6 @@ def distances(expected: Array, got: Array, open_: UnspecifiedOutput = DETERMINED
 
 def _are_wrong(expected: Array, steps: Array, special: Array, ulp_limit: float) -> Array:
     return np.asarray(special | (steps > (ulp_limit if is_float(expected) else 0)))
-
-
-def _histogram(steps: Array, special: Array) -> dict[str, int]:
-    steps = steps[~special]
-    edges = np.searchsorted(np.array([1, 2, 3, 5, 17], np.uint64), steps, side="right")
-    counts = [*np.bincount(edges.ravel(), minlength=6).tolist(), int(special.sum())]
-    return dict(zip(HISTOGRAM, counts, strict=True))
-
-
-def _example(case: Case, expected: Array, got: Array, steps: Array, special: Array) -> dict[str, Any]:
-    """Return the first element that is farthest off. A special value gone wrong is farther off than any number."""
-    flat = int(special.argmax() if special.any() else steps.argmax())
-    return {
-        **place_of(case, flat, expected.shape),
-        "expected": shown(expected.flat[flat]),
-        "got": shown(got.flat[flat]),
-        "ulp": None if special.flat[flat] else int(steps.flat[flat]),
-    }
 
 
 def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -310,13 +298,19 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         entry.key: f"{case.row.id}.U{number}: {entry.question}"
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
-    if question := _whole_question(case, asked):
-        return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
+    if len(case.inputs) == len(case.row.inputs):
+        shapes = (*case.shapes, ())[:2]
+        for key, question in asked.items():
+            if key in WHOLE_CASES and WHOLE_CASES[key](case, *shapes):
+                return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
     elements, zero_signs, questions = np.zeros(x.shape, bool), np.zeros(x.shape, bool), list[str]()
-    refusal = "supported-types" in asked and _is_narrow(case.types[0])
+    # OpenVINO's plugins may lack a type.
+    element = TYPES.get(case.types[0])
+    is_narrow = element is None or element.bits < (16 if element.kind == "float" else 8)
+    refusal = "supported-types" in asked and is_narrow
     for key, question in asked.items():
         of_elements = ELEMENTS.get(key, _none)(case, x, y)
         of_signs = ZERO_SIGNS.get(key, _none)(case, x, y)
@@ -324,21 +318,6 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         if np.any(of_elements) or np.any(of_signs) or (refusal and key == "supported-types"):
             questions.append(question)
     return UnspecifiedOutput(elements, zero_signs, False, refusal, "".join(questions[:1]))
-
-
-def _whole_question(case: Case, asked: Mapping[str, str]) -> str:
-    """Return the first question that leaves a whole case open, or an empty text."""
-    if len(case.inputs) != len(case.row.inputs):
-        return ""
-    shapes = (*case.shapes, ())[:2]
-    tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
-    return next((question for question, is_open in tests if is_open(case, *shapes)), "")
-
-
-def _is_narrow(name: str) -> bool:
-    """Return whether OpenVINO's plugins may lack a type."""
-    row = TYPES.get(name)
-    return row is None or row.bits < (16 if row.kind == "float" else 8)
 
 
 def _none(case: Case, x: Array, y: Array) -> bool:

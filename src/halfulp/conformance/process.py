@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class Process(contextlib.AbstractContextManager["Process"]):
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         name = f"the target {self.spec.name}"
-        self._worker = _Worker(self.threads)
+        self._worker = _worker(self.threads)
         channel = self._worker.channel
         try:
             start = {"threads": self.threads, "memory": self.memory}
@@ -141,45 +141,45 @@ class Process(contextlib.AbstractContextManager["Process"]):
         return Outcome(kind, message)
 
     def close(self, patience: float = 0) -> str:
-        """End the process. Return how it died, if it died by itself within ``patience`` seconds."""
+        """End the process and all that it started. Return how it died, if by itself within ``patience`` seconds."""
         worker, self._worker = self._worker, None
-        return "" if worker is None else worker.end(patience)
-
-
-class _Worker:
-    def __init__(self, threads: int) -> None:
-        self.channel, theirs = socket.socketpair()
-        # The files that the worker leaves when it is killed are deleted with this folder.
-        self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
-        variables = {
-            "OPENBLAS_NUM_THREADS": str(threads),
-            "JAX_PLATFORMS": "cpu",
-            "TMPDIR": self._folder.name,
-        }
-        path = json.dumps([entry or os.getcwd() for entry in sys.path])
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a group of its own, to be killed with all that it starts
-                env=os.environ | environment(threads) | variables,
-            )
-
-    def end(self, patience: float) -> str:
-        """Kill the worker with all that it started, and return how it died, as ``Process.close`` does."""
-        self.channel.close()
+        if worker is None:
+            return ""
+        worker.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience)
-        code = self._process.poll()
+            worker.process.wait(patience)
+        code = worker.process.poll()
         if sys.platform != "win32":  # which starts no worker
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._folder.cleanup()
+                os.killpg(worker.process.pid, signal.SIGKILL)
+        worker.process.wait()
+        worker.folder.cleanup()
         return "closed its socket" if code is None else ending(code)
+
+
+class _Worker(NamedTuple):
+    channel: socket.socket
+    process: subprocess.Popen[bytes]
+    folder: tempfile.TemporaryDirectory[str]  # with the files that it leaves when it is killed
+
+
+def _worker(threads: int) -> _Worker:
+    """Start a process that serves the other end of a socket."""
+    channel, theirs = socket.socketpair()
+    folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
+    variables = {"OPENBLAS_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu", "TMPDIR": folder.name}
+    path = json.dumps([entry or os.getcwd() for entry in sys.path])
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # a group of its own, to be killed with all that it starts
+            env=os.environ | environment(threads) | variables,
+        )
+    return _Worker(channel, process, folder)
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -231,18 +231,17 @@ def _exactly(channel: socket.socket, count: int, deadline: float | None) -> byte
 def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
     """Return the message that holds outputs. An output that isn't a plain array of numbers becomes its type's name."""
     described: list[dict[str, Any]] = []
-    data = []
+    data = b""
     for output in outputs:
-        is_plain = isinstance(output, np.ndarray | np.generic) and not is_masked(output)
-        array = np.asarray(output) if is_plain else None
-        if array is None or not (array.dtype.kind in "biufc" or type_name(array.dtype) in TYPES):
-            kind = type(output).__name__ if array is None else array.dtype.name
-            described.append({"other": str(kind)[:80]})
-            continue
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
-        described.append({"type": type_name(array.dtype), "shape": list(array.shape)})
-        data.append(array.tobytes())
-    return {"kind": "returned", "outputs": described}, b"".join(data)
+        if not isinstance(output, np.ndarray | np.generic) or is_masked(output):
+            described.append({"other": type(output).__name__[:80]})
+        elif output.dtype.kind not in "biufc" and type_name(output.dtype) not in TYPES:
+            described.append({"other": output.dtype.name[:80]})
+        else:
+            array = np.asarray(output).astype(output.dtype.newbyteorder("="), copy=False)
+            described.append({"type": type_name(array.dtype), "shape": list(array.shape)})
+            data += array.tobytes()
+    return {"kind": "returned", "outputs": described}, data
 
 
 def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
@@ -293,7 +292,7 @@ def serve(descriptor: int) -> None:
         start, target_bytes = receive(channel)
         try:
             target = pickle.loads(target_bytes).open(start["threads"])
-            versions = target.versions()
+            versions = dict(target.versions)
         except BaseException as error:  # a library may even exit when it is imported
             send(channel, {"kind": "unusable", "message": f"{type(error).__name__}: {first_line(error)}"})
             return

@@ -225,4 +225,4 @@ def test_a_module_beside_a_program_of_its_name(tmp_path: Path, monkeypatch: pyte
     Path("my_kernel_beside.py").write_text("def pow(x, y):\n    return x**y\n")
     Path("my_kernel_beside").write_bytes(b"\x7fELF")
     spec = find("my_kernel_beside:pow")
-    assert (spec.code, spec.argument) == ("arrays.Function", "my_kernel_beside:pow")
+    assert (spec.code, spec.argument) == ("arrays.function", "my_kernel_beside:pow")

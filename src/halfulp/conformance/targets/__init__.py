@@ -1,4 +1,4 @@
-"""The runtimes to check by their names. The files beside this one have a class for each.
+"""The runtimes to check by their names. The files beside this one have a function for each, which loads it.
 
 A runtime is loaded in a worker process alone, never in the process that judges it.
 """
@@ -11,10 +11,9 @@ import shlex
 import shutil
 import signal
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from itertools import filterfalse
@@ -31,31 +30,18 @@ from halfulp.specs import ids
 from halfulp.types import TYPES
 
 
-class Target(ABC):
-    """A runtime that is loaded in this process."""
+@dataclass
+class Target:
+    """A runtime that is loaded in this process.
 
-    packages: tuple[str, ...] = ()  # the runtime's and others that take part; a report shows their versions
+    ``run`` returns the outputs of what ``prepare`` made of a case, as NumPy arrays of their own types. By any exception
+    it refuses the model or the inputs, except by NotOfferedError and CrashedError. An exception of ``prepare`` is a
+    fault of halfulp.
+    """
 
-    def __init__(self, threads: int, argument: str) -> None:  # noqa: B027
-        """Load the runtime, which may use ``threads`` threads, with the argument of its :class:`TargetSpec`."""
-
-    def versions(self) -> dict[str, str]:
-        """Return by package the versions of the runtime and of the packages that take part."""
-        return versions(*self.packages)
-
-    def prepare(self, case: Case) -> Any:
-        """Return the argument of ``run``: a model, or the case itself. An exception here is a fault of halfulp."""
-        return case
-
-    @abstractmethod
-    def run(self, prepared: Any) -> list[Any]:
-        """Return the outputs, as NumPy arrays of their own types.
-
-        Raises:
-            Exception: any, with which the runtime refuses the model or the inputs.
-            NotOfferedError: the runtime has no way to ask for such an operator with such types.
-            CrashedError: the program that computes this died.
-        """
+    run: Callable[[Any], list[Any]]
+    versions: Mapping[str, str] = field(default_factory=dict)  # that the runtime tells itself
+    prepare: Callable[[Case], Any] = lambda case: case
 
 
 class NotOfferedError(Exception):
@@ -64,6 +50,14 @@ class NotOfferedError(Exception):
 
 class CrashedError(Exception):
     """The program that a target started died; the text names the signal."""
+
+
+def offered(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that says by NotImplementedError that the runtime does not offer such types or shapes."""
+    try:
+        return function(*arguments)
+    except NotImplementedError as error:
+        raise NotOfferedError(str(error)) from None
 
 
 def ending(code: int) -> str:
@@ -77,14 +71,15 @@ def ending(code: int) -> str:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A target by name: the class that runs it, and the packages that this class needs."""
+    """A target by name: the function that loads it, and the packages that it needs."""
 
     name: str  # as reports show it
-    code: str  # the file here, and the class in it or the function that loads it: "models.Reference"
-    argument: str = ""  # its argument: a command, the name of a module, or a device
+    code: str  # the file here, and the function in it: "models.reference"
+    argument: str = ""  # the function's: a command, the name of a module, or a device
     package: str = "onnx"  # the package that has to be installed, by the name of its import
+    measured: str = ""  # the packages whose versions a report shows, beside those that the target tells
     extra: str = "check"  # the extra of halfulp that installs it
-    pip: str = ""  # the packages of PyPI that do, where no extra does
+    pip: str = ""  # the packages of PyPI that do, where no extra does, whose versions a report shows, too
     only: tuple[str, ...] = ()  # the types that it has, if few; all inputs then have one of them
     families: tuple[str, ...] = ("onnx.",)  # the operators that it takes, by the start of their ids
     # The standard in whose own graph it takes a node. A function makes the node: the number of inputs is right, and the
@@ -117,7 +112,7 @@ class TargetSpec:
     @property
     def file(self) -> Path | None:
         """The program or the library of a function that is given by its place."""
-        is_given = self.code in ("arrays.Function", "arrays.symbol")
+        is_given = self.code in ("arrays.function", "arrays.symbol")
         return Path(self.argument.rpartition(":")[0]) if is_given else None
 
     @property
@@ -130,13 +125,12 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
-        if self.pip:
-            target.packages = tuple(self.pip.split())
-        return target
+        return replace(
+            target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())}
+        )
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
-_NATIVE = ("openvino.",)
 _BOTH = ("onnx.Pow-", "onnx.PRelu-")
 _FLOATS = ("float32", "float64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
@@ -147,22 +141,24 @@ def _library(
     name: str, pip: str, only: tuple[str, ...], families: tuple[str, ...] = ("onnx.Pow-",), package: str = ""
 ) -> TargetSpec:
     """Return the target of a library of arrays in ``arrays``."""
-    return TargetSpec(name, f"arrays.{name}", "", package or name, "", pip, only, families)
+    return TargetSpec(name, f"arrays.{name}", "", package or name, "", "", pip, only, families)
 
 
 _BUILT_IN = (
-    TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
-    TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
+    TargetSpec("onnxruntime", "models.onnxruntime", "", "onnxruntime", "onnx", "onnxruntime"),
+    TargetSpec("openvino", "models.openvino", "", "openvino", "openvino onnx", "openvino"),
     TargetSpec(
-        "openvino-native", "models.OpenVinoNative", "", "openvino", "openvino", "", (), _NATIVE, "openvino"
+        *("openvino-native", "models.openvino_native", "", "openvino", "openvino onnx", "openvino"),
+        families=("openvino.",),
+        graph="openvino",
     ),
-    TargetSpec("torch", "arrays.Torch", "cpu", "torch", "torch", devices=_DEVICES),
-    TargetSpec("jax", "arrays.Jax", "cpu", "jax", "jax", devices=_DEVICES),
-    TargetSpec("cupy", "arrays.CuPy", "cuda", "cupy", "cupy", devices=("cuda",)),
-    TargetSpec("numpy", "arrays.NumPy", package="numpy"),
-    TargetSpec("onnx-reference", "models.Reference"),
-    TargetSpec("onnx-converter", "models.Converter"),
-    TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
+    TargetSpec("torch", "arrays.torch", "cpu", "torch", "torch", "torch", devices=_DEVICES),
+    TargetSpec("jax", "arrays.jax", "cpu", "jax", "jax jaxlib", "jax", devices=_DEVICES),
+    TargetSpec("cupy", "arrays.cupy", "cuda", "cupy", "cupy", "cupy", devices=("cuda",)),
+    TargetSpec("numpy", "arrays.numpy", "", "numpy", "numpy ml_dtypes"),
+    TargetSpec("onnx-reference", "models.reference", measured="onnx numpy ml_dtypes"),
+    TargetSpec("onnx-converter", "models.converter", measured="onnx numpy ml_dtypes"),
+    TargetSpec("halfulp", "models.halfulp", "", "gmpy2", "halfulp", families=_EVERY),
     TargetSpec("tract", "models.tract", "", "tract", pip="tract"),
     TargetSpec("iree", "models.iree", "", "iree", pip="iree-base-compiler iree-base-runtime"),
     TargetSpec("tvm", "models.tvm", "", "tvm", pip="apache-tvm"),
@@ -172,7 +168,7 @@ _BUILT_IN = (
     _library("mnn", "MNN", ("float32", "int32"), package="MNN"),
     _library("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), _BOTH),
     _library("paddle", "paddlepaddle", _C_NUMBERS),
-    TargetSpec("inductor", "arrays.Inductor", "cpu", "torch", "torch", devices=_DEVICES),
+    TargetSpec("inductor", "arrays.inductor", "cpu", "torch", "torch", "torch", devices=_DEVICES),
     _library("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
     _library("numba", "numba llvmlite", _C_NUMBERS),
     _library("numexpr", "numexpr", _C_NUMBERS),
@@ -241,9 +237,9 @@ def _find_in_python(target: str) -> TargetSpec:
         help = options if is_file else did_you_mean(target, BUILT_IN)
         raise HalfulpError(f"no target {target[:80]}; {help}")
     if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
-        return TargetSpec(target, "models.Backend", argument, package)
+        return TargetSpec(target, "models.of_backend", argument, package, f"{package} onnx")
     operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
-    return TargetSpec(target, "arrays.Function", argument, package, families=(operator,))
+    return TargetSpec(target, "arrays.function", argument, package, package, families=(operator,))
 
 
 def _place(target: object) -> str:
@@ -299,7 +295,7 @@ def find_library(text: str) -> TargetSpec:
 def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
-    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.Pipe``).
+    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.pipe``).
     """
     name, command = _NAMED.findall(text)[0]
     try:
@@ -316,7 +312,7 @@ def find_command(text: str) -> TargetSpec:
     # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = name or Path(script).stem
-    return TargetSpec(name, "arrays.Pipe" if missing else "models.Command", shlex.join([program, *words[1:]]))
+    return TargetSpec(name, "arrays.pipe" if missing else "models.command", shlex.join([program, *words[1:]]))
 
 
 @cache

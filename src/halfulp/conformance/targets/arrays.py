@@ -1,8 +1,7 @@
 """Functions of arrays with the meaning of Pow and PRelu: of array libraries, of the user, of C libraries, of programs.
 
 Pow is x to the power y, in the type in which the library itself computes it, converted to x's type. PRelu is slope
-times x where x is below 0, and otherwise x. A library that takes a few lines is a
-function at the end of this file.
+times x where x is below 0, and otherwise x. A function for each target loads it.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, offered
 from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
@@ -30,151 +30,114 @@ _LONGEST_LINE = 1000  # of a program's answer
 _Function = Callable[[Any, Any], Any]
 
 
-def number_of(case: Case) -> int | float | None:
-    """Return y as a Python number where a person would write one, as in ``x ** 3``, and else None.
-
-    That is where it is a constant, or the case is about scalars.
-    """
+def _written(case: Case, otherwise: Any = None) -> Any:
+    """Return y as a Python number where a person would write one, as in ``x ** 3``: as a constant or of scalars."""
     y = case.inputs[1]
     is_written = not y.ndim and (1 in case.constants or case.aspect == "scalar exponent")
-    return y.item() if is_written and y.dtype.kind in "iuf" else None
+    return y.item() if is_written and y.dtype.kind in "iuf" else otherwise
 
 
 def _is_prelu(case: Case) -> bool:
     return case.row.kernel == "prelu"
 
 
-class NumPy(Target):
-    """Computes ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
-
-    packages: tuple[str, ...] = ("numpy", "ml_dtypes")
-    _arrays: Any = np  # the module of arrays
-
-    def run(self, case: Case) -> list[Any]:
-        x, y = map(self._arrays.asarray, case.inputs)
-        with np.errstate(all="ignore"):
-            if _is_prelu(case):
-                return [self._arrays.where(x < 0, x * y, x)]
-            number = number_of(case)
-            power = x ** (y if number is None else number)
-            return [self._arrays.asarray(power).astype(x.dtype)]
-
-
-class Function(Target):
-    """Calls a function of two arrays of one shape. It returns an array of the type and shape of the first one."""
-
-    def __init__(self, threads: int, argument: str) -> None:
-        """The argument is its module and name, or its file and name: ``module:f``."""
-        self.packages = (argument.partition(":")[0].partition(".")[0],)
-        self._function = imported(argument)
-
-    def run(self, case: Case) -> list[Array]:
-        return _called(self._function, *map(np.array, np.broadcast_arrays(*case.inputs)))
-
-
-def _called(function: _Function, x: Array, y: Array) -> list[Array]:
-    try:
-        return [np.asarray(function(x, y))]
-    except NotImplementedError as error:
-        raise NotOfferedError(str(error)) from None
-
-
-class CuPy(NumPy):
-    """Computes ``x**y`` on a CUDA device."""
-
-    packages = ("cupy",)
-
-    def __init__(self, threads: int, argument: str) -> None:
-        """Load everything that a device needs before memory is limited."""
-        self._arrays = import_module("cupy")
-        self._arrays.ones(1)
-
-    def versions(self) -> dict[str, str]:
-        """Return CuPy's version and that of CUDA's runtime."""
-        return super().versions() | {"CUDA": str(self._arrays.cuda.runtime.runtimeGetVersion())}
-
-    def run(self, case: Case) -> list[Array]:
-        return [np.asarray(self._arrays.asnumpy(output)) for output in super().run(case)]
-
-
-class Torch(Target):
-    """Calls ``torch.pow``, eagerly, on the CPU or a CUDA device."""
-
-    packages = ("torch",)
-
-    def __init__(self, threads: int, argument: str) -> None:
-        """Set the number of threads and the device, and load everything that it needs before memory is limited."""
-        self._torch: Any = import_module("torch")
-        self._torch.set_num_threads(threads)
-        self._device = self._torch.device(argument)
-        self._torch.ones(1, device=self._device)
-        self._pow: Any = self._torch.pow
-
-    def run(self, case: Case) -> list[Array]:
-        x, y = map(self._tensor, case.inputs)
+def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[str, str] = {}) -> Target:
+    @np.errstate(all="ignore")
+    def run(case: Case) -> list[Array]:
+        x, y = map(xp.asarray, case.inputs)
         if _is_prelu(case):
-            result = self._torch.where(x < 0, x * y, x)
-        else:
-            number = number_of(case)
-            result = self._pow(x, y if number is None else number)
-        bits = result.to(x.dtype).contiguous().reshape(-1).view(self._torch.uint8).cpu().numpy()
+            return [to_numpy(xp.where(x < 0, x * y, x))]
+        return [to_numpy(xp.asarray(x ** _written(case, y)).astype(x.dtype))]
+
+    return Target(run, versions)
+
+
+def numpy(threads: int, argument: str) -> Target:
+    """Compute ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
+    return _of_namespace(np, np.asarray)
+
+
+def cupy(threads: int, argument: str) -> Target:
+    """Compute ``x**y`` on a CUDA device, with all that it needs loaded before memory is limited."""
+    cupy: Any = import_module("cupy")
+    cupy.ones(1)
+    return _of_namespace(cupy, cupy.asnumpy, {"CUDA": str(cupy.cuda.runtime.runtimeGetVersion())})
+
+
+def torch(threads: int, argument: str, *, is_compiled: bool = False) -> Target:
+    """Call ``torch.pow``, eagerly, on the CPU or a CUDA device, with all that it needs loaded."""
+    torch: Any = import_module("torch")
+    torch.set_num_threads(threads)
+    device, power = torch.device(argument), torch.pow
+    torch.ones(1, device=device)
+    if is_compiled:
+        torch._dynamo.config.cache_size_limit = 1 << 20
+        power = torch.compile(lambda x, y: torch.pow(x, y), dynamic=True)
+
+    def tensor(array: Array) -> Any:
+        # PyTorch names its types as NumPy and ml_dtypes do.
+        dtype = getattr(torch, element_type(array.dtype).name)
+        bits = torch.from_numpy(np.array(array, order="C").reshape(-1).view(np.uint8))
+        return bits.view(dtype).reshape(array.shape).to(device)
+
+    def run(case: Case) -> list[Array]:
+        x, y = map(tensor, case.inputs)
+        result = torch.where(x < 0, x * y, x) if _is_prelu(case) else power(x, _written(case, y))
+        bits = result.to(x.dtype).contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
         return [bits.view(case.inputs[0].dtype).reshape(tuple(result.shape))]
 
-    def _tensor(self, array: Array) -> Any:
-        # PyTorch names its types as NumPy and ml_dtypes do.
-        dtype = getattr(self._torch, element_type(array.dtype).name)
-        bits = self._torch.from_numpy(np.array(array, order="C").reshape(-1).view(np.uint8))
-        return bits.view(dtype).reshape(array.shape).to(self._device)
+    return Target(run)
 
 
-class Inductor(Torch):
-    """Calls ``torch.pow`` compiled by torch.compile: C++ on the CPU, Triton on a CUDA device."""
-
-    def __init__(self, threads: int, argument: str) -> None:
-        super().__init__(threads, argument)
-        torch = self._torch
-        torch._dynamo.config.cache_size_limit = 1 << 20
-        self._pow: Any = torch.compile(lambda x, y: torch.pow(x, y), dynamic=True)
+inductor = partial(torch, is_compiled=True)  # by torch.compile: C++ on the CPU, Triton on a CUDA device
 
 
-class Jax(Target):
-    """Compiles a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device."""
+def jax(threads: int, argument: str) -> Target:
+    """Compile a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device.
 
-    packages = ("jax", "jaxlib")
+    The number of threads comes from the environment.
+    """
+    jax: Any = import_module("jax")
+    jax.config.update("jax_platforms", argument)
+    jax.config.update("jax_enable_x64", True)
+    jax.numpy.ones(1).block_until_ready()  # all that a device needs is loaded
 
-    def __init__(self, threads: int, argument: str) -> None:
-        """Set the device, and load everything that it needs; the number of threads comes from the environment."""
-        self._jax: Any = import_module("jax")
-        self._jax.config.update("jax_platforms", argument)
-        self._jax.config.update("jax_enable_x64", True)
-        self._jax.numpy.ones(1).block_until_ready()
-        self._function = self._jax.jit(self._compute, static_argnums=(2,))
+    def compute(x: Any, y: Any, is_prelu: bool) -> Any:
+        return jax.numpy.where(x < 0, x * y, x) if is_prelu else jax.numpy.power(x, y).astype(x.dtype)
 
-    def run(self, case: Case) -> list[Array]:
+    compiled = jax.jit(compute, static_argnums=(2,))
+
+    def run(case: Case) -> list[Array]:
         constants = case.constants
         operands: list[Any] = [*case.inputs]
-        if (number := number_of(case)) is not None:
+        if (number := _written(case)) is not None:
             constants, operands[1] = constants | {1}, number
         if not constants:
             # One compilation serves all cases of these types and shapes.
-            return [np.asarray(self._function(*operands, _is_prelu(case)))]
+            return [np.asarray(compiled(*operands, _is_prelu(case)))]
 
         def function(*fed: Any) -> Any:
             values = iter(fed)
             x, y = (operands[i] if i in constants else next(values) for i in (0, 1))
-            return self._compute(self._jax.numpy.asarray(x), y, _is_prelu(case))
+            return compute(jax.numpy.asarray(x), y, _is_prelu(case))
 
-        fed = [operands[i] for i in (0, 1) if i not in constants]
-        return [np.asarray(self._jax.jit(function)(*fed))]
+        return [np.asarray(jax.jit(function)(*(operands[i] for i in (0, 1) if i not in constants)))]
 
-    def _compute(self, x: Any, y: Any, is_prelu: bool) -> Any:
-        if is_prelu:
-            return self._jax.numpy.where(x < 0, x * y, x)
-        return self._jax.numpy.power(x, y).astype(x.dtype)
+    return Target(run)
 
 
-class Pipe(Target):
-    """Starts a program once, and asks it for each case on its standard input: a kernel in C or any other language.
+def function(threads: int, argument: str) -> Target:
+    """Call a function of two arrays of one shape, ``module:f``, which returns one of the first's type and shape."""
+    called = imported(argument)
+
+    def run(case: Case) -> list[Array]:
+        return [np.asarray(offered(called, *map(np.array, np.broadcast_arrays(*case.inputs))))]
+
+    return Target(run)
+
+
+def pipe(threads: int, argument: str) -> Target:
+    """Start a program once, and ask it for each case on its standard input: a kernel in C or any other language.
 
     A request is a line of text, then the elements of x and those of y, little-endian, in arrays of one shape::
 
@@ -185,63 +148,57 @@ class Pipe(Target):
     program does not offer this. NumPy's names of types are used. Types of less than 8 bits take a byte for each
     element.
     """
+    process: Any = subprocess.Popen(shlex.split(argument), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def __init__(self, threads: int, argument: str) -> None:
-        """Start it; its argument is the command."""
-        words = shlex.split(argument)
-        self._process: Any = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def run(self, case: Case) -> list[Array]:
+    def run(case: Case) -> list[Array]:
         operands = np.broadcast_arrays(*case.inputs)
         x, y = (operand.astype(operand.dtype.newbyteorder("<")) for operand in operands)
         name = "prelu" if _is_prelu(case) else "pow"
         line = " ".join((name, *case.types, *map(str, (x.size, x.nbytes, y.nbytes))))
         with suppress(BrokenPipeError):  # then there is no answer
-            self._process.stdin.write(f"{line}\n".encode() + x.tobytes() + y.tobytes())
-            self._process.stdin.flush()
-        answer = self._process.stdout.readline(_LONGEST_LINE).decode(errors="replace").split(maxsplit=1)
+            process.stdin.write(f"{line}\n".encode() + x.tobytes() + y.tobytes())
+            process.stdin.flush()
+        answer = process.stdout.readline(_LONGEST_LINE).decode(errors="replace").split(maxsplit=1)
         if answer[:1] == ["no"]:
             raise NotOfferedError("".join(answer[1:]))
         if answer not in (["ok"], []):
             raise CrashedError(f"its answer is neither ok nor no: {' '.join(answer)}")
-        data = self._process.stdout.read(x.nbytes)
+        data = process.stdout.read(x.nbytes)
         if not answer or len(data) < x.nbytes:
-            raise CrashedError(ending(self._process.wait()))
+            raise CrashedError(ending(process.wait()))
         return [np.frombuffer(data, x.dtype).reshape(x.shape)]
 
+    return Target(run)
 
-# --- libraries that take a few lines: a function for each loads it -----------------------------------
+
+# --- libraries that take a few lines -----------------------------------------------------------------
 
 
-class Library(Target):
-    """Calls functions of arrays that broadcast; NotImplementedError says that the library lacks the types."""
+def library(pow: _Function, prelu: _Function | None = None, versions: Mapping[str, str] = {}) -> Target:
+    """Return the target of functions of arrays that broadcast. NotImplementedError says that it lacks the types.
 
-    def __init__(
-        self, pow: _Function, prelu: _Function | None = None, versions: Iterable[tuple[str, str]] = ()
-    ) -> None:
-        """``versions`` are those of the library that no package of its name installs."""
-        self._functions, self._versions = {"pow": pow, "prelu": prelu}, versions
+    ``versions`` are those of the library that no package of its name installs.
+    """
 
-    def versions(self) -> dict[str, str]:
-        return super().versions() | dict(self._versions)
+    def run(case: Case) -> list[Array]:
+        function: Any = prelu if _is_prelu(case) else pow
+        return [np.asarray(offered(function, *case.inputs))]
 
-    def run(self, case: Case) -> list[Array]:
-        function: Any = self._functions["prelu" if _is_prelu(case) else "pow"]
-        return _called(function, *case.inputs)
+    return Target(run, versions)
 
 
 def symbol(threads: int, argument: str) -> Target:
     """Load a function of a C library, which is called for each element: ``libfoo.so:powf``."""
     path, _, name = argument.rpartition(":")
-    return Library(_function_of(ctypes.CDLL(path), name))
+    return library(_function_of(ctypes.CDLL(path), name))
 
 
 def libm(threads: int, argument: str) -> Target:
     """Load pow and powf of the C library."""
-    library = ctypes.CDLL(ctypes.util.find_library("m"))
-    functions = {"float32": _function_of(library, "powf"), "float64": _function_of(library, "pow")}
-    versions = [platform.libc_ver()] if platform.libc_ver()[0] else []
-    return Library(lambda x, y: functions[x.dtype.name](x, y), versions=versions)
+    loaded = ctypes.CDLL(ctypes.util.find_library("m"))
+    functions = {"float32": _function_of(loaded, "powf"), "float64": _function_of(loaded, "pow")}
+    name, version = platform.libc_ver()
+    return library(lambda x, y: functions[x.dtype.name](x, y), versions={name: version} if name else {})
 
 
 def _function_of(library: ctypes.CDLL, name: str) -> _Function:
@@ -255,26 +212,26 @@ def _function_of(library: ctypes.CDLL, name: str) -> _Function:
 
 def numexpr(threads: int, argument: str) -> Target:
     evaluate: Any = import_module("numexpr").evaluate
-    return Library(lambda x, y: evaluate("x**y", local_dict={"x": x, "y": y}).astype(x.dtype))
+    return library(lambda x, y: evaluate("x**y", local_dict={"x": x, "y": y}).astype(x.dtype))
 
 
 def numba(threads: int, argument: str) -> Target:
     """Compile ``x**y`` by LLVM, as a universal function."""
     power: Any = import_module("numba").vectorize(lambda x, y: x**y)
-    return Library(np.errstate(all="ignore")(lambda x, y: np.asarray(power(x, y)).astype(x.dtype)))
+    return library(np.errstate(all="ignore")(lambda x, y: np.asarray(power(x, y)).astype(x.dtype)))
 
 
 def paddle(threads: int, argument: str) -> Target:
     paddle: Any = import_module("paddle")
     paddle.set_device("cpu")
-    return Library(lambda x, y: paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy())
+    return library(lambda x, y: paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy())
 
 
 def mlx(threads: int, argument: str) -> Target:
     mx: Any = import_module("mlx.core")
     nn: Any = import_module("mlx.nn")
     mx.set_default_device(mx.cpu)
-    return Library(
+    return library(
         lambda x, y: np.array(mx.power(mx.array(x), mx.array(y))),
         lambda x, slope: np.array(nn.prelu(mx.array(x), mx.array(slope))),
     )
@@ -295,7 +252,7 @@ def mnn(threads: int, argument: str) -> Target:
         result = expr.pow(constant(x.ravel()), constant(y.ravel())).read()
         return np.asarray(result, x.dtype).reshape(x.shape)
 
-    return Library(power)
+    return library(power)
 
 
 def executorch(threads: int, argument: str) -> Target:
@@ -318,7 +275,7 @@ def executorch(threads: int, argument: str) -> Target:
         (output,) = methods[key][-1].execute(list(operands))
         return output.numpy().copy()
 
-    return Library(power)
+    return library(power)
 
 
 def tensorflow(threads: int, argument: str) -> Target:
@@ -337,7 +294,7 @@ def tensorflow(threads: int, argument: str) -> Target:
         layer.set_weights([np.broadcast_to(slope[0] if slope.ndim == x.ndim else slope, x.shape[1:])])
         return layer(x).numpy()
 
-    return Library(lambda x, y: tf.pow(x, y).numpy(), prelu, [("tensorflow", tf.__version__)])
+    return library(lambda x, y: tf.pow(x, y).numpy(), prelu, {"tensorflow": tf.__version__})
 
 
 def litert(threads: int, argument: str) -> Target:
@@ -367,7 +324,7 @@ def litert(threads: int, argument: str) -> Target:
         per_row = slope[0] if slope.ndim == x.ndim > 0 else slope
         return run("PRELU", x, np.broadcast_to(per_row, x.shape[1:]))
 
-    return Library(lambda x, y: run("POW", x, y), prelu)
+    return library(lambda x, y: run("POW", x, y), prelu)
 
 
 def ncnn(threads: int, argument: str) -> Target:
@@ -399,4 +356,4 @@ def ncnn(threads: int, argument: str) -> Target:
         x, slope = np.broadcast_arrays(x, slope)
         return run(f"2 2\nInput a 0 1 a\nPReLU p 1 1 a c 0={slope.size}\n", slope.tobytes(), x)
 
-    return Library(power, prelu)
+    return library(power, prelu)

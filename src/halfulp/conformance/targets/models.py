@@ -20,7 +20,7 @@ from onnx import helper
 import halfulp.backend as backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, offered
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
 from halfulp.models.onnx.tensors import declaration, dtype_of
@@ -83,193 +83,175 @@ class Prepared(NamedTuple):
     inputs: dict[str, Array]
 
 
-class ModelTarget(Target):
-    """Takes a case as an ONNX model."""
-
-    packages: tuple[str, ...] = ("onnx",)
-
-    def prepare(self, case: Case) -> Any:
-        return Prepared(model(case), model_inputs(case))
+def _prepared(case: Case) -> Prepared:
+    return Prepared(model(case), model_inputs(case))
 
 
-class Reference(ModelTarget):
-    """Evaluates the model with the onnx package's ReferenceEvaluator."""
-
-    packages = ("onnx", "numpy", "ml_dtypes")
-
-    def __init__(self, threads: int, argument: str) -> None:
-        self._reference: Any = import_module("onnx.reference")
-
-    def run(self, prepared: Prepared) -> list[Array]:
-        return list(self._reference.ReferenceEvaluator(prepared.model).run(None, prepared.inputs))
+def reference(threads: int, argument: str) -> Target:
+    """Evaluate the model with the onnx package's ReferenceEvaluator."""
+    evaluator: Any = import_module("onnx.reference").ReferenceEvaluator
+    return Target(lambda prepared: list(evaluator(prepared.model).run(None, prepared.inputs)), {}, _prepared)
 
 
-class Converter(Reference):
-    """Converts the model to the newest opset with the onnx package's version converter, and evaluates it."""
+def converter(threads: int, argument: str) -> Target:
+    """Convert the model to the newest opset with the onnx package's version converter, and evaluate it."""
+    evaluate = reference(threads, argument).run
 
-    def run(self, prepared: Prepared) -> list[Array]:
+    def run(prepared: Prepared) -> list[Array]:
         newest = onnx.version_converter.convert_version(prepared.model, onnx.defs.onnx_opset_version())
-        return super().run(Prepared(newest, prepared.inputs))
+        return evaluate(Prepared(newest, prepared.inputs))
+
+    return Target(run, {}, _prepared)
 
 
-class OnnxRuntime(ModelTarget):
-    """Runs the model once in a session of ONNX Runtime, with only the provider and the number of threads set.
+def onnxruntime(threads: int, argument: str) -> Target:
+    """Run the model once in a session of ONNX Runtime, with only the provider and the number of threads set.
 
-    Types that NumPy lacks are passed by their bits.
+    The argument is a provider, such as ``cuda``, or a plugin's file; the CPU's provider if empty. Types that NumPy
+    lacks are passed by their bits. The version is that of whichever of its packages is installed.
     """
+    ort: Any = import_module("onnxruntime")
+    integration: Any = import_module("halfulp.integrations.onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    provider = _provider(ort, integration, argument or "cpu")
+    if provider != "CPUExecutionProvider":
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
 
-    def __init__(self, threads: int, argument: str) -> None:
-        """The argument is a provider, such as ``cuda``, or a plugin's file; the CPU's provider if empty."""
-        self._ort: Any = import_module("onnxruntime")
-        self._integration: Any = import_module("halfulp.integrations.onnxruntime")
-        self._options = self._ort.SessionOptions()
-        self._options.intra_op_num_threads = threads
-        self._options.inter_op_num_threads = 1
-        self._options.log_severity_level = 4
-        self._provider = self._named(argument or "cpu")
-        if self._provider != "CPUExecutionProvider":
-            self._options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-
-    def _named(self, name: str) -> str:
-        """Return the provider of a name, or that of a plugin's file."""
-        before = self._providers()
-        if Path(name).is_file():
-            self._ort.register_execution_provider_library(Path(name).stem, name)
-            return str(min(self._providers() - before))
-        if name.lower().startswith("halfulp"):
-            self._integration.provider()
-        short = {ep.removesuffix("ExecutionProvider"): ep for ep in sorted(self._providers())}
-        chosen = named(re.sub("(?i)executionprovider$", "", name), short, _PROVIDER_ALIASES)
-        if chosen is None:
-            raise HalfulpError(f"not offered here: this ONNX Runtime has {', '.join(short)}, not {name[:80]}")
-        return short[chosen]
-
-    def _providers(self) -> set[str]:
-        plugins = self._ort.get_ep_devices() if hasattr(self._ort, "get_ep_devices") else ()
-        return {*self._ort.get_available_providers(), *(device.ep_name for device in plugins)}
-
-    def versions(self) -> dict[str, str]:
-        """Return ONNX Runtime's version, whichever of its packages is installed."""
-        return {"onnxruntime": self._ort.__version__} | super().versions()
-
-    def run(self, prepared: Prepared) -> list[Array]:
+    def run(prepared: Prepared) -> list[Array]:
         try:
-            data, providers = prepared.model.SerializeToString(), [self._provider]
-            session = self._ort.InferenceSession(data, self._options, providers=providers)
+            session = ort.InferenceSession(prepared.model.SerializeToString(), options, providers=[provider])
         except Exception as error:
             if "fallback to CPU EP has been explicitly disabled" in str(error):
-                raise NotOfferedError(f"{self._provider} has no kernel for it") from None
+                raise NotOfferedError(f"{provider} has no kernel for it") from None
             raise
-        return list(self._integration.run(session, prepared.inputs).values())
+        return list(integration.run(session, prepared.inputs).values())
+
+    return Target(run, {"onnxruntime": ort.__version__}, _prepared)
 
 
-class OpenVino(ModelTarget):
-    """Reads, compiles and infers the model with OpenVINO on the CPU, which is asked for full precision."""
+def _provider(ort: Any, integration: Any, name: str) -> str:
+    """Return the provider of a name, or that of a plugin's file."""
 
-    packages = ("openvino", "onnx")
+    def providers() -> set[str]:
+        plugins = ort.get_ep_devices() if hasattr(ort, "get_ep_devices") else ()
+        return {*ort.get_available_providers(), *(device.ep_name for device in plugins)}
 
-    def __init__(self, threads: int, argument: str) -> None:
-        """Load the CPU plugin. By default it computes f32 in bfloat16 where the processor has that."""
-        self._ov: Any = import_module("openvino")
-        self._tensors: Any = import_module("halfulp.integrations.openvino.operators")
-        self._core = self._ov.Core()
-        self._config = {
-            "INFERENCE_NUM_THREADS": threads,
-            "EXECUTION_MODE_HINT": "ACCURACY",
-            "INFERENCE_PRECISION_HINT": "f32",
-        }
-
-    def run(self, prepared: Any) -> list[Array]:
-        return self._infer(self._core.read_model(prepared.model.SerializeToString()), prepared.inputs)
-
-    def _infer(self, model: Any, inputs: Mapping[Any, Array]) -> list[Array]:
-        """Return the outputs of a model of OpenVINO's own, with its inputs by name or by number."""
-        request = self._core.compile_model(model, "CPU", self._config).create_infer_request()
-        for key, array in inputs.items():
-            feed = request.set_tensor if isinstance(key, str) else request.set_input_tensor
-            feed(key, self._tensors.tensor_of(array))
-        request.infer()
-        return [np.array(self._tensors.array_of(tensor)) for tensor in request.output_tensors]
+    before = providers()
+    if Path(name).is_file():
+        ort.register_execution_provider_library(Path(name).stem, name)
+        return min(providers() - before)
+    if name.lower().startswith("halfulp"):
+        integration.provider()
+    short = {ep.removesuffix("ExecutionProvider"): ep for ep in sorted(providers())}
+    chosen = named(re.sub("(?i)executionprovider$", "", name), short, _PROVIDER_ALIASES)
+    if chosen is None:
+        raise HalfulpError(f"not offered here: this ONNX Runtime has {', '.join(short)}, not {name[:80]}")
+    return short[chosen]
 
 
-class OpenVinoNative(OpenVino):
-    """Builds, compiles and infers a graph of one node: Power-1 or PReLU-1."""
+def openvino(threads: int, argument: str) -> Target:
+    """Read, compile and infer the model with OpenVINO on the CPU."""
+    core, infer = _openvino(threads)
 
-    def prepare(self, case: Case) -> Case:
-        """Return the case. OpenVINO refuses an invalid graph while it is built."""
-        return case
+    def run(prepared: Prepared) -> list[Array]:
+        return infer(core.read_model(prepared.model.SerializeToString()), prepared.inputs)
 
-    def run(self, prepared: Case) -> list[Array]:
-        ov, tensors = self._ov, [self._tensors.tensor_of(array) for array in prepared.inputs]
+    return Target(run, {}, _prepared)
+
+
+def openvino_native(threads: int, argument: str) -> Target:
+    """Build, compile and infer a graph of one node: Power-1 or PReLU-1. An invalid one is refused while it is built."""
+    _, infer = _openvino(threads)
+    ov: Any = import_module("openvino")
+    tensor_of: Any = import_module("halfulp.integrations.openvino.operators").tensor_of
+
+    def run(case: Case) -> list[Array]:
         operands = [
             ov.op.Constant(tensor)
-            if place in prepared.constants
+            if place in case.constants
             else ov.op.Parameter(tensor.element_type, ov.PartialShape(list(tensor.shape)))
-            for place, tensor in enumerate(tensors)
+            for place, tensor in enumerate(map(tensor_of, case.inputs))
         ]
-        fed = [place for place in range(len(operands)) if place not in prepared.constants]
-        node = getattr(ov.opset1, prepared.row.name.lower())(*operands, **prepared.attributes)
+        fed = [place for place in range(len(operands)) if place not in case.constants]
+        node = getattr(ov.opset1, case.row.name.lower())(*operands, **case.attributes)
         graph = ov.Model([node], [operands[place] for place in fed])
-        return self._infer(graph, {number: prepared.inputs[place] for number, place in enumerate(fed)})
+        return infer(graph, {number: case.inputs[place] for number, place in enumerate(fed)})
+
+    return Target(run)
 
 
-class Backend(ModelTarget):
-    """Runs the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
+def _openvino(threads: int) -> tuple[Any, Callable[[Any, Mapping[Any, Array]], list[Array]]]:
+    """Return OpenVINO's core, and a function that infers a model with inputs by name or by number, in full precision.
 
-    def __init__(self, threads: int, argument: str) -> None:
-        self.packages = (argument.partition(".")[0], "onnx")
-        self._backend: Any = imported(argument)
-        if not hasattr(self._backend, "prepare") and not hasattr(self._backend, "run_model"):
-            hint = "" if ":" in argument else f"; name a function of it, as {argument}:pow"
-            raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has{hint}")
+    By default the CPU plugin computes f32 in bfloat16 where the processor has that.
+    """
+    core: Any = import_module("openvino").Core()
+    tensors: Any = import_module("halfulp.integrations.openvino.operators")
+    config = {"INFERENCE_NUM_THREADS": threads, "EXECUTION_MODE_HINT": "ACCURACY"}
+    config |= {"INFERENCE_PRECISION_HINT": "f32"}
 
-    def run(self, prepared: Prepared) -> list[Any]:
+    def infer(model: Any, inputs: Mapping[Any, Array]) -> list[Array]:
+        request = core.compile_model(model, "CPU", config).create_infer_request()
+        for key, array in inputs.items():
+            feed = request.set_tensor if isinstance(key, str) else request.set_input_tensor
+            feed(key, tensors.tensor_of(array))
+        request.infer()
+        return [np.array(tensors.array_of(tensor)) for tensor in request.output_tensors]
+
+    return core, infer
+
+
+def of_backend(threads: int, argument: str) -> Target:
+    """Run the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
+    backend: Any = imported(argument)
+    if not hasattr(backend, "prepare") and not hasattr(backend, "run_model"):
+        hint = "" if ":" in argument else f"; name a function of it, as {argument}:pow"
+        raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has{hint}")
+
+    def run(prepared: Prepared) -> list[Any]:
         inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
-        if hasattr(self._backend, "prepare"):
-            outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
+        if hasattr(backend, "prepare"):
+            outputs = backend.prepare(prepared.model, "CPU").run(inputs)
         else:
-            outputs = self._backend.run_model(prepared.model, inputs, "CPU")
+            outputs = backend.run_model(prepared.model, inputs, "CPU")
         return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
 
+    return Target(run, {}, _prepared)
 
-class Halfulp(ModelTarget):
-    """Runs ONNX models with ``halfulp.backend``, and calls the operators of other standards by their ids.
+
+def halfulp(threads: int, argument: str) -> Target:
+    """Run ONNX models with ``halfulp.backend``, and call the operators of other standards by their ids.
 
     The slow exact oracle judges it, not halfulp itself. The number of threads comes from the environment.
     """
 
-    packages = ("halfulp",)
+    def run(prepared: Prepared | Case) -> list[Array]:
+        if isinstance(prepared, Case):
+            return [expected(prepared)]
+        return list(backend.run_model(prepared.model, prepared.inputs))
 
-    def prepare(self, case: Case) -> Any:
-        """Return the model and its inputs, or the case where ONNX has no such operator."""
-        return super().prepare(case) if case.operator.startswith("onnx.") else case
-
-    def run(self, prepared: Prepared | Case) -> list[Array]:
-        if isinstance(prepared, Prepared):
-            return list(backend.run_model(prepared.model, prepared.inputs))
-        return [expected(prepared)]
+    return Target(run, {}, lambda case: _prepared(case) if case.operator.startswith("onnx.") else case)
 
 
-class Command(ModelTarget):
-    """Runs any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
+def command(threads: int, argument: str) -> Target:
+    """Run any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
 
-    The inputs and outputs are .npz files, an entry for each name in the model. For types that NumPy lacks (bfloat16)
-    an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``. In the outputs, unsigned
-    integers of that width are accepted too. The model has the types. A command has no version.
+    The argument has {model}, {inputs} and {outputs} in it. The inputs and outputs are .npz files, an entry for each
+    name in the model. For types that NumPy lacks (bfloat16) an entry holds the bits, as NumPy stores arrays of
+    ml_dtypes: items of type ``V2``. In the outputs, unsigned integers of that width are accepted too. The model has
+    the types. A command has no version.
     """
+    command = shlex.split(argument)
 
-    packages = ()
-
-    def __init__(self, threads: int, argument: str) -> None:
-        """The argument is the command, with {model}, {inputs} and {outputs} in it."""
-        self._words = shlex.split(argument)
-
-    def run(self, prepared: Prepared) -> list[Array]:
+    def run(prepared: Prepared) -> list[Array]:
         with tempfile.TemporaryDirectory(prefix="halfulp-check-") as folder:
             files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
             files["model.onnx"].write_bytes(prepared.model.SerializeToString())
             np.savez(files["inputs.npz"], allow_pickle=False, **prepared.inputs)
-            words = self._words
+            words = command
             for name, path in files.items():
                 words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -285,6 +267,8 @@ class Command(ModelTarget):
             for value in prepared.model.graph.output
             if value.name in entries
         ]
+
+    return Target(run, {}, _prepared)
 
 
 def _check_status(code: int, errors: bytes) -> None:
@@ -306,22 +290,12 @@ def _typed(array: Array, number: int) -> Array:
     return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array
 
 
-# --- runtimes that take a few lines: a function for each loads it -----------------------------------
+# --- runtimes that take a few lines ------------------------------------------------------------------
 
 
-class Library(ModelTarget):
-    """Runs the model with a function; NotImplementedError says that the runtime lacks the types."""
-
-    packages = ()
-
-    def __init__(self, compute: Callable[[onnx.ModelProto, list[Array]], list[Any]]) -> None:
-        self._compute = compute
-
-    def run(self, prepared: Prepared) -> list[Any]:
-        try:
-            return self._compute(prepared.model, list(prepared.inputs.values()))
-        except NotImplementedError as error:
-            raise NotOfferedError(str(error)) from None
+def library(compute: Callable[[onnx.ModelProto, list[Array]], list[Any]]) -> Target:
+    """Return the target of a function of a model. NotImplementedError says that the runtime lacks the types."""
+    return Target(lambda p: offered(compute, p.model, list(p.inputs.values())), {}, _prepared)
 
 
 def tract(threads: int, argument: str) -> Target:
@@ -334,7 +308,7 @@ def tract(threads: int, argument: str) -> Target:
             runnable = tract.onnx().load(str(file)).into_model().into_runnable()
         return [output.to_numpy() for output in runnable.run(inputs)]
 
-    return Library(compute)
+    return library(compute)
 
 
 def iree(threads: int, argument: str) -> Target:
@@ -363,7 +337,7 @@ def iree(threads: int, argument: str) -> Target:
             raise NotImplementedError("IREE demotes float64 to float32")
         return [np.asarray(compiled(model.SerializeToString())(*inputs))]
 
-    return Library(compute)
+    return library(compute)
 
 
 def tvm(threads: int, argument: str) -> Target:
@@ -381,4 +355,4 @@ def tvm(threads: int, argument: str) -> Target:
         output = compiled(model.SerializeToString())["main"](*map(tvm.runtime.tensor, inputs))
         return [output.numpy() if hasattr(output, "numpy") else output[0].numpy()]
 
-    return Library(compute)
+    return library(compute)
