@@ -125,7 +125,8 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
-        return replace(target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())})
+        found = versions(*f"{self.measured} {self.pip}".split())
+        return replace(target, versions={**target.versions, **found})
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
