@@ -179,7 +179,7 @@ class OpVersion:
             if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
                 raise ValueError(f"a plan needs known dims, got {operand}")
         x, *y = (operand.shape for operand in operands)
-        return Plan(output, self.broadcasting.arrange(x, *y, values) if y else ())  # type: ignore[arg-type]
+        return Plan(output, self.broadcasting.arrange(x, *y, values) if y else ())  # type: ignore[arg-type, call-arg]
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults, and values in their one form; raises SpecError if one is not allowed."""
