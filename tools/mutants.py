@@ -246,7 +246,9 @@ class Runner:
             raise session.Interrupted("a file can't be collected")
         items = {item.nodeid: item for item in session.items}
         gc.unfreeze()
-        functions = [f for f in gc.get_objects() if type(f) is FunctionType]  # some objects warn of their class
+        functions = [
+            f for f in gc.get_objects() if type(f) is FunctionType
+        ]  # some objects warn of their class
         with (self.folder / "results").open("w") as results:
             for mutant in self.mutants:
                 tests = [items[name] for name in mutant["tests"] if name in items]

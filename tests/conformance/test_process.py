@@ -22,16 +22,7 @@ import pytest
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.process import (
-    MALFORMED,
-    Process,
-    _answer,
-    one_line,
-    packed,
-    receive,
-    send,
-    unpacked,
-)
+from halfulp.conformance.process import MALFORMED, Process, _answer, one_line, packed, receive, send, unpacked
 from halfulp.conformance.targets import CrashedError, NotOfferedError, TargetSpec, find
 from halfulp.errors import HalfulpError
 

@@ -168,10 +168,7 @@ def test_accepted_invalid_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "aspects"),
-    [
-        ("depends_on_position", {"position", "length"}),
-        ("depends_on_threads", {"threads"}),
-    ],
+    [("depends_on_position", {"position", "length"}), ("depends_on_threads", {"threads"})],
 )
 def test_bits_that_depend_on_surroundings(
     fault: str, aspects: set[str], monkeypatch: pytest.MonkeyPatch

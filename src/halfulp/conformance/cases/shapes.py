@@ -148,7 +148,7 @@ def small_inputs(
     if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
     else:  # squares and products of any two are within the type
-        x_name, y_name = operand_types(row, types)
+        x_name, y_name = operand_types(types)
         most = min(isqrt(integer_range(x_name)[1]), 11)
         x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
         pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
