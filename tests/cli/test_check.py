@@ -1,7 +1,5 @@
 """``halfulp check`` on the command line: what a person sees, and what a script is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The accuracy of runtimes: known errors are found, and an exact runtime has none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

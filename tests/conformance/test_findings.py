@@ -1,7 +1,5 @@
 """docs/findings: the programs print the output on the page where that version is installed; MPFR has exact values."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A target's process: what dies or hangs there is a result here, and nothing of it stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

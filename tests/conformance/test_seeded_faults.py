@@ -1,7 +1,5 @@
 """Faults, each put into a runtime without one: ``check`` finds every one, and nothing without a fault."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

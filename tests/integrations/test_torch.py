@@ -1,7 +1,5 @@
 """PyTorch: our bits in every type, derivatives of every kind, compilation, modules and export."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
@@ -160,9 +158,9 @@ class TestValues:
                     call()
         with pytest.raises(hu.HalfulpError, match=r"^no element type torch.bool; pass x\.to\(torch\.int8\)$"):
             htorch.pow(x.to(torch.bool), x)
-        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):
+        with pytest.raises(hu.HalfulpError, match=r"the number does not fit the type torch.int8\s+got: 300"):
             htorch.pow(300, torch.ones(2, dtype=torch.int8))
-        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):
+        with pytest.raises(hu.HalfulpError, match=r"the number does not fit the type torch.int8\s+got: 300"):
             htorch.pow(300, torch.ones(2, 2, dtype=torch.int8).T)
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
@@ -253,7 +251,7 @@ class Recorded(TorchDispatchMode):
 
 
 class TestWhoeverWatches:
-    """A call that nobody watches goes past torch's dispatcher; no other may."""
+    """The operator is what a mode, a profile and a trace see."""
 
     x = torch.tensor([1.5, 2.0])
 
@@ -736,7 +734,7 @@ print(os.waitpid(child, 0)[1])
 
 
 class TestTraining:
-    """What costs less than the dispatcher gives torch's own derivatives."""
+    """Derivatives by fewer operations than the general ones."""
 
     def test_prelu_has_the_bits_of_torchs_derivatives(self) -> None:
         for dtype in FLOATS:

@@ -1,7 +1,5 @@
 """Values of attributes: the forms that are taken, and the one form that comes out."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Everything that a document forbids: the clause that says so and the text, pinned."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds for every row, and the forms in which a row can be had."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, replace

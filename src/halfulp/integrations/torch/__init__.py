@@ -17,28 +17,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
-from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
-import halfulp.operators as hu
 from halfulp._interop import Number, tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.kernels import disable, enable, exact
 from halfulp.integrations.torch.operators import (
     DTYPES,
     address_of,
-    as_array,
-    compute,
     constant_when_compiled,
     exponent_tensor,
     fitting,
     home_of_numbers,
-    is_transformed,
     leaky,
     number_tensor,
-    pow_gradients,
     power,
-    prelu_gradients,
     refuse,
     torch_libraries,
 )
@@ -71,8 +64,6 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     """
     if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
         x = _number(x, torch.get_default_dtype(), y.device)
-    if (result := _bypassing(hu.pow, x, y)) is not None:
-        return result
     if _is_symbolic(x, y):
         return torch.overrides.handle_torch_function(pow, (x, y), x, y)
     if not isinstance(x, Tensor):
@@ -106,8 +97,6 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
     """
     if isinstance(x, Tensor) and isinstance(weight, Tensor):
         weight = _along_channels(x, weight)
-    if (result := _bypassing(hu.prelu, x, weight)) is not None:
-        return result
     if _is_symbolic(x, weight):
         return torch.overrides.handle_torch_function(prelu, (x, weight), x, weight)
     if not isinstance(x, Tensor):
@@ -188,133 +177,6 @@ def restore(module: nn.Module) -> nn.Module:
         elif (before := getattr(type(part), "_before_replace", None)) is not None:
             part.__class__ = before
     return module
-
-
-# The fast path, for calls that need only values or their first derivatives.
-#
-# It bypasses torch's dispatcher, whose call into Python takes longer than small tensors do. The operators are called
-# within a transform, a mode or a trace, and for tensors that need the dispatcher.
-
-# torch's own backward operator, which supports these types.
-_both_gradients: Any = getattr(torch.ops.aten, "_prelu_kernel_backward", None)
-_DTYPES_OF_BOTH = (
-    () if _both_gradients is None else (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-)
-
-
-def _bypassing(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
-    """Return ``hu.pow`` or ``hu.prelu`` without torch's dispatcher; None if the operator must be called."""
-    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
-        return None
-    if not (_wants_gradient(x) or _wants_gradient(y)):
-        return _direct(function, x, y)
-    return _with_gradient(function, x, y) if isinstance(x, Tensor) and x.is_floating_point() else None
-
-
-def _with_gradient(function: Any, x: Tensor, y: Tensor | Number) -> Tensor | None:
-    if isinstance(y, Tensor):
-        return (_Power if function is hu.pow else _Prelu).apply(x, y)
-    has_rule = function is hu.pow and (type(y) is float or abs(y) < 1 << 53)  # doubles hold y and y - 1
-    return _PowerByNumber.apply(x, y) if has_rule else None
-
-
-def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
-    """Return the result of ``nn.PReLU`` with this weight; None if the operator must be called."""
-    is_other = type(x) is not Tensor or weight.dtype != x.dtype
-    if torch.compiler.is_compiling() or is_other or _has_other_modes():
-        return None
-    with torch._C.DisableTorchFunction():  # a mode would intercept each access to a tensor
-        return _bypassing(hu.prelu, x, _along_channels(x, weight))
-
-
-def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
-    if isinstance(x, Tensor) and isinstance(y, Tensor):
-        return compute(function, x, y)
-    tensor = x if isinstance(x, Tensor) else y
-    if not isinstance(tensor, Tensor):
-        return None
-    out = torch.empty_like(tensor)
-    arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
-    function(*arrays, out=as_array(out))
-    return out
-
-
-class _Power(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return compute(hu.pow, x, y)
-
-    backward = staticmethod(pow_gradients)
-
-
-class _PowerByNumber(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Number) -> Tensor | None:
-        ctx.save_for_backward(x)
-        ctx.exponent = y
-        return _direct(hu.pow, x, y)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (x,), y = ctx.saved_tensors, ctx.exponent
-        return gradient * (y * pow(x, y - 1)) if y != 0 else torch.zeros_like(gradient), None
-
-
-class _Prelu(torch.autograd.Function):
-    """PReLU with torch's own kernel for both derivatives."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:
-        ctx.save_for_backward(x, slope)
-        return compute(hu.prelu, x, slope)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, slope = ctx.saved_tensors
-        if torch.is_grad_enabled() or not all(ctx.needs_input_grad) or x.dtype not in _DTYPES_OF_BOTH:
-            return prelu_gradients(ctx, gradient)
-        by_x, by_slope = _both_gradients(gradient, x, slope)
-        return by_x, by_slope.sum_to_size(slope.shape)
-
-
-def _is_plain(operand: Any) -> bool:
-    """Whether it is a number, or a plain tensor whose elements are in the processor's memory.
-
-    A lazy negation and a quantisation scale are not in the memory. The dispatcher resolves or refuses them.
-    """
-    kind = type(operand)
-    if kind is not Tensor and kind is not Parameter:
-        return kind is int or kind is float
-    if not operand.is_cpu or operand.layout is not torch.strided:
-        return False
-    return not (operand.is_neg() or operand.is_quantized or operand.is_nested or operand._is_zerotensor())
-
-
-def _wants_gradient(operand: Any) -> bool:
-    return isinstance(operand, Tensor) and operand.requires_grad and torch.is_grad_enabled()
-
-
-def _is_watched() -> bool:
-    """Whether anything may intercept a call of the operator; also True if that is not known."""
-    try:
-        return (
-            is_transformed()
-            or torch._C._len_torch_dispatch_stack() > 0
-            or _has_other_modes()
-            or torch._C._get_tracing_state() is not None
-            or torch._C._autograd._profiler_enabled()
-        )
-    except AttributeError:  # private names of torch
-        return True
-
-
-def _has_other_modes() -> bool:
-    try:
-        modes = [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
-    except AttributeError:  # as above
-        return True
-    return not all(isinstance(mode, _Ours) for mode in modes)
 
 
 # Numbers.
@@ -426,8 +288,13 @@ class PReLU(nn.PReLU):
                 weight = weight.reshape([-1] + [1] * (input.dim() - 2))
             return torch.ops.halfulp.prelu(input, weight)
         else:  # noqa: RET505 (without it the rest would be compiled too)
-            result = _module_prelu_or_none(input, self.weight)
-            return _torch_prelu(input, self.weight) if result is None else result
+            if torch.overrides.has_torch_function(
+                (input, self.weight)
+            ):  # a mode would see each access to them
+                return torch.overrides.handle_torch_function(
+                    _torch_prelu, (input, self.weight), input, self.weight
+                )
+            return _torch_prelu(input, self.weight)
 
 
 @cache

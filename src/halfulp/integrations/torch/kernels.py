@@ -7,7 +7,6 @@ turn. Derivatives, batching, autocast and so on are torch's own: they are above 
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import math
 import os
@@ -15,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -25,29 +24,21 @@ from torch import Tensor
 
 import halfulp.operators as hu
 from halfulp._interop import Number
-from halfulp.errors import HalfulpError, HalfulpWarning
+from halfulp.errors import HalfulpWarning
 from halfulp.integrations import Replacement, triton
 from halfulp.integrations.torch.operators import (
     DTYPES,
     LIBRARY,
-    address_of,
     compute,
+    connect,
     fitting,
-    torch_libraries,
+    registered,
 )
-from halfulp.operators import torch_kernels
-from halfulp.types import TYPES
 
 _FLOATS = frozenset(dtype for dtype in DTYPES if dtype.is_floating_point)
 _INTEGERS = frozenset(DTYPES) - _FLOATS
 
-# The operators that the kernels call for other operands, and those by which Python calls the kernels.
 LIBRARY.define("_other_prelu(Tensor x, Tensor slope) -> Tensor")
-LIBRARY.define("_power(Tensor x, Tensor y) -> Tensor")
-for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_power_of_int", "int")):
-    LIBRARY.define(f"{_name}(Tensor x, {_kind} y) -> Tensor")
-    LIBRARY.define(f"{_name}.out(Tensor x, {_kind} y, *, Tensor(a!) out) -> Tensor(a!)")
-    LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
 def exact() -> Replacement:
@@ -201,7 +192,7 @@ def _put_in() -> None:
         warnings.simplefilter("ignore")  # torch says once that a kernel is overridden
         for name, kernel in _WITH_NUMBERS.items():
             library.impl(name.removeprefix("aten::"), kernel, "CPU", allow_override=True)
-    handle = _registered(runtime, "aten", addresses)
+    handle = registered(runtime, "aten", addresses)
     _INDUCTOR.put_in()
     _REMOVALS.callback(_INDUCTOR.take_out)
     _REMOVALS.callback(lambda: runtime.aoti_torch_delete_library_object(handle))
@@ -209,39 +200,6 @@ def _put_in() -> None:
 
 _KERNELS = Replacement(_put_in, _REMOVALS.close)
 disable = _KERNELS.disable
-
-
-@cache
-def connect() -> tuple[Any, dict[str, int]]:
-    """Return torch's library and the kernels for its own operators, and register those for halfulp's."""
-    for runtime in torch_libraries():
-        try:
-            dtypes = {
-                getattr(runtime, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
-                for dtype in DTYPES.values()
-            }
-            kernels = torch_kernels(partial(address_of, runtime), dtypes)
-        except AttributeError:
-            continue
-        own = {name: address for name, address in kernels.items() if name.startswith("halfulp::")}
-        _registered(runtime, "halfulp", own)  # for ever
-        return runtime, {name: kernels[name] for name in kernels.keys() - own.keys()}
-    lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
-    raise HalfulpError(lack, got=torch.__version__)
-
-
-def _registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:
-    """Register kernels for the CPU, and return the object that holds them in place."""
-    handle = ctypes.c_void_p()
-    failed = runtime.aoti_torch_library_init_impl(
-        namespace.encode(), b"CPU", b"halfulp", ctypes.c_uint32(0), ctypes.byref(handle)
-    )
-    for name, address in kernels.items():
-        overload = name.removeprefix(f"{namespace}::").encode()
-        failed = failed or runtime.aoti_torch_library_impl(handle, overload, ctypes.c_void_p(address))
-    if failed:
-        raise HalfulpError(f"torch does not take kernels for {namespace}", got=torch.__version__)
-    return handle
 
 
 # torch's own kernels, by their operators.
@@ -302,7 +260,7 @@ def _base(number: Number, sign: float, dtype: torch.dtype) -> Tensor:
 
 
 # Their _op is the call without a function of torch's in Python around it, which takes a fifth of the time.
-_POWER = torch.ops.halfulp._power.default._op
+_POWER = torch.ops.halfulp.pow.default._op
 _OF_FLOAT = torch.ops.halfulp._power_of_float.default._op
 _OF_INT = torch.ops.halfulp._power_of_int.default._op
 

@@ -23,7 +23,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 import halfulp.operators as hu
 from halfulp._interop import Number, exponent_array, tensor_refusal, torch_type_refusal
 from halfulp.errors import HalfulpError
-from halfulp.operators import number_array
+from halfulp.operators import number_array, torch_kernels
 from halfulp.types import TYPES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,20 +36,24 @@ DTYPES = {
 
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y, by the operator's form for the transforms or compilation around the call."""
-    return _in_form(_pow, _Pow, x, y)
+    return _in_form(_pow, _Pow, hu.POW, x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return PReLU of x, by the same rule as ``power``."""
-    return _in_form(_prelu, _Prelu, x, slope)
+    return _in_form(_prelu, _Prelu, hu.PRELU, x, slope)
 
 
-def _in_form(operator: Any, function: Any, x: Tensor, y: Tensor) -> Tensor:
+def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: Tensor) -> Tensor:
     if torch._C._get_tracing_state() is not None:
         register_symbolics()
     if torch.compiler.is_compiling():
         return operator(x, y)
-    return function.apply(x, y) if is_transformed() and not _is_functionalized() else operator(x, y)
+    try:
+        return with_tangent.apply(x, y) if _is_transformed() and not _is_functionalized() else operator(x, y)
+    except RuntimeError:  # of a kernel, which does not say what is wrong
+        row.infer(*((_dtype(operand.dtype), tuple(operand.shape)) for operand in (x, y)))
+        raise
 
 
 def home_of_numbers(device: torch.device) -> torch.device:
@@ -76,7 +80,7 @@ def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> T
     if torch.compiler.is_exporting() and dtype is torch.float64 and not isinstance(number, torch.SymFloat):
         terms = _float32_terms(float(number))  # the exporter to ONNX rounds an argument of full to float32
     if not torch.compiler.is_compiling() or not terms:
-        return torch.tensor(number, dtype=dtype, device=device)
+        return torch.scalar_tensor(number, dtype=dtype, device=device)  # takes half the time of tensor
     total = torch.full((), terms[0], dtype=dtype, device=device)
     for term in terms[1:]:
         total = total + torch.full((), term, dtype=dtype, device=device)
@@ -92,9 +96,7 @@ def constant_when_compiled(function: F) -> F:
 @constant_when_compiled
 def fitting(number: Number, dtype: torch.dtype) -> Number:
     """Return a number rounded once to a type. One that an integer type can't hold is refused."""
-    if dtype not in DTYPES:
-        raise HalfulpError(torch_type_refusal(dtype))
-    array = number_array(number, DTYPES[dtype])
+    array = number_array(number, _dtype(dtype))
     if array is None:
         raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
@@ -113,10 +115,14 @@ def _float32_terms(number: float) -> tuple[float, ...]:
 # Memory: a tensor's as an ndarray and back.
 
 
+def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    if dtype not in DTYPES:
+        raise HalfulpError(torch_type_refusal(dtype))
+    return DTYPES[dtype]
+
+
 def as_array(tensor: Tensor) -> NDArray[Any]:
-    dtype = DTYPES.get(tensor.dtype)
-    if dtype is None:
-        raise HalfulpError(torch_type_refusal(tensor.dtype))
+    dtype = _dtype(tensor.dtype)
     if tensor.requires_grad:
         tensor = tensor.detach()
     if dtype.isbuiltin == 1:
@@ -127,22 +133,15 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
 _WORDS = {1: torch.int8, 2: torch.int16}
 
 
-def _empty(function: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Return a result's memory, with the layout of the operand of its shape. The compiler relies on it."""
-    if function is hu.prelu or y.dim() == 0 or x.shape == y.shape:  # fast path: broadcast_shapes is slow
-        return torch.empty_like(x)
-    shape = torch.broadcast_shapes(x.shape, y.shape)
-    if x.shape == shape:
-        return torch.empty_like(x)
-    if y.shape == shape:
-        return torch.empty_like(y, dtype=x.dtype)
-    return x.new_empty(shape)
+def _empty(x: Tensor, y: Tensor) -> Tensor:
+    """Return a result's memory, with torch's own layout for such operands. The compiler relies on it."""
+    return torch.empty_like(x.float() * y.float(), dtype=x.dtype)
 
 
 def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Return ``hu.pow`` or ``hu.prelu`` of tensors in the processor's memory."""
+    """Return ``hu.pow`` or ``hu.prelu`` of tensors in the processor's memory, as the kernels without Python do."""
     try:
-        out = _empty(function, x, y)
+        out = _empty(x, y)
     except RuntimeError:
         return function(as_array(x), as_array(y))  # raises halfulp's error about the shapes
     function(as_array(x), as_array(y), out=as_array(out))
@@ -207,6 +206,11 @@ def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Te
 
 def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
     """Return y x^(y-1). If y is 0, the power is constant, whatever x is."""
+    if type(y) is Tensor and y.dim() == 0 and y.is_cpu and not (y.requires_grad or _is_transformed()):
+        number = y.item()  # takes a quarter of the operations below
+        return (
+            float(number) * power(x, exponent_tensor(number - 1, x.device)) if number else torch.zeros_like(x)
+        )
     base = torch.where((y == 0) & ((x == 0) | x.isnan()), 1, x)
     wide = y.to(torch.float64 if y.is_floating_point() else torch.int64)
     factor = y if y.is_floating_point() else wide.to(torch.float64)
@@ -221,14 +225,25 @@ def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
 
 def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, y = ctx.saved_tensors
-    needs_x, needs_y = ctx.needs_input_grad
+    needs_x, needs_y = ctx.needs_input_grad[:2]
     by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape) if needs_x else None
     return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
 
 
+_TORCHS_FLOATS = (
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+)  # of its operators for training
+
+
 def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, slope = ctx.saved_tensors
-    needs_x, needs_slope = ctx.needs_input_grad
+    needs_x, needs_slope = ctx.needs_input_grad[:2]
+    if needs_x and needs_slope and x.dtype in _TORCHS_FLOATS and not torch.is_grad_enabled():
+        by_x, by_slope = torch.ops.aten._prelu_kernel_backward(gradient, x, slope)
+        return by_x, by_slope.sum_to_size(slope.shape)
     by_x = torch.where(x > 0, gradient, slope * gradient) if needs_x else None  # at 0 as torch has it
     return by_x, torch.where(x > 0, 0, x * gradient).sum_to_size(slope.shape) if needs_slope else None
 
@@ -269,11 +284,36 @@ def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
     return type("WithTangent", (torch.autograd.Function,), {"generate_vmap_rule": True, **members})
 
 
+def _autograd_kernel(operator: Any, gradients: Any) -> Any:
+    """Return the operator's kernel above those of devices; torch.library.register_autograd's takes twice the time."""
+
+    def below(keyset: Any, x: Tensor, y: Tensor) -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            result: Tensor = operator.redispatch(keyset & torch._C._after_autograd_keyset, x, y)
+            return result
+
+    def forward(ctx: Any, x: Tensor, y: Tensor, keyset: Any) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return below(keyset, x, y)
+
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return *gradients(ctx, gradient), None
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    function: Any = type("WithGradient", (torch.autograd.Function,), members)
+
+    def kernel(keyset: Any, x: Tensor, y: Tensor) -> Tensor:
+        wants = (x.requires_grad or y.requires_grad) and torch.is_grad_enabled()
+        return function.apply(x, y, keyset) if wants else below(keyset, x, y)
+
+    return kernel
+
+
 _Pow = _with_tangent(_pow, pow_gradients, _pow_tangent)
 _Prelu = _with_tangent(_prelu, prelu_gradients, _prelu_tangent)
 
 
-def is_transformed() -> bool:
+def _is_transformed() -> bool:
     """Whether forward-mode differentiation or a torch.func transform is active; also True if that is not known."""
     try:
         return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
@@ -309,7 +349,6 @@ def register_symbolics() -> None:
 
 def _register(name: str, function: Any, gradients: Any) -> None:
     operator, overload = f"halfulp::{name}", getattr(torch.ops.halfulp, name).default
-    LIBRARY.impl(name, partial(compute, function), "CPU")
     LIBRARY.impl(name, partial(compute_on_cuda, function), "CUDA")
     LIBRARY.impl(name, refuse, "CompositeExplicitAutograd")
     of_nested = partial(_of_nested, name)
@@ -320,7 +359,7 @@ def _register(name: str, function: Any, gradients: Any) -> None:
             operator, kind, lambda cls, func, types, args, kwargs, kernel=kernel: kernel(*args), lib=LIBRARY
         )
     torch.library.register_vmap(operator, partial(_vmap, overload), lib=LIBRARY)
-    torch.library.register_autograd(operator, gradients, setup_context=_save, lib=LIBRARY)
+    LIBRARY.impl(name, _autograd_kernel(overload, gradients), "Autograd", with_keyset=True)
 
     @torch.library.register_fake(operator, lib=LIBRARY)
     def fake(x: Tensor, y: Tensor) -> Tensor:
@@ -329,7 +368,7 @@ def _register(name: str, function: Any, gradients: Any) -> None:
         # when it traces, and too large to be imported before.
         if lowering := sys.modules.get("torch._inductor.lowering"):
             lowering.FALLBACK_ALLOW_LIST.add(operator)
-        return _empty(function, x, y)
+        return _empty(x, y)
 
     # torch.onnx.export decomposes operators by torch's table, also in branches and bodies of control flow. Other users
     # of the table keep the operator. An entry of the type "meta" keeps fake tensors of symbolic sizes from using it.
@@ -347,7 +386,12 @@ _register("pow", hu.pow, pow_gradients)
 _register("prelu", hu.prelu, prelu_gradients)
 
 
-# torch's own libraries.
+# The kernels for the CPU: torch's dispatcher calls them without Python, by torch's stable ABI.
+
+for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_power_of_int", "int")):
+    LIBRARY.define(f"{_name}(Tensor x, {_kind} y) -> Tensor")
+    LIBRARY.define(f"{_name}.out(Tensor x, {_kind} y, *, Tensor(a!) out) -> Tensor(a!)")
+    LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
 def torch_libraries() -> Iterator[Any]:
@@ -360,3 +404,44 @@ def torch_libraries() -> Iterator[Any]:
 def address_of(library: Any, name: str) -> int:
     """Return a function's address, or raise an AttributeError."""
     return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+
+@cache
+def connect() -> tuple[Any, dict[str, int]]:
+    """Return torch's library and the kernels for its own operators, and register those for halfulp's."""
+    for runtime in torch_libraries():
+        try:
+            dtypes = {
+                getattr(runtime, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
+                for dtype in DTYPES.values()
+            }
+            kernels = torch_kernels(partial(address_of, runtime), dtypes)
+        except AttributeError:
+            continue
+        own = {name: kernels.pop(name) for name in list(kernels) if name.startswith("halfulp::")}
+        own |= {"halfulp::pow": own.pop("halfulp::_power"), "halfulp::prelu": kernels["aten::_prelu_kernel"]}
+        registered(runtime, "halfulp", own)  # for ever
+        return runtime, kernels
+    lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
+    raise HalfulpError(lack, got=torch.__version__)
+
+
+def registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:
+    """Register kernels for the CPU, and return the object that holds them in place."""
+    handle = ctypes.c_void_p()
+    failed = runtime.aoti_torch_library_init_impl(
+        namespace.encode(), b"CPU", b"halfulp", ctypes.c_uint32(0), ctypes.byref(handle)
+    )
+    for name, address in kernels.items():
+        overload = name.removeprefix(f"{namespace}::").encode()
+        failed = failed or runtime.aoti_torch_library_impl(handle, overload, ctypes.c_void_p(address))
+    if failed:
+        raise HalfulpError(f"torch does not take kernels for {namespace}", got=torch.__version__)
+    return handle
+
+
+try:
+    connect()
+except HalfulpError:  # without the ABI only `enable` is refused
+    LIBRARY.impl("pow", partial(compute, hu.pow), "CPU")
+    LIBRARY.impl("prelu", partial(compute, hu.prelu), "CPU")
