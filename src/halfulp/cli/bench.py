@@ -133,7 +133,7 @@ def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Pa
     if is_stdout(output):
         return
     to = console()
-    say(to, *filter(None, [fitted and str(fitted)]))
+    say(to, *filter(None, [str(fitted or "")]))
     to.print(measuring.report(rows, nodes))
     say(to, *measuring.sentences(rows))
     to.print(
