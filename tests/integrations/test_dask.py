@@ -134,6 +134,13 @@ def process() -> tuple[int, int]:
     return os.getpid(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def test_a_graph_goes_to_another_process() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    lazy = hdask.prelu(hu.pow(da.from_array(X, 2), Y), 0.3)
+    assert_same(cloudpickle.loads(cloudpickle.dumps(lazy)), hu.prelu(hu.pow(X, Y), 0.3))
+
+
+@pytest.mark.exhaustive
 @pytest.mark.not_emulated
 @pytest.mark.filterwarnings("ignore")  # distributed's own: ports in use, event loops, open sockets
 def test_a_cluster_holds_a_small_part_of_the_array() -> None:

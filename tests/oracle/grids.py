@@ -39,7 +39,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
     if TYPES[x_name].bits <= 8 and TYPES[y_name].bits <= 8:
         special = outer("specials", specials(x_name), specials(y_name))
         return [special, outer("every pair", every_code(x_name), every_code(y_name))]
-    n = 150 if {x_name, y_name} <= LONG_FLOATS else 30
+    n = 100 if {x_name, y_name} <= LONG_FLOATS else 20
     n = 500 if IS_FRESH else n
     parts = [
         outer("specials", specials(x_name), specials(y_name)),

@@ -45,8 +45,8 @@ def probe(instruction_set: str, core: Path = CORE) -> list[str]:
 
 
 def quick_worst(instruction_set: str, phase: str, core: Path = CORE) -> Worst:
-    """The greatest error that a search of a second or two finds."""
-    return climb(probe(instruction_set, core), PHASES[phase], 6, 2, np.random.default_rng(1))
+    """The greatest error that a short search finds."""
+    return climb(probe(instruction_set, core), PHASES[phase], 6, 1, np.random.default_rng(1))
 
 
 # What works on limbs is the same on all; pairs of floats are for AVX2 or AVX-512, the tables of sixteenths for AVX-512.
