@@ -94,14 +94,7 @@ def test_targets_side_by_side(tmp_path: Path) -> None:
 def test_how_far_off_is_wrong(tmp_path: Path) -> None:
     """NumPy's powers are never far off, and not all exact."""
     arguments = [
-        "numpy",
-        "--operator",
-        "onnx.Pow-15",
-        "--types",
-        "float64",
-        "--group",
-        "values",
-        "--json",
+        *("numpy", "--operator", "onnx.Pow-15", "--types", "float64", "--group", "values", "--json"),
         f"{tmp_path}/a",
     ]
     counts = []

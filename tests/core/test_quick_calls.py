@@ -49,24 +49,8 @@ def test_numbers_and_scalars_count_as_arrays_do(exponent: Any) -> None:
 
 
 REALS = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    2.5,
-    -3.0,
-    1e-320,
-    1e-44,
-    0.1,
-    3.4e38,
-    1e39,
-    1e300,
-    np.inf,
-    -np.inf,
-    np.nan,
-    2,
-    -3,
-    2**60,
+    *(0.0, -0.0, 1.0, -1.0, 2.5, -3.0, 1e-320, 1e-44, 0.1, 3.4e38, 1e39, 1e300, np.inf, -np.inf, np.nan, 2),
+    *(-3, 2**60),
 ]
 
 

@@ -28,11 +28,7 @@ def test_the_functions_of_c(millions: str, instruction_set: str) -> None:
     """Eight kinds of operands, in every floating-point environment; and hard cases in each of these."""
     library = Path(hu.get_library())
     options = [
-        "-std=c++20",
-        "-O2",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-ffp-contract=off",
+        *("-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
         "-frounding-math",
     ]
     folders = [ROOT / "core", ROOT / "bindings" / "c"]

@@ -91,21 +91,7 @@ def float_specials(row: FloatFormat) -> np.ndarray:
     fraction = 2.0 ** -min(row.digits - 1, 52)
     odd = 2.0**row.digits - 1  # the largest odd integer
     values = [
-        1,
-        1 + fraction,
-        1 - fraction / 2,
-        2,
-        3,
-        4,
-        5,
-        10,
-        0.5,
-        0.25,
-        0.75,
-        1.5,
-        2.5,
-        odd,
-        odd + 1,
+        *(1, 1 + fraction, 1 - fraction / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1),
         odd / 2,
     ]
     values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
