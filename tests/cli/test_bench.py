@@ -16,7 +16,7 @@ from onnx import parser
 COMMAND = [sys.executable, "-m", "halfulp", "bench"]
 
 
-def test_a_table_of_times_and_exactness() -> None:
+def test_a_table_of_times_and_exactness():
     done = subprocess.run(
         [*COMMAND, "--seconds", "0", "--threads", "1"], capture_output=True, text=True, check=True
     )
@@ -44,7 +44,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_a_network_with_its_own_kernels_and_with_ours(network: Path, tmp_path: Path) -> None:
+def test_a_network_with_its_own_kernels_and_with_ours(network, tmp_path):
     pytest.importorskip("onnxruntime")
     done = run(network, "--seconds", "0", "--threads", "1", "--json", tmp_path / "measured.json")
     assert done.returncode == 0, done.stderr
@@ -60,7 +60,7 @@ def test_a_network_with_its_own_kernels_and_with_ours(network: Path, tmp_path: P
     assert found["ratio"] > 0
 
 
-def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path: Path) -> None:
+def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path):
     ort = pytest.importorskip("onnxruntime")
     model = parser.parse_model(
         """<ir_version: 8, opset_import: ["": 17]> g (float[4, 2] x) => (float[4, 2] z)

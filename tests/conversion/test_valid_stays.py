@@ -50,13 +50,13 @@ def assert_stay(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", [module for module in NEAR if module in MODULES])
-def test_valid_models_stay(module: str) -> None:
+def test_valid_models_stay(module):
     assert_stay(module)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", MODULES)
-def test_all_valid_models_stay(module: str) -> None:
+def test_all_valid_models_stay(module):
     assert_stay(module)
 
 
@@ -75,7 +75,7 @@ def inputs_of(model: ModelProto, seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("module", ["pow", "prelu"])
-def test_findings_about_valid_models_are_confirmed(module: str) -> None:
+def test_findings_about_valid_models_are_confirmed(module):
     ort = pytest.importorskip("onnxruntime")
     for case in cases(module):
         assert not hu.audit(case.model, ()).findings

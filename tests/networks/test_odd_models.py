@@ -99,10 +99,10 @@ def _int4() -> ModelProto:
 
 
 MODELS: dict[str, Callable[[], ModelProto]] = {
-    **{name: (lambda text=text: parser.parse_model(text)) for name, text in TEXTS.items()},  # type: ignore[misc]
+    **{name: (lambda text=text: parser.parse_model(text)) for name, text in TEXTS.items()},
     **{
         f"{kind} throughout": (lambda kind=kind: _network(kind)) for kind in ("float16", "bfloat16", "double")
-    },  # type: ignore[misc]
+    },
     "a sparse initializer": _sparse,
     "four bits": _int4,
 }
@@ -157,7 +157,7 @@ EACH = [
 
 
 @pytest.mark.parametrize(("name", "verb"), EACH)
-def test_a_verb_answers(name: str, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb_answers(name, verb, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(MODELS[name](), "m.onnx")
     result = CliRunner().invoke(app, VERBS[verb])
@@ -171,7 +171,7 @@ def test_a_verb_answers(name: str, verb: str, tmp_path: Path, monkeypatch: pytes
         assert "not verified" not in result.output
 
 
-def test_external_data_of_more_than_2_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_data_of_more_than_2_gigabytes(tmp_path, monkeypatch):
     """Only its size is that: nothing of a file that is all holes lies on the disk."""
     monkeypatch.chdir(tmp_path)
     rows, columns = 16, 40_000_000
