@@ -183,7 +183,7 @@ def test_what_the_checker_alone_refuses_is_no_finding(what):
 
 def test_a_sparse_exponent_is_valid():
     """Runtimes take it, though the onnx package's checker refuses the type."""
-    model = parsed('<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Pow(x, e) }')
+    model = parsed("17: g (float[4] x) => (float[4] y) { y = Pow(x, e) }")
     values, places = np.array([2, 3], np.float32), np.array([0, 3])
     tensors = numpy_helper.from_array(values, "e"), numpy_helper.from_array(places)
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(*tensors, [4]))
@@ -193,7 +193,7 @@ def test_a_sparse_exponent_is_valid():
 
 
 def test_inputs_of_several_types_are_found():
-    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+    model = parsed("""17:
         g (float[N] x) => (float[N] z) <float16[1] h = {15360}, float t = {2}> { p = Pow(x, t) z = Add(p, h) }""")
     for inputs in (None, {"x": np.ones(3, np.float32)}):
         report = hu.audit(model, targets=(), inputs=inputs)
@@ -250,9 +250,7 @@ def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path):
 
 def test_nodes_that_halfulp_computes_are_named(tmp_path):
     plugin = pytest.importorskip("halfulp.integrations.onnxruntime")
-    model = parsed(
-        '<ir_version: 8, opset_import: ["": 16]> g (float[N] x) => (float[N] y) { y = PRelu(x, x) }'
-    )
+    model = parsed("16: g (float[N] x) => (float[N] y) { y = PRelu(x, x) }")
     sources = [(plugin.patch(model), "#0 (PRelu_float32)")]
     if has_module("openvino"):
         from openvino import Core, save_model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper, parser
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
@@ -32,8 +32,7 @@ def norm(kind: str = "float16", *, named: bool = True, inverse: bool = False) ->
     after = (
         "inverse = Reciprocal(root) normal = Mul(x, inverse)" if inverse else "normal = Div(centred, root)"
     )
-    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
-        norm ({type}[N, 64] x) => ({type}[N, 64] z) {{ {before}
+    model = parsed(f"""17: norm ({type}[N, 64] x) => ({type}[N, 64] z) {{ {before}
         square = Pow({base}, two) variance = ReduceMean{axes}(square) shifted = Add(variance, epsilon)
         root = Sqrt(shifted) {after} z = Mul(normal, scale) }}""")
     for node in model.graph.node:
@@ -202,8 +201,7 @@ def test_a_run_looks_into_functions():
     ],
 )
 def test_a_hostile_file_is_refused_before_its_data_are_made(old, new, text):
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> net (float16[N] x) => (float16[N] y)
-        <float16[1] e = {2}> { y = Pow (x, e) }""")
+    model = parsed("15: net (float16[N] x) => (float16[N] y) <float16[1] e = {2}> { y = Pow (x, e) }")
     with pytest.raises(hu.ModelError, match=text):
         hu.audit(model.SerializeToString().replace(old, new, 1), samples=1)
 
@@ -226,7 +224,7 @@ def test_a_run_says_what_it_did_not_look_at(tmp_path, monkeypatch):
 @pytest.mark.newer
 def test_weights_are_cast_when_they_are_read():
     """The float32 version of a network shares its file of weights, and the file keeps weights of other types."""
-    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+    model = parsed("""17:
         g (float16[N, 32] x) => (float[N, 32] z) { two = Constant<value_float=2.>() e = Cast<to=10>(two)
             m = MatMul(x, w) p = Pow(m, e) c = Cast<to=1>(p) z = MatMul(c, v) }""")
     weights = {"w": RNG.standard_normal((32, 32)).astype(np.float16), "v": np.eye(32, dtype=np.float32)}
@@ -264,7 +262,7 @@ def test_samples_add_up():
 def test_any_node_that_leaves_float16(number, body, first, region, kind):
     """The first node of a chain is named, with the others up to those whose results fit again."""
     type = kind.removesuffix("32")
-    model = parsed(f"""<ir_version: 8, opset_import: ["": 17]> g ({type}[2, 4] x) => ({type}[R, C] y)
+    model = parsed(f"""17: g ({type}[2, 4] x) => ({type}[R, C] y)
         <int64[1] a = {{-1}}, float hundred = {{100}}, float[4, 4] k = {{{", ".join(["1"] * 16)}}}> {{ {body} }}""")
     for tensor in list(model.graph.initializer)[1:]:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(kind), tensor.name))
@@ -334,7 +332,7 @@ def test_made_up_samples():
 
 
 def test_a_broken_model_is_not_run(tmp_path):
-    model = parsed("""<ir_version: 8, opset_import: ["": 9]>
+    model = parsed("""9:
         g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }""")
     report = hu.audit(model, targets=(), samples=1)
     (found,) = report.findings
@@ -346,8 +344,7 @@ def test_a_broken_model_is_not_run(tmp_path):
     ):
         report.blocklist("json")
     for constant in ("<complex64 s = {2, 1}>", '<string s = {"2"}>'):  # which look like no square
-        model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
-            g (float[2] x) => (float[2] y) {constant} {{ y = Pow(x, s) }}""")
+        model = parsed(f"15: g (float[2] x) => (float[2] y) {constant} {{ y = Pow(x, s) }}")
         assert hu.audit(model, targets=()).models[0].nodes[0].breaks
     tensor = model.graph.initializer[0]
     tensor.ClearField("string_data")
@@ -423,8 +420,7 @@ def test_results_beyond_float16_that_are_outputs(tmp_path, node):
     """Tools keep the outputs of a float32 network in float32; those of a float16 network have no other type."""
     printed = []
     for kind in ("float", "float16"):
-        model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>
-            g ({kind}[N] x) => ({kind}[M] y) {{
+        model = parsed(f"""13: g ({kind}[N] x) => ({kind}[M] y) {{
                 three = Constant<value = {kind} {{{3 if kind == "float" else 0x4200}}}> ()
                 y = {node}
             }}""")
@@ -535,8 +531,7 @@ def test_nodes_of_functions(tmp_path):
 
 
 def test_nodes_of_subgraphs():
-    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
-        g (bool c, float16[N, 4] x) => (float16[N, 4] z) {
+    model = parsed("""17: g (bool c, float16[N, 4] x) => (float16[N, 4] z) {
             z = If (c) <then_branch = a () => (float16[N, 4] p) {
                 t = Constant<value_float=2.>() u = Cast<to=10>(t) s = Pow(x, u) m = ReduceMean<axes=[-1]>(s)
                 r = Sqrt(m) p = Div(x, r) }, else_branch = b () => (float16[N, 4] q) { q = Identity(x) }> }""")
@@ -605,7 +600,7 @@ NORMS = {
 
 
 def written_out(body: str) -> onnx.ModelProto:
-    return parsed(f"""<ir_version: 8, opset_import: ["": 17]>
+    return parsed(f"""17:
         g (float16[1, 4, 32] x, float16[1, 4, 32] w) => (float16[a, b, c] y) <float16 e = {{100}},
         float16 half = {{14336}}, float16 beta = {{14848}}, float16 one = {{15360}}, float16 two = {{16384}},
         float16 three = {{16896}}, int64[1] last = {{-1}}, int64[1] first = {{1}}> {{ {body} }}""")
@@ -716,11 +711,9 @@ def test_an_opset_without_the_operator_is_named():
 
 def test_a_fill_that_a_converter_rounded_to_infinity():
     ort = pytest.importorskip("onnxruntime")
-    model = parsed(
-        """<ir_version: 8, opset_import: ["": 13]> g (float16[2, 4] x, float16[2, 4] mask) => (float16[2, 4] z)
+    model = parsed("""13: g (float16[2, 4] x, float16[2, 4] mask) => (float16[2, 4] z)
         <float16 one = {15360}, float16 half = {14336}> {
-            i = Sub (one, mask)  b = Mul (i, fill)  y = Mul (x, half)  t = Add (y, b)  z = Softmax <axis = -1> (t) }"""
-    )
+            i = Sub (one, mask)  b = Mul (i, fill)  y = Mul (x, half)  t = Add (y, b)  z = Softmax <axis = -1> (t) }""")
     model.graph.initializer.append(numpy_helper.from_array(np.float16(-np.inf), "fill"))
     inputs = {"x": np.arange(8, dtype=np.float16).reshape(2, 4), "mask": np.eye(2, 4, dtype=np.float16)}
     repaired = hu.repair(model).model
@@ -737,12 +730,10 @@ def test_a_fill_that_a_converter_rounded_to_infinity():
 def test_a_half_in_a_norm_that_onnxruntime_mistakes_is_first_put_in_float32():
     ort = pytest.importorskip("onnxruntime")
     session = pytest.importorskip("halfulp.integrations.onnxruntime").session
-    model = parsed(
-        """<ir_version: 8, opset_import: ["": 17]> g (float16[8, 16] x) => (float16[8, 16] z)
+    model = parsed("""17: g (float16[8, 16] x) => (float16[8, 16] z)
         <float16 fourth = {17408}, float16 e = {5120}> {
             m = ReduceMean <axes = [-1]> (x)  d = Sub (x, m)  p = Pow (d, fourth)  v = ReduceMean <axes = [-1]> (p)
-            a = Add (v, e)  s = Sqrt (a)  q = Div (d, s)  n = Mul (q, gain)  z = Add (n, shift) }"""
-    )
+            a = Add (v, e)  s = Sqrt (a)  q = Div (d, s)  n = Mul (q, gain)  z = Add (n, shift) }""")
     for name, value in (("gain", 1), ("shift", 0)):
         model.graph.initializer.append(numpy_helper.from_array(np.full(16, value, np.float16), name))
     x = (100 * RNG.standard_normal((8, 16))).astype(np.float16)

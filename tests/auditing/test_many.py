@@ -22,8 +22,7 @@ def chain(count: int, kind: str, *, distinct: bool) -> onnx.ModelProto:
     nodes = " ".join(
         f"v{i + 1} = Pow({f'v{i}' if i % 10 else 'x'}, e{i if distinct else 0})" for i in range(count)
     )
-    model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
-        g ({type}[N, 4] x) => ({type}[N, 4] v{count}) {{ {nodes} }}""")
+    model = parsed(f"15: g ({type}[N, 4] x) => ({type}[N, 4] v{count}) {{ {nodes} }}")
     model.graph.initializer.extend(
         numpy_helper.from_array(np.array(1 + i / 8, kind), f"e{i}") for i in range(count if distinct else 1)
     )

@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
 from tests.integrations.ir_models import SMALL, WEIGHTS
 from tests.models.onnx_models import parsed, single
 
@@ -58,7 +57,7 @@ def test_a_file_is_judged_by_the_runtimes_that_load_it(found, monkeypatch, tmp_p
 
 
 def test_jax_judges_no_file_unless_it_is_named():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+    model = parsed("""15:
         g (float[N, 4] x) => (float[N, 4] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
     assert hu.audit(model).findings == ()
     report = hu.audit(model, "jax")
@@ -93,7 +92,7 @@ def test_the_cause_is_the_opset_or_the_types(opset, kind, text, reason):
 
 
 def test_right_is_the_exact_result_and_within_is_said_to_be():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] a, float[N] b) {
+    model = parsed("""15: g (float[N] x) => (float[N] a, float[N] b) {
         two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()
         a = Pow (x, two)  b = Pow (x, three) }""")
     report = hu.audit(model, "onnxruntime==1.31.1")
@@ -128,7 +127,7 @@ def test_what_is_found_here(monkeypatch):
 
 
 def test_nodes_are_counted_by_outcome():
-    model = parsed("""<ir_version: 8, opset_import: ["": 16]>
+    model = parsed("""16:
         g (float[N, 4, 4] x, float[4] s, bfloat16[N] b, float[2] p) => (float[N, 4, 4] z, bfloat16[N] k, float[2] q) {
             z = PRelu (x, s)  k = Pow (b, b)  q = Pow <axis = 0> (p, p) }""")
     (summary,) = hu.audit(model, ["onnxruntime==1.31.1"]).summaries
@@ -199,10 +198,8 @@ def behind_convolutions(*widths: int) -> onnx.ModelProto:
     inputs = "".join(f", float[1, 1, 4, {width + 2}] x{width}" for width in widths)
     outputs = ", ".join(f"float[1, 4, 2, {width}] y{width}" for width in widths)
     nodes = "".join(f"c{w} = Conv(x{w}, k) y{w} = PRelu(c{w}, s)\n" for w in widths)
-    return parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 16]> g ({inputs[2:]}) => ({outputs})
-        <float[4, 1, 3, 3] k = {{{", ".join(["1, -1"] * 18)}}}, float[4] s = {{-2, 0.25, 0.5, 3}}> {{ {nodes} }}"""
-    )
+    return parsed(f"""16: g ({inputs[2:]}) => ({outputs})
+        <float[4, 1, 3, 3] k = {{{", ".join(["1, -1"] * 18)}}}, float[4] s = {{-2, 0.25, 0.5, 3}}> {{ {nodes} }}""")
 
 
 @pytest.mark.parametrize("widths", [(4,), (4, 5)])

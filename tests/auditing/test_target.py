@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -250,7 +251,7 @@ def test_a_broken_node_that_a_target_runs_all_the_same():
     ("declared", "onnxruntime"), [("float16[2] y", "it may run"), ("double[2] y", "it refuses")]
 )
 def test_onnxruntime_refuses_a_result_that_is_declared_in_another_type(declared, onnxruntime):
-    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 13]>
+    model = parsed(f"""13:
         g (float16[3] x) => ({declared}) {{ two = Constant <value_float = 2.> ()  y = Pow (x, two) }}""")
     (first, second) = hu.audit(model, targets=["onnxruntime==1.31.1", "openvino==2026.4.1"]).summaries
     assert f"its one node invalid ({onnxruntime} the Pow)" in str(first)
@@ -493,10 +494,7 @@ def test_a_column_is_taken_element_by_element(kind, shape, verdict):
 def test_a_column_in_onnx_runtime():
     """Where the installed version still takes squares of columns by powf, the audit has to say so."""
     ort = pytest.importorskip("onnxruntime")
-    model = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 15]> g (float[N, 1] x) => (float[N, 1] z) <float two = {2}>
-        { z = Pow (x, two) }"""
-    )
+    model = parsed("15: g (float[N, 1] x) => (float[N, 1] z) <float two = {2}> { z = Pow (x, two) }")
     x = np.linspace(1, 2, 100_000, dtype=np.float32).reshape(-1, 1)
     (z,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     (node,) = hu.audit(model, "onnxruntime").models[0].nodes
@@ -508,9 +506,7 @@ def test_a_document_of_check_is_a_target(tmp_path):
     file = tmp_path / "mine.json"
     report = hu.check(_flushes, types="float32,float32", processes=1)
     file.write_text(report.json())
-    model = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 15]> g (float[N] x, float[N] y) => (float[N] z) { z = Pow (x, y) }"""
-    )
+    model = parsed("15: g (float[N] x, float[N] y) => (float[N] z) { z = Pow (x, y) }")
     audited = hu.audit(model, str(file))
     (said,) = audited.models[0].nodes[0].targets
     assert (said.verdict, said.grade) == ("wrong", "subnormals")
@@ -556,20 +552,15 @@ def test_the_orders_are_those_of_check():
 )
 def test_an_operand_that_cannot_occur_is_no_fault(body, is_right):
     """OpenVINO's x^0.5 is wrong for -0 and -inf only."""
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 17]> g (float[N, 16] x, float[N, 16] q) => (float[N, K] z)
-        <float eps = {{0.001}}, float half = {{0.5}}> {{ {body}  z = Pow(b, half) }}"""
-    )
+    model = parsed(f"""17: g (float[N, 16] x, float[N, 16] q) => (float[N, K] z)
+        <float eps = {{0.001}}, float half = {{0.5}}> {{ {body}  z = Pow(b, half) }}""")
     assert bool(hu.audit(model, "openvino").findings) is not is_right
 
 
 @pytest.mark.parametrize("exponent", [3, 4, 5, 6, 7, 8, 10, 14, 50, 100])
 def test_products_for_whole_exponents_are_as_far_off_as_said(exponent):
     openvino = pytest.importorskip("openvino")
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] z) <float e = {{{exponent}}}>
-        {{ z = Pow (x, e) }}"""
-    )
+    model = parsed(f"17: g (float[N] x) => (float[N] z) <float e = {{{exponent}}}> {{ z = Pow (x, e) }}")
     x = np.random.default_rng(1).uniform(1, 2, 100_000).astype(np.float32)
     core = openvino.Core()
     compiled = core.compile_model(
@@ -587,10 +578,8 @@ def test_products_for_whole_exponents_are_as_far_off_as_said(exponent):
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_a_zero_that_may_have_another_sign_is_not_right(runtime, slope):
     library = pytest.importorskip(runtime)
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 16]> g (float[1, 4] x) => (float[1, 4] z) <float[1] s = {{{slope}}}>
-        {{ z = PRelu (x, s) }}"""
-    )
+    model = parsed(f"""16: g (float[1, 4] x) => (float[1, 4] z) <float[1] s = {{{slope}}}>
+        {{ z = PRelu (x, s) }}""")
     x, data = np.array([[0, -0.0, 1, -1]], np.float32), model.SerializeToString()
     if runtime == "onnxruntime":
         (z,) = library.InferenceSession(data).run(None, {"x": x})

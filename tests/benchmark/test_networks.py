@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.benchmark.network import (
@@ -165,10 +166,7 @@ def test_a_network_in_openvinos_own_format(tmp_path):
 def test_the_weights_lie_beside_the_copy(tmp_path):
     """So that no session and no model of it holds them."""
     weights = np.arange(4096, dtype=np.float32)
-    proto = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 15]>
-            g (float[4096] x) => (float[4096] z) { y = Mul(x, w)  z = Pow(y, w) }"""
-    )
+    proto = parsed("15: g (float[4096] x) => (float[4096] z) { y = Mul(x, w) z = Pow(y, w) }")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     onnx.save(proto, tmp_path / "net.onnx")
     with light(tmp_path / "net.onnx") as copy:

@@ -62,8 +62,7 @@ def test_without_inputs_it_makes_them_up():
 
 
 def test_a_summary_counts_nan_and_infinities():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (bfloat16[N] x, bfloat16[N] y) => (bfloat16[N] z) { z = Pow (x, y) }""")
+    model = parsed("15: g (bfloat16[N] x, bfloat16[N] y) => (bfloat16[N] z) { z = Pow (x, y) }")
     onnx.save(model, "net.onnx")
     np.save("x.npy", np.array([-2, 0, 0, 3], ml_dtypes.bfloat16))
     np.save("y.npy", np.array([0.5, -1, -1, 2], ml_dtypes.bfloat16))
@@ -109,7 +108,7 @@ def test_a_file_alone_is_the_only_input():
 
 def test_sequences_and_text_are_written():
     onnx.save(
-        parsed("""<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (seq(float[N]) q, string[N] t) {
+        parsed("""17: g (float[N] x) => (seq(float[N]) q, string[N] t) {
             q = SequenceConstruct (x, x)
             t = Cast <to = 8> (x)
         }"""),
@@ -123,10 +122,7 @@ def test_sequences_and_text_are_written():
 
 def test_a_model_without_inputs():
     onnx.save(
-        parsed("""<ir_version: 8, opset_import: ["": 15]> g () => (float z) {
-            x = Constant <value_float = 3.0> ()  z = Pow (x, x)
-        }"""),
-        "net.onnx",
+        parsed("15: g () => (float z) { x = Constant <value_float = 3.0> () z = Pow (x, x) }"), "net.onnx"
     )
     assert "27" in invoked("net.onnx")
 

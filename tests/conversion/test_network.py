@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, numpy_helper, parser
-from tests.models.onnx_models import single
+from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
 from halfulp.conversion import network
@@ -188,9 +188,7 @@ def test_a_network_that_openvinos_own_operators_compute_wrongly(monkeypatch):
 
 @pytest.mark.parametrize("body", ["y = PRelu (x, s)", "h = Tanh (x)  y = PRelu (h, s)"])
 def test_a_prelu_of_a_scalar(body, tmp_path):
-    source = parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : 16]> g (float x, float s) => (float y) {{ {body} }}'
-    )
+    source = parsed(f"16: g (float x, float s) => (float y) {{ {body} }}")
     found = hu.convert(source, tmp_path / "net.xml", verify=True)
     assert any("scalars, get rank 1, and Y loses it" in str(change) for change in found.changes)
     assert found.verification.same, found.verification
@@ -215,7 +213,7 @@ def test_a_power_in_the_body_of_a_loop(tmp_path):
 
 def test_a_graph_of_our_operators_alone(tmp_path):
     text = "g (int64[N] x, int64[N] e) => (int64[N] y) { y = Pow (x, e) }"
-    source = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 16]> {text}')
+    source = parsed(f"16: {text}")
     found = hu.convert(source, tmp_path / "net.xml", verify=True)
     assert "OpenVINO computes int64 in 32 bits, and saturates" in "\n".join(map(str, found.changes))
     assert kinds(tmp_path / "net.xml").count("Power") == 1

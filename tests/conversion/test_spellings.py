@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 
@@ -39,9 +40,7 @@ def operators(model: object) -> list[str]:
     ],
 )
 def test_other_powers_by_logarithms(body, nodes, said):
-    source = parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) <{body}'
-    )
+    source = parsed(f"13: g (float[4] x) => (float[4] y) <{body}")
     found = hu.convert(source, pow="logarithms")
     assert operators(found.model) == nodes
     if said is not None:
@@ -98,9 +97,7 @@ def test_slopes_in_a_sum_have_the_rank_of_x(shape):
     """OpenVINO makes a PReLU of the sum, with a slope of rank 1 for each channel."""
     ov = pytest.importorskip("openvino")
     dims = [int(dim) for dim in shape.split(", ")]
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 13]> g (float[{shape}] x) => (float[{shape}] y) {{ y = PRelu(x, s) }}"""
-    )
+    model = parsed(f"13: g (float[{shape}] x) => (float[{shape}] y) {{ y = PRelu(x, s) }}")
     slopes = np.linspace(-1.5, 2, dims[-1], dtype=np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(slopes, "s"))
     x = np.random.default_rng(3).standard_normal(dims).astype(np.float32)
@@ -114,10 +111,7 @@ def test_slopes_in_a_sum_have_the_rank_of_x(shape):
     "option", [{"pow": "expand"}, {"pow": "logarithms"}, {"target": "tensorrt"}, {"target": "basic"}]
 )
 def test_products_of_integers_wrap_where_the_power_saturates(kind, option):
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 15]> g ({kind}[3] x) => ({kind}[3] y) <float e = {{3.0}}>
-        {{ y = Pow(x, e) }}"""
-    )
+    model = parsed(f"15: g ({kind}[3] x) => ({kind}[3] y) <float e = {{3.0}}> {{ y = Pow(x, e) }}")
     inputs = {"x": np.array([3, -5, 2**31 - 9]).astype(kind)}
     found = hu.convert(model, **option, verify=True, inputs=inputs)
     assert "wraps around, where the power saturates" in (found.changes[0].differs or "")

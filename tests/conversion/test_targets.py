@@ -79,9 +79,7 @@ def model_of(kind: str) -> onnx.ModelProto:
     inputs = ", ".join([f"{x} x", *(f"{TYPES[y].onnx}[3] e{number}" for number, y in exponents)])
     results = ", ".join([f"{x} y", *(f"{x} z{number}" for number, _ in exponents)])
     powers = "  ".join(f"z{number} = Pow (x, e{number})" for number, _ in exponents)
-    return parsed(
-        f'<ir_version: 8, opset_import: ["": 16]> g ({inputs}) => ({results}) {{ y = PRelu (x, x)  {powers} }}'
-    )
+    return parsed(f"16: g ({inputs}) => ({results}) {{ y = PRelu (x, x) {powers} }}")
 
 
 @pytest.mark.newer
@@ -135,8 +133,7 @@ def test_cuda_rounds_powers_of_integers():
 
 
 def test_every_node_without_a_form_is_named():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float[N] x, float[N] y) => (float[N] z)
-        { a = Pow(x, y)  z = Pow(y, a) }""")
+    model = parsed("15: g (float[N] x, float[N] y) => (float[N] z) { a = Pow(x, y) z = Pow(y, a) }")
     with pytest.raises(
         UnsupportedError, match=r"2 nodes have no exact form in basic: #0 \(Pow\), #1 \(Pow\): "
     ):

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, helper, numpy_helper, parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 import halfulp.conversion as api
@@ -168,7 +169,7 @@ def test_a_slope_that_is_rounded_is_within_its_bound():
     """ONNX Runtime takes LeakyRelu's alpha in float32, and the PRelu's slope is rounded to float16."""
     pytest.importorskip("onnxruntime")
     body = "g (float16[N] x) => (float16[N] y) { y = LeakyRelu <alpha = 0.3> (x) }"
-    source = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {body}')
+    source = parsed(f"16: {body}")
     found = hu.convert(source, prelu="fold", verify=True)
     assert "alpha is rounded to float16" in str(found.changes[0])
     assert found.verification.same
@@ -251,8 +252,7 @@ def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large):
 def test_onnx_runtime_sums_a_pool_in_another_order():
     """Its kernel for opset 19 and later; a change of the data beside it is a difference all the same."""
     pytest.importorskip("onnxruntime")
-    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-        g (float[1, 3, 9, 9] x) => (float[1, 3, 7, 7] y) <float e = {2.0}> {
+    source = parsed("""17: g (float[1, 3, 9, 9] x) => (float[1, 3, 7, 7] y) <float e = {2.0}> {
             p = Pow (x, e)  y = AveragePool <kernel_shape = [3, 3]> (p) }""")
     found = hu.convert(source, opset=20, verify=True).verification
     assert found.same, found
@@ -261,7 +261,7 @@ def test_onnx_runtime_sums_a_pool_in_another_order():
 @pytest.mark.parametrize(("x", "failure"), [([[-1, 2]], False), ([[-1, -2]], True), ([[0, 0]], True)])
 def test_numbers_that_are_nan_verify_nothing(x, failure):
     """Some elements are a difference, and all of them leave nothing to compare."""
-    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 2] x) => (float16[N, 2] z)
+    source = parsed("""17: g (float16[N, 2] x) => (float16[N, 2] z)
         <float16 two = {16384}> {
             s = Pow (x, two)  m = ReduceMean <axes = [-1]> (s)  r = Sqrt (m)  d = Div (x, r)  z = Log (d) }""")
     found = hu.convert(source, float32="norms", verify=True, inputs={"x": np.float16(x)}).verification

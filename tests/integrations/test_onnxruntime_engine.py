@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -36,7 +36,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def saved(text: str) -> Path:
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> g {text}')
+    model = parsed(f"16: g {text}")
     onnx.save(model, "net.onnx")
     return Path("net.onnx")
 

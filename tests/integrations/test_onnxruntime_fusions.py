@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.errors import HalfulpWarning
@@ -20,8 +21,7 @@ ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
 
 # A LayerNorm, a power of it, a constant power, a PReLU.
-MODEL = parser.parse_model(
-    """<ir_version: 8, opset_import: ["": 17]>
+MODEL = parsed("""17:
     g (float[N, 8] x, float[8] slope) => (float[N, 8] normal, float[N, 8] z, float[8] c)
     <float two = {2.0}, float eps = {0.00001}, float third = {0.333},
      float[8] scale = {1, 2, 3, 4, 5, 6, 7, 8}, float[8] bias = {9, 8, 7, 6, 5, 4, 3, 2}> {
@@ -37,8 +37,7 @@ MODEL = parser.parse_model(
         power = Pow (normal, third)
         z = PRelu (power, slope)
         c = Pow (scale, third)
-    }"""
-)
+    }""")
 FEEDS = {
     "x": np.random.default_rng(3).standard_normal((5, 8), np.float32),
     "slope": np.linspace(-1, 1, 8, dtype=np.float32),

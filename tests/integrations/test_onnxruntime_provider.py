@@ -14,7 +14,7 @@ import pytest
 from onnx import ModelProto, parser
 from tests.house.builds import tool
 from tests.integrations.test_onnxruntime import RULES, assert_same_bits, node_model, opened, takes_providers
-from tests.models.onnx_models import external
+from tests.models.onnx_models import external, parsed
 
 import halfulp as hu
 from halfulp.errors import UnsupportedError
@@ -103,7 +103,7 @@ def test_profiles_name_the_nodes_and_nothing_is_copied(tmp_path):
 
 @takes_providers
 def test_choices(tmp_path):
-    folded = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+    folded = parsed("""17:
         g (float[3] x) => (float[3] z) <float[3] k = {1.1, 2.3, 3.7}, float[3] e = {1.7, 2.9, 3.3}>
         { p = Pow(k, e)  z = Add(x, p) }""")
     assert optimized(folded, tmp_path / "o.onnx") == ["Add"]
@@ -140,8 +140,7 @@ def test_a_path_with_two_gib_of_external_data(tmp_path):
         file.truncate(4 * count - 8)
         file.seek(0, 2)
         file.write(np.float32([2.5, 0.3]).tobytes())
-    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x, int64[N] i) => (float[N] z) { e = Gather(w, i)  z = Pow(x, e) }""")
+    model = parsed("15: g (float[N] x, int64[N] i) => (float[N] z) { e = Gather(w, i) z = Pow(x, e) }")
     model.graph.initializer.add(name="w", data_type=1, dims=[count])
     onnx.save(external(model, "w"), tmp_path / "m.onnx")
     session = plugin.session(tmp_path / "m.onnx")

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 
@@ -18,9 +19,7 @@ plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
 
 
 def model(body: str, operands: str = "float[N] x, float[N] y", result: str = "float[M] z") -> ModelProto:
-    return parser.parse_model(
-        f'<ir_version: 8, opset_import: ["": 16]> g ({operands}) => ({result}) {{ {body} }}'
-    )
+    return parsed(f"16: g ({operands}) => ({result}) {{ {body} }}")
 
 
 POW = model("z = Pow(x, y)")

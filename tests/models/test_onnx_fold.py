@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 
@@ -68,7 +69,7 @@ def test_nodes_that_only_look_like_constants(made):
 
 
 def test_a_value_in_a_body_is_not_the_outer_constant_of_its_name():
-    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
+    source = parsed("""15:
         g (bool c, float[2] x, float[2] n) => (float[2] y) <float[2] e = {2, 2}> { y = If (c) <
             then_branch = a () => (float[2] p) { e = Neg(n)  p = Pow(x, e) },
             else_branch = b () => (float[2] q) { q = Identity(x) }> }""")

@@ -116,8 +116,7 @@ def test_operators_that_do_not_exist():
 
 
 def test_a_cycle():
-    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[N] c) { a = Pow (x, x) }""")
+    proto = parsed("15: g (float[N] x) => (float[N] c) { a = Pow (x, x) }")
     proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["b"], "first"))
     proto.graph.node.append(helper.make_node("Mul", ["b", "b"], ["c"], "second"))
     refused(proto, "node 'second' (Mul)", "the graph has a cycle through its input 'b'")
@@ -127,8 +126,7 @@ def test_a_cycle():
 
 
 def test_a_cycle_through_a_subgraph():
-    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (bool c, float[N] x) => (float[N] y) {
+    proto = parsed("""15: g (bool c, float[N] x) => (float[N] y) {
             [if] y = If (c) <then_branch = t () => (float[N] a) { [inner] a = Pow (x, y) },
                              else_branch = e () => (float[N] b) { b = Abs (x) }>
         }""")
@@ -195,8 +193,7 @@ def test_declarations():
 
 @pytest.mark.parametrize("dim", [-1, -2])
 def test_a_declared_dim_below_zero_is_an_unknown_one(dim):
-    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[2] x) => (float[2] y) <float[2] z> { z = Pow (x, x)  y = Pow (z, x) }""")
+    proto = parsed("15: g (float[2] x) => (float[2] y) <float[2] z> { z = Pow (x, x) y = Pow (z, x) }")
     for info in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
         info.type.tensor_type.shape.dim[0].dim_value = dim
     graph = load(proto).graph
@@ -422,8 +419,7 @@ def test_types_of_long_vectors_take_no_memory(made, monkeypatch):
 
     monkeypatch.setattr(onnx.shape_inference, "infer_shapes", watched)
     for length, wanted in ((64, [False, True]), (1 << 19, [False])):
-        model = parsed(f"""<ir_version: 8, opset_import: ["": 15]>
-            g (float[{length}] x, float[1] y) => (float[M] z)
+        model = parsed(f"""15: g (float[{length}] x, float[1] y) => (float[M] z)
             {{ n = Constant<value = int64[1] {{{length}}}>()  v = {made}  z = Sub(v, y) }}""")
         propagated.clear()
         assert inferred(model).graph.output[0].type.tensor_type.HasField("shape")

@@ -41,14 +41,14 @@ def test_a_node_moves_to_before_its_first_reader_and_the_others_stay():
 
 
 def test_an_order_that_is_valid_stays():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float x) => (float z)
+    model = parsed("""15: g (float x) => (float z)
         { [a] a = Abs (x)  [b] b = Abs (x)  [z] z = Pow (b, b)  [c] c = Abs (a) }""")
     assert in_order(model) == (model, False)
 
 
 def test_a_name_of_a_branch_is_not_that_of_a_later_node():
     """The branch makes its own 'z'; the node after it, which reads the branch's result, makes another."""
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (bool c, float x) => (float z) {
+    model = parsed("""15: g (bool c, float x) => (float z) {
         y = If (c) <then_branch = t () => (float a) { z = Abs (x)  a = Abs (z) },
                     else_branch = e () => (float z) { z = Abs (x) }>
         z = Abs (y) }""")

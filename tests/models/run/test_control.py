@@ -41,8 +41,7 @@ def test_a_loop_that_does_not_run():
 
 
 def test_a_loop_until_a_condition():
-    model = parsed("""<ir_version: 8, opset_import: ["": 16]>
-        g (float x, float limit) => (float last) {
+    model = parsed("""16: g (float x, float limit) => (float last) {
             last = Loop (, , x) <body = b (int64 i, bool go, float v) => (bool on, float w) {
                 w = Mul (v, x)
                 on = Less (w, limit)
@@ -58,7 +57,7 @@ def test_what_does_not_fit_together():
     feeds = {"m": np.array(3), "c": np.array(True), "x": np.ones(2, np.float32)}
     with pytest.raises(ModelError, match=r"#0 \(Loop\): the body's inputs and outputs don't match"):
         run(proto, feeds)
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (bool[N] c, float x) => (float y) {
+    model = parsed("""15: g (bool[N] c, float x) => (float y) {
         y = If (c) <then_branch = t () => (float a) { a = Identity (x) },
                     else_branch = e () => (float b) { b = Identity (x) }> }""")
     with pytest.raises(ModelError, match="a single element as condition"):

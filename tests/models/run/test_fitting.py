@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError
@@ -30,7 +31,7 @@ CONVOLUTION = """g (float[N, C, H, W] x, float[8, 3, 19, 19] w) => (float[N, 8, 
 
 
 def convolution() -> Model:
-    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {CONVOLUTION}')
+    proto = parsed(f"17: {CONVOLUTION}")
     weights = np.ones((8, 3, 19, 19), np.float32)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     del proto.graph.input[1]
@@ -67,7 +68,7 @@ def test_usual_sizes(inputs, sizes):
 )
 def test_sizes_that_constants_force(node, weights, dims):
     text = f"g (float[A, B, C, D] x) => (float[P, Q, R, S] y) {{ c = Clip(x)  x1 = Relu(c)  y = {node} }}"
-    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text.replace("(x,", "(x1,")}')
+    proto = parsed(f"17: {text.replace('(x,', '(x1,')}")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(weights, np.float32), "w"))
     model: Model = load(proto)
     assert fit(model, partial(run, model)).dims.items() >= dims.items()
@@ -112,7 +113,7 @@ def test_a_sampling_rate_is_what_it_is_compared_with():
 @pytest.mark.parametrize("rows", [2, 40])
 def test_an_index_is_a_row_of_its_table(rows):
     text = "g (int64[N] i) => (float[N, 2] y) { t = ConstantOfShape(s)  y = Gather(t, i) }"
-    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    proto = parsed(f"17: {text}")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([rows, 2]), "s"))
     model: Model = load(proto)
     index = fit(model, partial(run, model)).inputs(model, 3)["i"]

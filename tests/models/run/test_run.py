@@ -57,8 +57,7 @@ def test_prelu_of_every_opset(opset):
 
 
 def test_subgraphs_use_the_outer_opset_and_see_outer_names():
-    model = parsed("""<ir_version: 8, opset_import: ["": 6]>
-        g (bool c, float[2,3] x, float[2] y) => (float[2,3] z) {
+    model = parsed("""6: g (bool c, float[2,3] x, float[2] y) => (float[2,3] z) {
             z = If (c) <then_branch = t () => (float[2,3] a) { a = Pow <axis = 0, broadcast = 1> (x, y) },
                         else_branch = e () => (float[2,3] b) { b = PRelu (x, x) }>
         }""")
@@ -83,8 +82,7 @@ def test_an_input_that_a_call_leaves_out_is_absent():
 
 
 def test_foreign_operators_beside_ours():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[N] z) { y = Abs (x)  p = Pow (y, y)  z = Sqrt (p) }""")
+    model = parsed("15: g (float[N] x) => (float[N] z) { y = Abs (x) p = Pow (y, y) z = Sqrt (p) }")
     x = np.array([-2, 3], np.float32)
     out, report = run_with_report(model, {"x": x})
     assert same_bits(out["z"], np.sqrt(hu.pow(abs(x), abs(x))))
@@ -120,8 +118,8 @@ def test_an_operator_before_its_opset():
 
 def test_an_output_is_nobody_elses_memory():
     model = load(
-        parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[N] a, float[N] b, float[1] w, float c, float[1] r) <float[1] w = {1}> {
+        parsed("""15:
+            g (float[N] x) => (float[N] a, float[N] b, float[1] w, float c, float[1] r) <float[1] w = {1}> {
             a = Identity (x)  b = Identity (x)
             c = Constant <value = float {1}> ()  one = Constant <value_ints = [1]> ()
             r = Reshape (c, one)
@@ -225,10 +223,8 @@ def test_more_dims_than_numpy_has(node):
         axes = [0] if node == "Unsqueeze" else [1] * 65
         rank = 64 if node == "Unsqueeze" else 1
         models = [
-            onnx.parser.parse_model(
-                f"""<ir_version: 8, opset_import: ["": 15]> g (float[{",".join("1" * rank)}] x) => (float z)
-                <int64[{len(axes)}] axes = {{{",".join(map(str, axes))}}}> {{ r = {node}(x, axes)  z = Pow(r, r) }}"""
-            )
+            parsed(f"""15: g (float[{",".join("1" * rank)}] x) => (float z)
+                <int64[{len(axes)}] axes = {{{",".join(map(str, axes))}}}> {{ r = {node}(x, axes)  z = Pow(r, r) }}""")
         ]
         words = rf"\({node}\): .* maximum supported dimension for an ndarray is (currently )?64, found 65"
     for model in models:
@@ -292,7 +288,7 @@ def test_a_declared_output_that_contradicts_the_operator(declared, got):
 
 
 def test_the_way_out_of_a_declared_type_is_told():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+    model = parsed("""15:
         g (float[N] x) => (float[N] z) <double[N] y> { y = Abs (x)  w = Cast <to = 1> (y)  z = Pow (w, w) }""")
     with pytest.raises(ModelError, match=r"its output 'y' contradicts (.*\n)*  run: hu.repair\(model\)"):
         run(model, {"x": np.ones(1, np.float32)})
@@ -309,15 +305,13 @@ def test_errors_inside_subgraphs_and_functions_name_the_way():
 
 
 def test_what_the_onnx_package_does_not_evaluate():
-    model = parsed("""<ir_version: 8, opset_import: ["": 10]>
-        g (float[N] x) => (int32[N, 1] z) { z = Multinomial (x) }""")
+    model = parsed("10: g (float[N] x) => (int32[N, 1] z) { z = Multinomial (x) }")
     with pytest.raises(UnsupportedError, match=r"(?s)node #0 \(Multinomial\).*the engine onnxruntime"):
         run(model, {"x": np.ones(1, np.float32)})
 
 
 def test_what_the_onnx_package_fails_on_is_an_error_of_the_model():
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x, float[M] y) => (float[K] z) { z = MatMul (x, y) }""")
+    model = parsed("15: g (float[N] x, float[M] y) => (float[K] z) { z = MatMul (x, y) }")
     with pytest.raises(ModelError, match=r"node #0 \(MatMul\): the onnx package fails"):
         run(model, {"x": np.ones(2, np.float32), "y": np.ones(3, np.float32)})
 
@@ -328,9 +322,7 @@ def test_a_result_larger_than_memory_is_refused_at_once():
     with pytest.raises(ModelError, match="its output would not fit into this computer's memory"):
         run(model, {"x": x, "y": x.reshape(1, -1)})
     for text in ("z = Mul (x, y)", "c = Less (x, y)  z = Where (c, x, y)"):
-        model = parsed(
-            f'<ir_version: 8, opset_import: ["": 16]> g (float[N, 1] x, float[1, N] y) => (float[N, N] z) {{ {text} }}'
-        )
+        model = parsed(f"16: g (float[N, 1] x, float[1, N] y) => (float[N, N] z) {{ {text} }}")
         with pytest.raises(ModelError, match="would not fit"):
             run(model, {"x": x, "y": x.reshape(1, -1)})
 
@@ -338,12 +330,7 @@ def test_a_result_larger_than_memory_is_refused_at_once():
 def test_a_kernel_that_onnx_runtime_lacks_comes_with_the_command_that_helps(tmp_path):
     pytest.importorskip("onnxruntime")
     file, converted = tmp_path / "net.onnx", tmp_path / "converted.onnx"
-    onnx.save(
-        parsed(
-            '<ir_version: 8, opset_import: ["": 15]> g (bfloat16[2] x) => (bfloat16[2] y) { y = Tanh (x) }'
-        ),
-        file,
-    )
+    onnx.save(parsed("15: g (bfloat16[2] x) => (bfloat16[2] y) { y = Tanh (x) }"), file)
     x = np.ones(2, ml_dtypes.bfloat16)
     with pytest.raises(
         hu.UnsupportedError, match=r"bfloat16 has few kernels: halfulp convert .* --float32 all"
