@@ -143,7 +143,6 @@ def test_options_that_contradict_each_other() -> None:
         (lambda: hu.run(path, x, engine="cuda"), "no such engine"),  # type: ignore[arg-type]
         (lambda: hu.run(path, "random", seed=-1), "seed must be an integer >= 0"),
         (lambda: hu.run(path, "random", dims={"N": 1.5}), "the size of dim 'N' must be"),  # type: ignore[dict-item]
-        (lambda: hu.run(load(path), x, engine="onnxruntime"), "onnxruntime runs ONNX files only"),
     ):
         with pytest.raises(hu.HalfulpError, match=words):
             call()
