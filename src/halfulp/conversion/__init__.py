@@ -75,7 +75,7 @@ class Conversion(Printed):
         if isinstance(self.model, Network):
             self.model.save(Path(path))
         else:
-            save_onnx(self.model, self.folder, Path(path))
+            save_onnx(Onnx(self.model, folder=self.folder), Path(path))
 
 
 @takes(ConvertOptions)
@@ -159,7 +159,7 @@ def convert(
     network = None
     if wanted == "onnx":
         changes += run_passes(PASSES, walk or Walk(new), asked) if asked else []
-        changes += check_result(new.proto, before.proto, new.file, asked.get("opset"))
+        changes += check_result(new, before, asked.get("opset"))
     else:
         changes += dropped_metadata(new)
         network, more = to_network(new)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 import onnx
-from onnx import GraphProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import (
     Editor,
@@ -38,7 +38,6 @@ from halfulp.specs.tensor import Dim, Shape, format_shape
 from halfulp.types import TYPES
 
 Dims = tuple[Dim, ...]
-Meant = tuple[int | None, str]
 
 _MOST_DIMS = 64
 
@@ -67,23 +66,18 @@ class Mender:
     _edit: Editor | None = field(default=None, init=False)  # that of the last node's graph
     # The reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
     _reshaped: dict[tuple[str, Dims], str] = field(default_factory=dict, init=False)
-    _inputs: dict[str, ValueInfoProto] = field(default_factory=dict, init=False)
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
         if self._edit is not edit:
             self._edit, self._reshaped = edit, {}
-            is_graph = isinstance(edit.owner, GraphProto)
-            self._inputs = {info.name: info for info in edit.owner.input} if is_graph else {}
         if self.of_node:
             self.found |= self.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.opset, edit.scope, output=False)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
-        if broken is not None:
-            if not whole:
-                raise NoExactForm(_sentence(broken))
+        if broken is not None and whole:
             _attributes(new, row, edit)
             row, back = self._types(new, row, edit)
             if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
@@ -93,7 +87,9 @@ class Mender:
             self._place(new, row, axis, edit)
         still = breach(new, max(edit.opset, int(row.version)), edit.scope, output=False)
         if still is not None:
-            raise NoExactForm(_sentence(still))
+            raise NoExactForm(
+                "; ".join([still.message, *(f"{k}: {value}" for k, value in still.shown.items())])
+            )
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
@@ -115,7 +111,11 @@ class Mender:
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = terms.beside(x)
         is_constant = edit.array(node.input[1]) is not None
-        if one_type and y in terms.bases and not is_constant and _store_base(node, x, y, edit):
+        base = edit.array(node.input[0]) if one_type and y in terms.bases and not is_constant else None
+        held = None if base is None else exactly_as(base, y)
+        if held is not None and edit.value(node.output[0]).type in (None, x, y):
+            edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
+            node.input[0] = edit.constant(held, "base")
             return row, None
         if x in terms.bases and (one_type or is_constant) and settle(node, wanted, edit, x=x):
             return row, None
@@ -148,39 +148,47 @@ class Mender:
 
         A valid slope that may be meant otherwise is noted.
         """
-        x, slope = (edit.value(name) for name in node.input)
-        of_node, size = self.of_node, _size(slope)
-        asked = of_node.get(node.name, of_node.get(edit.label, self.slopes))
+        (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
+        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
+        dims, name = x.shape, node.name or edit.label
         if not _fits(node, row, edit):
-            rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
-            return _dim_of_slope(node, asked, edit) - max(rank, 1)
-        dims = slope.shape or ()
-        if row.broadcasting.name != "unidirectional" or size is None or size == 1:
+            if dims is None:
+                raise NoExactForm("the shape of X is not known")
+            return _dim_of_slope(x, slope, asked, name) - max(len(dims), 1)
+        if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
             return None
-        now = dims.index(size) - len(dims)
-        if x.shape is None:
-            axis, doubt = self._in_unknown(asked, now, size, node.name or edit.label)
+        now = slope.shape.index(size) - len(slope.shape)
+        if dims is None:
+            if isinstance(asked, int) and asked < -_MOST_DIMS:
+                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+            if isinstance(asked, int) and asked < 0:
+                return None if asked == now else asked
+            if now < -1 or asked == "last":
+                return None
+            if asked == "channel" and len(self.per_channel) == 1:
+                return 1 - min(self.per_channel)  # the rank at the model's other slopes
+            doubt = (
+                f"X must have {size} elements in its last dim, and its shape is not known;"
+                f" --slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
+                " --slopes last keeps it"
+            )
         else:
-            axis, doubt = _in_known(x.shape, asked, now, size)
-        if doubt:
-            self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
-        return axis
-
-    def _in_unknown(self, asked: str | int | None, now: int, size: int, name: str) -> Meant:
-        """Return the dim of an X of unknown shape for a slope that goes along dim ``now``, and a doubt about it."""
-        if isinstance(asked, int) and asked < -_MOST_DIMS:
-            raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
-        if isinstance(asked, int) and asked < 0:
-            return None if asked == now else asked, ""
-        if now < -1 or asked == "last":
-            return None, ""
-        if asked == "channel" and len(self.per_channel) == 1:
-            return 1 - min(self.per_channel), ""  # the rank at the model's other slopes
-        doubt = f"X must have {size} elements in its last dim, and its shape is not known"
-        per_channel = (
-            f"--slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]"
-        )
-        return None, f"{doubt}; {per_channel}; --slopes last keeps it"
+            rank, here = len(dims), dims[now]
+            channels = dims[1] if rank + now > 1 else 0
+            if isinstance(channels, int) and channels != size:
+                return None
+            if asked is not None:
+                wanted = _dim_asked(asked, rank)
+                is_other = wanted != rank + now and dims[wanted] == size
+                return wanted - rank if is_other or not isinstance(dims[wanted], int) else None
+            if (channels == size) != (here == size):
+                return 1 - rank if channels == size else None
+            doubt = (
+                f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
+                " --slopes channel or --slopes last decides"
+            )
+        self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
+        return None
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
@@ -196,8 +204,7 @@ class Mender:
             shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
-            in_place = edit.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
-            self._reshaped[key] = node.input[1] if in_place else edit.reshape(*key)
+            self._reshaped[key] = _in_place(*key, edit) or edit.reshape(*key)
         node.input[1] = self._reshaped[key]
         dim = axis if rank is None else axis + rank
         along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
@@ -206,16 +213,19 @@ class Mender:
         if rank is not None and is_channel and size != 1:
             self.per_channel.add(rank)
 
-    def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
-        """Change the shape of an input of this graph and its default; tell whether the value is an input."""
-        if name not in self._inputs or name not in edit.scope.constants:
-            return False
-        tensor = edit.scope.constants[name]
-        tensor.dims[:] = shape
-        info = onnx.helper.make_tensor_value_info(name, tensor.data_type, shape)
-        self._inputs[name].type.CopyFrom(info.type)
-        edit.scope.add_tensor(name, tensor)
-        return True
+
+def _in_place(name: str, shape: Dims, edit: Editor) -> str:
+    """Change the shape of an input with a default that only one node reads; return its name, empty for others."""
+    tensor, owner = edit.scope.constants.get(name), edit.owner
+    if tensor is None or edit.reads[name] != 1 or not isinstance(owner, GraphProto):
+        return ""
+    info = next((each for each in owner.input if each.name == name), None)
+    if info is None:
+        return ""
+    tensor.dims[:] = shape
+    info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, shape))
+    edit.scope.add_tensor(name, tensor)
+    return name
 
 
 # --- attributes -----------------------------------------------------------------------------------
@@ -226,8 +236,21 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     known = {*map(attrgetter("name"), row.attributes)}
     gone = {a.name: a for a in node.attribute if a.name not in known}
     legacy = {name: a.i for name, a in gone.items() if name in ("axis", "broadcast")}
-    if node.op_type == "Pow" and legacy:
-        _legacy_attributes(node, legacy, edit)
+    if node.op_type == "Pow" and legacy:  # Y goes where axis puts it by the rules before opset 7
+        named = " and ".join(f"{name}={value}" for name, value in legacy.items())
+        y = node.input[1]
+        try:
+            y = legacy_operand(node, {**legacy, "broadcast": 1}, edit)
+        except NoExactForm:
+            raise
+        except HalfulpError:  # its shape may be right by NumPy's rules
+            pass
+        if y == node.input[1]:
+            edit.note(f"{named} is dropped: opset 7 removed it")
+        else:
+            shape = _text(edit.value(y).shape)
+            edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
+            node.input[1] = y
     if "consumed_inputs" in gone:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
     if unknown := gone.keys() - {"axis", "broadcast", "consumed_inputs"}:
@@ -237,36 +260,7 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         node.attribute.remove(attribute)
 
 
-def _legacy_attributes(node: NodeProto, given: dict[str, int], edit: Editor) -> None:
-    """Put Y where ``axis`` puts it by the rules before opset 7."""
-    named = " and ".join(f"{name}={value}" for name, value in given.items())
-    y = node.input[1]
-    try:
-        y = legacy_operand(node, {**given, "broadcast": 1}, edit)
-    except NoExactForm:
-        raise
-    except HalfulpError:  # its shape may be right by NumPy's rules
-        pass
-    if y == node.input[1]:
-        edit.note(f"{named} is dropped: opset 7 removed it")
-        return
-    shape = _text(edit.value(y).shape)
-    edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
-    node.input[1] = y
-
-
 # --- types ----------------------------------------------------------------------------------------
-
-
-def _store_base(node: NodeProto, x: str, y: str, edit: Editor) -> bool:
-    """Store a constant base in the exponent's type, if that holds it; tell whether it does."""
-    base = edit.array(node.input[0])
-    held = None if base is None else exactly_as(base, y)
-    if held is None or edit.value(node.output[0]).type not in (None, x, y):
-        return False
-    edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
-    node.input[0] = edit.constant(held, "base")
-    return True
 
 
 def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
@@ -297,35 +291,15 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def _in_known(x: Dims, asked: str | int | None, now: int, size: int) -> Meant:
-    """Return the dim of X for a slope that goes along dim ``now``, and a doubt about it."""
-    rank = len(x)
-    if rank + now < 2:
-        return None, ""
-    here, channels = x[now], x[1]
-    if isinstance(channels, int) and channels != size:
-        return None, ""
-    if asked is not None:
-        wanted = _dim_asked(asked, rank)
-        is_other = wanted != rank + now and x[wanted] == size
-        return wanted - rank if is_other or not isinstance(x[wanted], int) else None, ""
-    if (channels == size) != (here == size):
-        return 1 - rank if channels == size else None, ""
-    doubt = f"it goes along dim {rank + now} of X, {_text(x)}, and may be meant for dim 1, the channels"
-    return None, f"{doubt}; --slopes channel or --slopes last decides"
-
-
 def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
     """Whether the shapes of the operands go together in a version."""
     x, y = (edit.value(name).shape for name in node.input)
     return row.broadcasting.fits(x, y, attributes_of(node))
 
 
-def _dim_of_slope(node: NodeProto, asked: str | int | None, edit: Editor) -> int:
+def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
     """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
-    x, slope = (edit.value(name) for name in node.input)
-    size, dims = _size(slope), edit.shape_of(node.input[0], "the shape of X is not known")
-    shapes = f"X: {x}, slope: {slope}"
+    size, dims, shapes = _size(slope), x.shape or (), f"X: {x}, slope: {slope}"
     if size == 1:
         return max(len(dims) - 1, 0)
     if size is None:
@@ -342,7 +316,6 @@ def _dim_of_slope(node: NodeProto, asked: str | int | None, edit: Editor) -> int
     if not fits and dims[:1] != (size,):
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
     certain = [axis for axis in fits if dims[axis] == size]
-    name = node.name or edit.label
     options = [f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0]]
     if not fits:
         raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
@@ -395,10 +368,6 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
 
 
 # --- shared helpers -------------------------------------------------------------------------------
-
-
-def _sentence(error: HalfulpError) -> str:
-    return "; ".join([error.message, *(f"{name}: {value}" for name, value in error.shown.items())])
 
 
 def _text(shape: Shape) -> str:

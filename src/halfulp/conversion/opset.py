@@ -57,7 +57,14 @@ def to_opset(walk: Walk, opset: int) -> None:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(walk)
     for owner, own in walk.owners:
-        _adapt(walk, owner, own, opset)
+        late: dict[
+            int, list[NodeProto]
+        ] = {}  # the nodes of operators that came after the opset, by their versions
+        for node in late_nodes(owner, own):
+            late.setdefault(version_of(node, own) or own, []).append(node)
+        for version, nodes in late.items():
+            if version > opset:
+                _through(walk, owner, version, own, _among(walk, nodes))
         _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
@@ -126,16 +133,6 @@ def late_nodes(owner: Owner, opset: int) -> list[NodeProto]:
     """Return the nodes of operators that came after an opset."""
     nodes = every_node(owner)
     return [n for n in nodes if schema_in_force("", n.op_type, opset) is None and version_of(n, opset)]
-
-
-def _adapt(walk: Walk, owner: Owner, opset: int, to: int) -> None:
-    """Bring nodes of operators that came after both opsets to the first, and the nodes that they become on the way."""
-    by_version: dict[int, list[NodeProto]] = {}
-    for node in late_nodes(owner, opset):
-        by_version.setdefault(version_of(node, opset) or opset, []).append(node)
-    for version, group in by_version.items():
-        if version > to:
-            _through(walk, owner, version, opset, _among(walk, group))
 
 
 def _among(walk: Walk, nodes: list[NodeProto]) -> Callable[[NodeProto], bool]:
@@ -331,20 +328,14 @@ def says_the_same(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
-    useless = []
-    for attribute in node.attribute:
-        defaults = _defaults(node.op_type, opset)
-        is_gone = attribute.name in defaults and attribute.name not in _defaults(node.op_type, to)
-        if is_gone and not attribute.ref_attr_name and _is_default(attribute, defaults[attribute.name]):
-            useless.append(attribute.name)
+    useless, defaults = [], _defaults(node.op_type, opset)
+    gone = defaults.keys() - _defaults(node.op_type, to).keys()
+    for attribute in (each for each in node.attribute if each.name in gone and not each.ref_attr_name):
+        name, value = attribute.name, onnx.helper.get_attribute_value(attribute)
+        is_plain = name == "dilations" and set(value) <= {1}  # the schemas say this in words
+        if is_plain if defaults[name] is None else value == defaults[name]:
+            useless.append(name)
     return remade(node, drop=useless) if useless else node
-
-
-def _is_default(attribute: AttributeProto, default: object) -> bool:
-    value = onnx.helper.get_attribute_value(attribute)
-    if default is None and attribute.name == "dilations":  # the schemas say this in words
-        return set(value) <= {1}
-    return bool(default is not None and value == default)
 
 
 def check_values(node: NodeProto, opset: int, to: int) -> None:
@@ -516,7 +507,12 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     if not is_by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
-    _check_flattened(function, node, edit)
+    x = edit.value(node.input[0]).shape or ()
+    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
+    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
+        shape = edit.value(name).shape or ()
+        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
+            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
     is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
@@ -534,16 +530,6 @@ def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -
         elif version in schema.function_opset_versions:
             function.ParseFromString(schema.get_function_with_opset_version(version))
     return function
-
-
-def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
-    """Raise NoExactForm if a function body flattens an input that has not the last dims of X."""
-    x = edit.value(node.input[0]).shape or ()
-    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
-    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
-        shape = edit.value(name).shape or ()
-        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
-            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
 
 
 def _fold(graph: GraphProto, opset: int) -> None:

@@ -27,6 +27,7 @@ from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe, listed
+from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
@@ -54,10 +55,12 @@ class Pass:
     Attributes:
         option: the option that asks for it. Several passes may have one option.
         run: rewrites the model of a walk as the option's value says, and returns a notice if nothing was to be done.
+        may_leave: whether nodes without an exact form stay as they are, in ``walk.refused``, as repair leaves them.
     """
 
     option: str
     run: Callable[[Walk, Any], str | None]
+    may_leave: bool = False
 
 
 def run_passes(passes: Iterable[Pass], walk: Walk, asked: Mapping[str, Any]) -> list[Change]:
@@ -75,8 +78,16 @@ def run_passes(passes: Iterable[Pass], walk: Walk, asked: Mapping[str, Any]) -> 
         nothing, last = each.run(walk, asked[each.option]), each.option
         if nothing:
             walk.changes.append(Change(walk.file, nothing, is_notice=True))
-        refuse(walk)
-        changes += finish(walk)
+        if not each.may_leave:
+            refuse(walk)
+        elif not walk.changes:  # a valid model keeps its IR version
+            continue
+        # What is the same after each pass: constants without readers go, and the IR version is raised.
+        imports = [entry for entry in walk.proto.opset_import if not plain_domain(entry.domain)]
+        least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
+        if walk.sweep():
+            least = max(least, OLDEST_IR_OF_DEFAULTS)
+        changes += [*walk.told(), *_raise(walk, least)]
     return changes
 
 
@@ -140,7 +151,7 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
 
 
-def check_result(model: ModelProto, source: ModelProto, file: str, opset: int | None) -> list[Change]:
+def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
     """Check a converted model, and return a notice if the checker refuses its source, too.
 
     Wrong declarations of the source are corrected. ``opset`` is the one that was asked for.
@@ -148,31 +159,26 @@ def check_result(model: ModelProto, source: ModelProto, file: str, opset: int | 
     Raises:
         ModelError: the checker refuses the converted model alone.
     """
-    if (refused := refusal(model)) is None:
+    if (refused := refusal(model.proto)) is None:
         return []
-    if refusal(source) is not None:
+    if refusal(source.proto) is not None:
         said = f"does not pass the onnx package's checker, nor did it before: {refused.reason}"
-        return [Change(refused.node or file, said, is_notice=True)]
-    changes = correct_declarations(model, file, {}, source=source)
-    if (refused := refusal(model)) is None:
+        return [Change(refused.node or model.file, said, is_notice=True)]
+    changes = correct_declarations(model, {}, source=source)
+    if (refused := refusal(model.proto)) is None:
         return changes
     operator, opsets = refused.op_type, range(1, onnx.defs.onnx_opset_version() + 1)
     since = {each: getattr(schema_in_force("", operator, each), "since_version", None) for each in opsets}
-    before, shown = since.get(opsets_of(source.opset_import).get("", 1)), dict[str, str]()
+    before, shown = since.get(opsets_of(source.proto.opset_import).get("", 1)), dict[str, str]()
     same = [each for each, version in since.items() if version == before is not None]
     if same and opset not in (None, *same):
         shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {operator} stays unchanged"
     said = f"converted, it would not pass the onnx package's checker: {refused.reason}"
-    raise ModelError(said, file=file, node=refused.node, **shown)
+    raise ModelError(said, file=model.file, node=refused.node, **shown)
 
 
 def correct_declarations(
-    model: ModelProto,
-    file: str,
-    before: dict[tuple[str, str], Value],
-    *,
-    shapes: bool = True,
-    source: ModelProto | None = None,
+    model: Onnx, before: dict[tuple[str, str], Value], *, shapes: bool = True, source: Onnx | None = None
 ) -> list[Change]:
     """Declare values as their nodes give them: their types, or their shapes, too.
 
@@ -181,10 +187,11 @@ def correct_declarations(
     """
     ask: Ask = "foreign" if source is None else "none"
     found, unconverted = (
-        infer_types(each, file, ask=ask, declared_too=False) if each else {} for each in (model, source)
+        infer_types(each.proto, each.file, ask=ask, declared_too=False) if each else {}
+        for each in (model, source)
     )
-    changes = []
-    for path, graph in graphs(model.graph):
+    changes, file = [], model.file
+    for path, graph in graphs(model.proto.graph):
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
@@ -244,27 +251,18 @@ def _without_data(model: ModelProto, most: float) -> ModelProto:
 # --- the IR version --------------------------------------------------------------------------------
 
 
-def finish(walk: Walk) -> list[Change]:
-    """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
-    imports = [entry for entry in walk.proto.opset_import if not plain_domain(entry.domain)]
-    least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
-    if walk.sweep():
-        least = max(least, OLDEST_IR_OF_DEFAULTS)
-    return [*walk.told(), *_raise(walk.proto, least, walk.file)]
-
-
-def raise_for_weights(model: ModelProto, file: str) -> list[Change]:
+def raise_for_weights(model: Onnx) -> list[Change]:
     """Give a model the IR version that its initializers need; return the changes."""
     why = ": it has initializers that are not inputs"
-    return _raise(model, OLDEST_IR_OF_DEFAULTS, file, why) if _has_weights(model.graph) else []
+    return _raise(model, OLDEST_IR_OF_DEFAULTS, why) if _has_weights(model.proto.graph) else []
 
 
-def _raise(model: ModelProto, least: int, file: str, why: str = "") -> list[Change]:
+def _raise(model: Onnx, least: int, why: str = "") -> list[Change]:
     """Raise a model's IR version. If initializers need no inputs in the new one, they lose these and stay constants."""
-    before, graph = model.ir_version, model.graph
+    before, graph, file = model.proto.ir_version, model.proto.graph, model.file
     if before >= least:
         return []
-    model.ir_version = least
+    model.proto.ir_version = least
     changes = [Change(file, f"IR version {before} becomes {least}{why}")]
     constants = {tensor.name for tensor in graph.initializer if before < OLDEST_IR_OF_DEFAULTS <= least}
     kept = [info for info in graph.input if info.name not in constants]
@@ -331,8 +329,8 @@ def _needed(model: ModelProto) -> int:
 # --- writing, whole or not at all -----------------------------------------------------------------
 
 
-def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | None = None) -> None:
-    """Write an ONNX model, and its external data in ``folder`` to the same places relative to the new file.
+def save_onnx(model: Onnx, path: Path, data: bytes | None = None) -> None:
+    """Write an ONNX model, and its external data to the same places relative to the new file.
 
     If ``data`` is given, the bytes of the file that the model was read from, the file is copied.
 
@@ -340,8 +338,8 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | 
         HalfulpError: a file can't be written, or the data would replace another file.
     """
     with ExitStack() as files:
-        for location in sorted(set(external_data(model))):
-            source = inside(folder, location, "external data")
+        for location in sorted(set(external_data(model.proto))):
+            source = inside(model.folder, location, "external data")
             target = path.parent / location
             if target.exists() and target.samefile(source):
                 continue
@@ -349,4 +347,5 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | 
                 raise HalfulpError(f"{target}: exists already, and holds other data than {source}")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, files.enter_context(replacing(target)))
-        files.enter_context(replacing(path)).write_bytes(model.SerializeToString() if data is None else data)
+        written = model.proto.SerializeToString() if data is None else data
+        files.enter_context(replacing(path)).write_bytes(written)

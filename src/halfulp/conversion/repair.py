@@ -25,7 +25,6 @@ from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.passes import (
     Pass,
     correct_declarations,
-    finish,
     is_harmless,
     raise_for_weights,
     refusal,
@@ -143,7 +142,7 @@ class Repair(Conversion):
         Raises:
             HalfulpError: it can't be written, or a file of external data would replace another.
         """
-        save_onnx(self.model, self.folder, Path(path), self.untouched)
+        save_onnx(Onnx(self.model, folder=self.folder), Path(path), self.untouched)
 
 
 def repair(
@@ -256,7 +255,7 @@ def _mender(slopes: Slopes | None) -> Mender:
 def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
-    changes, unknown = raise_for_weights(proto, file), dict[str, None]()
+    changes, unknown = raise_for_weights(model), dict[str, None]()
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
@@ -315,11 +314,42 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
 
 def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Left]]:
     new, file = source.copy(), source.file
-    corrected, before = _correct_casts(new.proto, file), dict[tuple[str, str], Value]()
-    correct_declarations(new.proto, file, before, shapes=False)
+    corrected, before = _correct_casts(new), dict[tuple[str, str], Value]()
+    correct_declarations(new, before, shapes=False)
     walk = Walk(new)
     unreached = walk.told()
-    _agree_on_types(walk, {declared(info, file).type for info in source.proto.graph.output})
+    returned = {declared(info, file).type for info in source.proto.graph.output}
+    mended = run_passes([_REPAIR], walk, {"repair": (mender, returned)})
+    if unknown := min(mender.of_node.keys() - mender.found, default=None):
+        nodes = {
+            node.name for node in every_node(new.proto.graph, *new.proto.functions) if node.op_type == "PRelu"
+        }
+        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
+    left = [_left(file, name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
+    left += [_left(file, name, why, valid=True) for name, why in mender.doubtful.items()]
+    if mender.opset > opset_of(new):
+        try:
+            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": mender.opset})
+        except UnsupportedError:
+            again = Mender(mender.slopes, mender.of_node, may_raise=False)
+            return _repaired(source, again)
+        mended.append(Change(file, f"becomes one of opset {mender.opset}"))
+    changes = [*mended, *corrected, *correct_declarations(new, before)]
+    if not changes:
+        return source, [], left
+    if all(each.valid for each in left):
+        try:
+            check_clauses(new.of(new.proto).check())
+            left += _refused(new)
+        except (ModelError, UnsupportedError) as error:
+            left.append(_left(file, error.node if isinstance(error, ModelError) else None, error.message))
+    return new, [*unreached, *changes], left
+
+
+def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
+    """Mend each Pow and PRelu, and what converters to float16 and old layers leave wrong beside them."""
+    mender, returned = given
+    _agree_on_types(walk, returned)
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
     walk.rewrite_all(is_ours, mender.mend)
@@ -328,30 +358,9 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
         mender.slopes = "channel"
         mender.doubtful.clear()
         walk.rewrite_all(is_ours, mender.mend)
-    mended = walk.told()
-    if unknown := min(mender.of_node.keys() - mender.found, default=None):
-        nodes = {
-            node.name for node in every_node(new.proto.graph, *new.proto.functions) if node.op_type == "PRelu"
-        }
-        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
-    left = [_left(file, name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
-    left += [_left(file, name, why, valid=True) for name, why in mender.doubtful.items()]
-    if mended:
-        mended += finish(walk)
-    if mender.opset > opset_of(new):
-        try:
-            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": mender.opset})
-        except UnsupportedError:
-            again = Mender(mender.slopes, mender.of_node, may_raise=False)
-            return _repaired(source, again)
-        mended.append(Change(file, f"becomes one of opset {mender.opset}"))
-    changes = [*mended, *corrected, *correct_declarations(new.proto, file, before)]
-    if not changes:
-        return source, [], left
-    changes = [*unreached, *changes]
-    if all(each.valid for each in left):
-        left += _still_wrong(new)
-    return new, changes, left
+
+
+_REPAIR = Pass("repair", _mend, may_leave=True)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -512,16 +521,6 @@ def _breach_of_a_call(model: Onnx) -> ModelError | None:
     return None
 
 
-def _still_wrong(model: Onnx) -> list[Left]:
-    """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
-    try:
-        check_clauses(model.of(model.proto).check())
-    except (ModelError, UnsupportedError) as error:
-        node = error.node if isinstance(error, ModelError) else None
-        return [_left(model.file, node, error.message)]
-    return _refused(model)
-
-
 def _refused(model: Onnx) -> list[Left]:
     """Return the error that the onnx package's checker finds in a model."""
     found = refusal(model.proto)
@@ -530,7 +529,7 @@ def _refused(model: Onnx) -> list[Left]:
     return [_left(model.file, found.node, f"the onnx package's checker refuses it: {found.reason}")]
 
 
-def _correct_casts(model: ModelProto, file: str) -> list[Change]:
+def _correct_casts(model: Onnx) -> list[Change]:
     """Let a node make the type that its output is declared in, where its own type can't be meant.
 
     Converters change declarations and leave the attribute ``to`` of a Cast, or ``dtype`` of others: the type that the
@@ -538,13 +537,13 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
     that float: no Cast is meant.
     """
     changes: list[Change] = []
-    suspects = list(contradicted(model))
+    suspects = list(contradicted(model.proto))
     if not suspects:
         return changes
-    types = infer_types(model, file, declared_too=False)
+    types = infer_types(model.proto, model.file, declared_too=False)
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
-    read_by = readers_of(every_node(model.graph))
-    opset = default_opset(model.opset_import) or 1
+    read_by = readers_of(every_node(model.proto.graph))
+    opset = default_opset(model.proto.opset_import) or 1
     for name, node, maker, wanted in suspects:
         before = known.get(maker.input[0]) if maker.op_type == "Cast" and maker.input else None
         if maker is not node:

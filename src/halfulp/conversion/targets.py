@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from onnx import NodeProto
@@ -209,28 +209,21 @@ def _into_range(walk: Walk, name: str) -> None:
     oldest, newest = target.opsets
     own = opset_of(walk)
     wanted = min(max(own, oldest), newest or NEWEST)
-    opsets = [(f"opset {own}", own)]
+    opsets = [("", own)]
     for function in reached(walk.proto):
         opset = default_opset(function.opset_import)
         if opset is not None:
-            opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))
-    before = len(walk.changes)
-    for whose, opset in opsets:
-        if not oldest <= opset <= (newest or opset):
-            why = f"{target.name} takes {oldest} and later"
-            why = f"the newest that {target.name} takes" if opset >= oldest else why
-            walk.changes.append(Change(walk.file, f"{whose} becomes {wanted}: {why}"))
-    if len(walk.changes) > before:
+            opsets.append((f" of the function {printable(function.name)!r}", opset))
+    other = [(whose, opset) for whose, opset in opsets if not oldest <= opset <= (newest or opset)]
+    for whose, opset in other:
+        why = f"{target.name} takes {oldest} and later"
+        why = f"the newest that {target.name} takes" if opset >= oldest else why
+        walk.changes.append(Change(walk.file, f"opset {opset}{whose} becomes {wanted}: {why}"))
+    if other:
         to_opset(walk, wanted)
 
 
-def _accepted(walk: Walk, name: str) -> None:
-    """Rewrite each Pow and PRelu so that a target accepts it."""
-    target = _target(name)
-    walk.rewrite_all(is_ours, lambda node, edit: _accept(node, edit, target), name)
-
-
-def _accept(node: NodeProto, edit: Editor, target: Target) -> None:
+def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
     """Add a node in a form that a target accepts; raise NoExactForm if there is none."""
     is_pow, why = node.op_type == "Pow", target.spelled.get(node.op_type)
     if why is None:
@@ -248,7 +241,10 @@ def _accept(node: NodeProto, edit: Editor, target: Target) -> None:
     return edit.keep(node)
 
 
-TARGET = (Pass("target", _into_range), Pass("target", _accepted))
+TARGET = (
+    Pass("target", _into_range),
+    Pass("target", lambda walk, name: walk.rewrite_all(is_ours, partial(_accept, _target(name)), name)),
+)
 
 
 # --- Pow ------------------------------------------------------------------------------------------

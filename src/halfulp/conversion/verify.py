@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
@@ -25,7 +25,7 @@ from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
 from halfulp.models.run.api import PLUMBING, Origin, foreign, run
-from halfulp.models.run.inputs import fit, is_integral
+from halfulp.models.run.inputs import Fit, fit, is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES
 
@@ -48,27 +48,6 @@ _RANDOM = {"Bernoulli", "Multinomial"} | {
 # --- models to be compared, and their engine ---------------------------------------------------------
 
 
-def _with_operands(model: Onnx, values: Mapping[str, Array]) -> Onnx:
-    """Return a model whose nodes read these tensors of the graph, and give their own as :func:`given`."""
-    changed = model.copy()
-    graph = changed.proto.graph
-    for node in graph.node:
-        node.output[:] = [given(name) if name in values else name for name in node.output]
-    known = [info for info in graph.value_info if info.name not in values]
-    del graph.value_info[:], graph.output[:]
-    graph.value_info.extend(known)
-    for name, array in values.items():
-        number = helper.np_dtype_to_tensor_dtype(array.dtype)
-        graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
-        graph.output.append(ValueInfoProto(name=given(name)))
-    return changed
-
-
-def given(name: str) -> str:
-    """Return the name of a tensor that is computed from given operands."""
-    return f"{name}//given"
-
-
 def runs(*models: Model) -> tuple[str, list[Run]]:
     """Return the name of an engine that takes all of these models, and a runner for each.
 
@@ -83,10 +62,10 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
         as_written = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
             return "onnxruntime", [engine.runner(model, as_written) for model in onnx_models]
-    return "halfulp", [walk(model) for model in models]
+    return "halfulp", [_own_run(model) for model in models]
 
 
-def walk(model: Model) -> Run:
+def _own_run(model: Model) -> Run:
     """Return a runner of halfulp's own, or in OpenVINO for an IR file with layers that only OpenVINO has."""
     if runs_in_openvino(model):
         from halfulp.integrations.openvino.engine import Runner
@@ -217,130 +196,132 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
     inputs, or ``dims`` names no dim of it, the result's ``failure`` says so.
     """
     with ExitStack() as files:
-        before, after = (_without_weights(each, files) for each in (before, after))
-        comparison = _Comparison(before, after, changes)
-        if feed.inputs is not None:
-            comparison.run(feed.inputs, "the inputs given", feed)
-            return comparison.result()
-        try:
-            made = fit(before, comparison.first, seed=feed.seed, dims=feed.dims)
-        except HalfulpError as error:
-            return Verification(0, 0, (), comparison.engine, failure=error.message)
-        for seed in range(feed.seed, feed.seed + _ROUNDS):
-            inputs = made.inputs(before, seed)
-            if seed > feed.seed:
-                inputs = _with_specials(inputs, seed, integers=is_all_ours(before))
-            comparison.run(inputs, f"inputs of seed {seed}", feed)
-        return comparison.result(str(made))
-
-
-class _Comparison:
-    """Both models, run on one set of inputs after the other."""
-
-    def __init__(self, before: Onnx, after: Onnx, changes: Sequence[Change]) -> None:
-        self.engine, (self.first, self._second) = runs(before, after)
-        self.before, self.after = before, after
-        self._drawing = drawing(before.graph.nodes)
-        self._announced = {change.output: change for change in changes if change.output and change.differs}
-        self._rounds = self._elements = 0
-        self._refusal = ""
-        self._differences: list[str] = []
-        self._notes: list[str] = []
-        self._reasons: dict[str, str] = {}  # of an output, on the last inputs
-        self._telling: set[str] = set()  # outputs that verify something
-
-    def run(self, inputs: Mapping[str, Any], told: str, feed: Feed) -> None:
-        """Compare the outputs on these inputs."""
-        if feed.progress is not None:
-            feed.progress(f"comparing: {told}")
-        try:
-            expected = self.first(inputs)
-        except HalfulpError as error:
-            self._refusal = error.message
-            return
-        self._rounds += 1
-        try:
-            self._compare(expected, self._second(inputs), inputs, told)
-        except HalfulpError as error:
-            self._differences.append(f"{told} are refused now: {error.message}")
-
-    def _compare(
-        self, expected: Mapping[str, Any], got: Mapping[str, Any], inputs: Mapping[str, Any], told: str
-    ) -> None:
-        unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
-        differences = [f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None]
-        reasons = vacuous(expected)
-        self._reasons |= reasons
-        # A model without inputs has constant outputs: equal elements are the whole result.
-        useless = {name for name, reason in reasons.items() if inputs or not is_usable(reason)}
-        self._telling |= expected.keys() - useless
-        self._elements += sum(getattr(expected[name], "size", 1) for name in expected.keys() - useless)
-        # If on the same operands no tensor differs more than it may, these are notes.
-        parting = self._parting(inputs) if differences else ""
-        (self._differences if parting else self._notes).extend(filter(None, (*differences, parting)))
-
-    def _parting(self, inputs: Mapping[str, Any]) -> str:
-        """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
-        makers = {name: node for node in self.after.proto.graph.node for name in node.output if name}
-        constants = self.before.graph.held
-        # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
-        nodes = (node for node in self.before.graph.nodes if not _is_constant(node, constants))
-        pairs = {name: node for node in nodes for name in node.outputs if name in makers}
-        done, size = 0, 8
-        while done < len(pairs):
-            group = dict(islice(pairs.items(), done, done + size))
+        before, after = (  # the sessions map the weights of a large model, which are in one file
+            files.enter_context(model.mapped())
+            if sum(array.nbytes for array in model.graph.constants.values()) >= _LARGE
+            else model
+            for model in (before, after)
+        )
+        engine, runners = runs(before, after)
+        dims, sets = "", iter([("the inputs given", feed.inputs or {})])
+        if feed.inputs is None:
             try:
-                arrays = _run_once(self.before.with_outputs(_operands([*group], pairs, makers)), inputs)
-                values = {
-                    name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}
-                }
-                if unlike := self._first_unlike(group, values, inputs):
-                    return unlike
+                made = fit(before, runners[0], seed=feed.seed, dims=feed.dims)
             except HalfulpError as error:
-                return f"which tensor differs first is not known: {error.message}"
-            done += size
-            size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
-            del arrays, values
-        return ""
+                return Verification(0, 0, (), engine, failure=error.message)
+            dims, sets = str(made), _made_sets(before, made, feed.seed)
+        announced = {change.output: change for change in changes if change.output and change.differs}
+        parting = partial(_parting, before, after, announced)
+        found = []
+        for told, inputs in sets:
+            if feed.progress is not None:
+                feed.progress(f"comparing: {told}")
+            found.append(_on(inputs, told, runners, parting))
+    ran = [each for each in found if each.rounds]
+    if not ran:
+        return replace(found[-1], engine=engine)
+    differences = [line for each in ran for line in each.differences]
+    notes = [line for each in ran for line in each.notes]
+    random = drawing(before.graph.nodes)
+    reasons = {
+        f"other numbers in each run, since node {random} draws them": random,
+        "on the same operands each tensor is as near as the changes announce": announced,
+        "on the same operands no tensor differs but by the order of the runtime's sums": not (
+            random or announced
+        ),
+    }
+    notes += [text for text, applies in reasons.items() if notes and applies]
+    failure = "" if differences or not all(each.failure for each in ran) else ran[-1].failure
+    useless = {n: why for n, why in ran[-1].vacuous.items() if all(n in each.vacuous for each in ran)}
+    elements = sum(each.elements for each in ran)
+    return Verification(len(ran), elements, tuple(differences), engine, dims, failure, tuple(notes), useless)
 
-    def _first_unlike(
-        self, makers: Mapping[str, Node], values: Mapping[str, Array], inputs: Mapping[str, Any]
-    ) -> str:
-        """Return the first of some tensors that the new model computes otherwise of the old model's values."""
-        names = [name for name in filter(values.__contains__, makers) if not drawing([makers[name]])]
-        after = _with_operands(self.after, values).with_outputs([given(name) for name in names])
-        results = _run_once(after, {**inputs, **values}) if names else {}
+
+def _on(
+    inputs: Mapping[str, Any], told: str, runners: Sequence[Run], parting: Callable[[Mapping[str, Any]], str]
+) -> Verification:
+    """Compare the outputs of two models on one set of inputs."""
+    first, second = runners
+    try:
+        expected = first(inputs)
+    except HalfulpError as error:
+        return Verification(0, 0, (), failure=error.message)
+    # A model without inputs has constant outputs: equal elements are the whole result.
+    useless = {name: why for name, why in vacuous(expected).items() if inputs or not is_usable(why)}
+    try:
+        got = second(inputs)
+    except HalfulpError as error:
+        return Verification(1, 0, (f"{told} are refused now: {error.message}",), vacuous=useless)
+    unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
+    found = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
+    elements = sum(getattr(value, "size", 1) for name, value in expected.items() if name not in useless)
+    failure = nothing_told(useless) if len(useless) == len(expected) else ""
+    # If on the same operands no tensor differs more than it may, these are notes.
+    if found and (part := parting(inputs)):
+        return Verification(1, elements, (*found, part), failure=failure, vacuous=useless)
+    failure = failure if expected else "no outputs were compared"
+    return Verification(1, elements, (), failure=failure, notes=found, vacuous=useless)
+
+
+def _made_sets(model: Onnx, made: Fit, first: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield sets of inputs with what messages call them: all but the first have special values."""
+    for seed in range(first, first + _ROUNDS):
+        inputs = made.inputs(model, seed)
+        if seed > first:
+            inputs = _with_specials(inputs, seed, integers=is_all_ours(model))
+        yield f"inputs of seed {seed}", inputs
+
+
+def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs: Mapping[str, Any]) -> str:
+    """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
+    makers = {name: node for node in after.proto.graph.node for name in node.output if name}
+    held = before.graph.held
+    pairs: dict[str, Node] = {}
+    for node in before.graph.nodes:
+        # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
+        is_copy = node.type == "Identity" and node.inputs[0] in held
+        if node.domain or not (is_copy or node.type == "Constant"):
+            pairs.update((name, node) for name in node.outputs if name in makers)
+    done, size = 0, 8
+    while done < len(pairs):
+        group = dict(islice(pairs.items(), done, done + size))
+        try:
+            arrays = _run_once(before.with_outputs(_operands([*group], pairs, makers)), inputs)
+            values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
+            names = [name for name in group if name in values and not drawing([pairs[name]])]
+            given = {name: f"{name}//given" for name in values}  # tensors that are computed of given operands
+            alone = _with_operands(after, values, given).with_outputs([given[name] for name in names])
+            results = _run_once(alone, {**inputs, **values}) if names else {}
+        except HalfulpError as error:
+            return f"which tensor differs first is not known: {error.message}"
         for name in names:
-            node, right, found = makers[name], values[name], results.get(given(name))
+            node, right, found = pairs[name], values[name], results.get(given[name])
             inner = chain.from_iterable(each.outputs for each in all_nodes([node]))
-            change = next(filter(None, map(self._announced.get, inner)), _SUMMED.get(node.type))
+            change = next(filter(None, map(announced.get, inner)), _SUMMED.get(node.type))
             unlike = difference(right, found)
             if unlike is not None and not _is_within(change, node, right, found):
                 more = "" if change is None else ", which is more than its change announces"
                 return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
-        return ""
+        done += size
+        size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
+        del arrays, values, results
+    return ""
 
-    def result(self, dims: str = "") -> Verification:
-        """Return the result; ``dims``: the sizes that were made up."""
-        failure = "" if self._telling or self._differences else nothing_told(self._reasons)
-        if not (self._reasons or self._telling):
-            failure = "no outputs were compared"
-        reasons = {
-            f"other numbers in each run, since node {self._drawing} draws them": self._drawing,
-            "on the same operands each tensor is as near as the changes announce": self._announced,
-            _BY_SUMS: not (self._drawing or self._announced),
-        }
-        useless = {name: reason for name, reason in self._reasons.items() if name not in self._telling}
-        return Verification(
-            self._rounds,
-            self._elements,
-            tuple(self._differences),
-            self.engine,
-            dims if self._rounds else "",
-            failure if self._rounds else self._refusal,
-            (*self._notes, *(text for text, applies in reasons.items() if self._notes and applies)),
-            useless,
-        )
+
+def _with_operands(model: Onnx, values: Mapping[str, Array], given: Mapping[str, str]) -> Onnx:
+    """Return a model whose nodes read these tensors of the graph, and make their own under other names."""
+    changed = model.copy()
+    graph = changed.proto.graph
+    for node in graph.node:
+        node.output[:] = [given.get(name, name) for name in node.output]
+    known = [info for info in graph.value_info if info.name not in values]
+    del graph.value_info[:], graph.output[:]
+    graph.value_info.extend(known)
+    for name, array in values.items():
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
+        graph.output.append(ValueInfoProto(name=given[name]))
+    return changed
 
 
 def _run_once(model: Onnx, inputs: Mapping[str, Any]) -> dict[str, Array]:
@@ -363,11 +344,6 @@ def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, 
     return [*found]
 
 
-def _is_constant(node: Node, constants: Collection[str]) -> bool:
-    is_copy = node.type == "Identity" and node.inputs[0] in constants
-    return not node.domain and (node.type == "Constant" or is_copy)
-
-
 def nothing_told(reasons: Mapping[str, str]) -> str:
     """Return why nothing is verified, from the reasons of all outputs; empty if one output has numbers."""
     if not reasons or any(map(is_usable, reasons.values())):
@@ -375,12 +351,6 @@ def nothing_told(reasons: Mapping[str, str]) -> str:
     told = "; ".join(f"output {printable(name)!r} is {reason}" for name, reason in islice(reasons.items(), 3))
     more = f"; {len(reasons) - 3} more are of no use either" if len(reasons) > 3 else ""
     return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
-
-
-def _without_weights(model: Onnx, files: ExitStack) -> Onnx:
-    """Return a large ONNX model with its weights in a file that all of its sessions map."""
-    size = sum(array.nbytes for array in model.graph.constants.values())
-    return model if size < _LARGE else files.enter_context(model.mapped())
 
 
 def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
@@ -409,7 +379,6 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
 # --- two arrays -----------------------------------------------------------------------------------
 
 
-_BY_SUMS = "on the same operands no tensor differs but by the order of the runtime's sums"
 _SUMMED = {"AveragePool": Change("", "stays", "ONNX Runtime sums in another order from opset 19 on")}
 """Operators whose kernels round otherwise in another opset, with that as a change."""
 
