@@ -172,10 +172,12 @@ def check(
         selection=selection(
             options["operators"], versions, options["types"], options["groups"], options["cases"]
         ),
-        options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
         allowed=None if allow is None else load_allowed(allow),
         progress=progress,
+        ulp_limit=ulp_limit,
+        time_limit=time_limit,
+        threads=processors(),
     )
 
 
@@ -184,12 +186,12 @@ def check_target(
     *,
     mode: Mode,
     selection: Selection,
-    options: Options,
     processes: int | None = None,
     allowed: Allowed | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **limits: Any,
 ) -> CheckReport:
-    """Check a target as :func:`check` does, with arguments that are known to be valid."""
+    """Check a target as :func:`check` does, with arguments that are known to be valid, and the limits of Examiner."""
     rows = list(rows_of(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
@@ -199,7 +201,7 @@ def check_target(
     try:
         with ExitStack() as stack:
             count = processes or processors()
-            examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(count)]
+            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(count)]
             versions = examiners[0].versions
             # Whatever ends the loop ends the processes, too.
             examined = stack.enter_context(closing(_examined(examiners, _batches(mode, selection, rows))))
@@ -215,7 +217,7 @@ def check_target(
     if not results:
         few = "or among the quick cases: try --full"
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}, {few}")
-    run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
+    run = run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
     target = {"name": spec.name, "versions": dict(sorted(versions.items()))}
     findings = document(target, run, results, allowed)
     ids = [result.entry["id"] for result in results]
@@ -291,16 +293,6 @@ def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple
 # --- from cases to results ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Options:
-    """The limits of an examination."""
-
-    ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
-    time_limit: float = TIME_LIMIT  # the seconds that a target may take for a case
-    memory: int = MEMORY  # the bytes that it may allocate once it is loaded
-    threads: int = 1  # the maximum number of threads of a case
-
-
 class _Answer(NamedTuple):
     """A case's right result and its output, for the cases that are compared with it."""
 
@@ -313,7 +305,10 @@ class Examiner(AbstractContextManager["Examiner"]):
     """Runs and judges cases of one target, in processes that live until it is closed."""
 
     spec: TargetSpec
-    options: Options
+    ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
+    time_limit: float = TIME_LIMIT  # the seconds that the target may take for a case
+    memory: int = MEMORY  # the bytes that it may allocate once it is loaded
+    threads: int = 1  # the maximum number of threads of a case
     _processes: dict[int, Process] = field(default_factory=dict)
     _is_closed: bool = False
 
@@ -337,7 +332,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
-            threads = min(case.threads or 1, self.options.threads)
+            threads = min(case.threads or 1, self.threads)
             not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run
             if isinstance(got, Outcome) and got.kind == "not offered":
@@ -357,20 +352,19 @@ class Examiner(AbstractContextManager["Examiner"]):
 
     def _process(self, threads: int) -> Process:
         if threads not in self._processes:
-            limits = self.options.time_limit, self.options.memory
-            self._processes[threads] = Process(self.spec, threads, *limits)
+            self._processes[threads] = Process(self.spec, threads, self.time_limit, self.memory)
         return self._processes[threads]
 
     def _judged(
         self, case: Case, got: Array | str | Outcome, other: _Answer | None, threads: int
     ) -> tuple[Result, _Answer]:
-        right, ulp_limit = self._expected(case, other), self.options.ulp_limit
-        judgement = judge(case, right, got, ulp_limit)
+        right = self._expected(case, other)
+        judgement = judge(case, right, got, self.ulp_limit)
         output: Array | None = None
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
             output = got if tensor_type(right) == tensor_type(got) else None
         is_grid = output is not None and case.name.startswith(_GRID)
-        grid = _grid(case, right, output, ulp_limit) if is_grid else []
+        grid = _grid(case, right, output, self.ulp_limit) if is_grid else []
         # With one processor there is one thread.
         comparable = other is not None and (case.aspect != "threads" or threads > 1)
         repetition = _repetition(case, output, other.output if other and comparable else None)
