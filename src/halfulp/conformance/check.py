@@ -386,8 +386,7 @@ class Examiner(AbstractContextManager["Examiner"]):
 
     def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
         if other is not None and isinstance(other.right, np.ndarray):
-            same = other.right if case.positions is None else other.right.ravel()[case.positions]
-            return same.reshape(broadcast(case)[0].shape)
+            return case.elements_of(other.right).reshape(broadcast(case)[0].shape)
         try:
             # halfulp does not judge itself.
             own = self.spec.code == "models.halfulp" and case.clause is None
@@ -411,16 +410,15 @@ def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
 def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition | None:
     if case.aspect is None:
         return None
-    if here is None or there is None:
-        return Repetition(case.aspect, None, None)
-    first = there.ravel() if case.positions is None else there.ravel()[case.positions]
-    again = here.ravel()
-    differs = ~same_bits(again, first)
-    if not differs.any():
-        return Repetition(case.aspect, True, None)
-    flat = int(differs.argmax())
-    place = {"case": case.id, **place_of(case, flat, here.shape)}
-    return Repetition(case.aspect, False, place | {"first": shown(first[flat]), "again": shown(again[flat])})
+    same, example = None, None
+    if here is not None and there is not None:
+        first, again = case.elements_of(there), here.ravel()
+        differs = ~same_bits(again, first)
+        if not (same := not differs.any()):
+            flat = int(differs.argmax())
+            bits = {"first": shown(first[flat]), "again": shown(again[flat])}
+            example = {"case": case.id, **place_of(case, flat, here.shape), **bits}
+    return Repetition(case.aspect, same, example)
 
 
 def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:
@@ -436,9 +434,6 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
         message, bits = f"{case.id}: halfulp and MPFR disagree at {list(index)}", shown(exact)["bits"]
         raise HalfulpError(message, expected=bits, got=shown(own)["bits"])
     return "MPFR"
-
-
-# --- batches -------------------------------------------------------------------------------------
 
 
 def processors() -> int:
