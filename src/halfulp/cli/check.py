@@ -130,7 +130,7 @@ def check(
     json, html, junit = written = placed(None, output, json=json, html=html, xml=junit)
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
-    allowed = None if allow is None else load_allowed(allow)
+    allowed = load_allowed(allow)
     read = [allow, *(spec.file for spec in specs)]
     check_writable(*written, read=read, force=force)  # now, not after a long run
     check_grade(fail_on)
@@ -150,7 +150,7 @@ def check(
         specs,
         mode=mode,
         selection=chosen,
-        processes=options["processes"],
+        processes=options["processes"] or processors(),
         allowed=allowed,
         ulp_limit=options["ulp_limit"],
         time_limit=options["time_limit"],

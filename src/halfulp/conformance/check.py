@@ -53,6 +53,7 @@ from halfulp.specs.tensor import tensor_type
 from halfulp.types import same_bits
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
+_NOTHING_ALLOWED = Allowed()
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
 
 
@@ -172,8 +173,8 @@ def check(
         selection=selection(
             options["operators"], versions, options["types"], options["groups"], options["cases"]
         ),
-        processes=processes,
-        allowed=None if allow is None else load_allowed(allow),
+        processes=processes or processors(),
+        allowed=load_allowed(allow),
         progress=progress,
         ulp_limit=ulp_limit,
         time_limit=time_limit,
@@ -186,8 +187,8 @@ def check_target(
     *,
     mode: Mode,
     selection: Selection,
-    processes: int | None = None,
-    allowed: Allowed | None = None,
+    processes: int,
+    allowed: Allowed = _NOTHING_ALLOWED,
     progress: Callable[[Progress], None] | None = None,
     **limits: Any,
 ) -> CheckReport:
@@ -196,12 +197,10 @@ def check_target(
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
     results: list[Result] = []
-    started, allowed = time.monotonic(), allowed or Allowed()
-    failed, interrupted = 0, False
+    started, failed, interrupted = time.monotonic(), 0, False
     try:
         with ExitStack() as stack:
-            count = processes or processors()
-            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(count)]
+            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(processes)]
             versions = examiners[0].versions
             # Whatever ends the loop ends the processes, too.
             examined = stack.enter_context(closing(_examined(examiners, _batches(mode, selection, rows))))
@@ -365,9 +364,10 @@ class Examiner(AbstractContextManager["Examiner"]):
             output = got if tensor_type(right) == tensor_type(got) else None
         is_grid = output is not None and case.name.startswith(_GRID)
         grid = _grid(case, right, output, self.ulp_limit) if is_grid else []
-        # With one processor there is one thread.
-        comparable = other is not None and (case.aspect != "threads" or threads > 1)
-        repetition = _repetition(case, output, other.output if other and comparable else None)
+        there = None
+        if other is not None and (case.aspect != "threads" or threads > 1):  # with one processor there is one
+            there = other.output
+        repetition = _repetition(case, output, there)
         entry = case_entry(case, judgement, _confirmed(case, right, judgement))
         return Result(entry, judgement, grid, repetition), _Answer(right, output)
 

@@ -60,14 +60,17 @@ def cases(
         pairs = list(type_pairs(row, names))
         one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
         for pair in pairs:
-            left_out: set[Group] = set()
-            if pair != one_for_all:
-                left_out = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
-                if newest[row.standard, row.name] is row and len({*pair}) == 1 and TYPES[pair[0]].bits >= 16:
-                    left_out -= {"reproducibility"}
+            left_out = _left_out(pair, mode, is_newest=newest[row.standard, row.name] is row)
             for group in GROUPS:
-                if group not in left_out:
+                if pair == one_for_all or group not in left_out:
                     yield from GENERATORS[group](row, pair, mode)
+
+
+def _left_out(pair: Types, mode: Mode, *, is_newest: bool) -> set[Group]:
+    """Return the groups that are tried with one combination of types that stands for all, and not with this one."""
+    groups: set[Group] = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+    is_tried = is_newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16
+    return groups - {"reproducibility"} if is_tried else groups
 
 
 def case(id: str) -> Case:
