@@ -71,7 +71,6 @@ def test_nodes_alike_are_judged_once(monkeypatch):
     assert asked["conversion"] <= 6  # bases that may be below 0, and those that are not
     assert asked["breaches"] <= 2
     assert asked["open_slope"] == 300  # one for each exponent
-    assert asked["statement"] <= 64  # those that were measured, and those between two of them
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16"])
