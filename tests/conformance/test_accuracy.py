@@ -1,9 +1,6 @@
 """The accuracy of runtimes: known errors are found, and an exact runtime has none."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +10,14 @@ import halfulp as hu
 from halfulp.cli import app
 from halfulp.conformance.accuracy import TypeAccuracy, _all_pairs, measure, table
 from halfulp.conformance.cases.operands import Pairs
-from halfulp.conformance.check import Examiner, Options
+from halfulp.conformance.check import Examiner
 from halfulp.conformance.targets import find
 
 pytest.importorskip("gmpy2")
 
 
 def measured(target: object, name: str, rounds: int = 2, count: int = 2000) -> TypeAccuracy:
-    with Examiner(find(target), Options(time_limit=600)) as examiner:
+    with Examiner(find(target), time_limit=600) as examiner:
         (found,) = measure(examiner, [name], count=count, rounds=rounds)
     return found
 
@@ -36,7 +33,7 @@ def off(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
-def test_an_exact_runtime(name: str) -> None:
+def test_an_exact_runtime(name):
     found = measured("halfulp", name, count=500)
     assert {
         label: (each.misrounded, each.special, each.max_ulp) for label, each in found.ranges.items()
@@ -45,7 +42,7 @@ def test_an_exact_runtime(name: str) -> None:
     assert found.special_values > 100
 
 
-def test_a_known_error() -> None:
+def test_a_known_error():
     found = measured(off, "float32")
     ordinary = found.ranges["ordinary"]
     assert ordinary.misrounded > 0.9 * ordinary.elements
@@ -61,21 +58,16 @@ def test_a_known_error() -> None:
     assert hu.pow(bits[0], bits[1]) == bits[2]
 
 
-def test_the_search_finds_more_than_samples() -> None:
+def test_the_search_finds_more_than_samples():
     found = measured("numpy", "float32", rounds=8)
     assert found.ranges["search"].max_ulp > found.ranges["ordinary"].max_ulp > 0.5
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path):
     arguments = ["accuracy", "numpy", "--types", "fp16,int8"]
     assert "accuracy is measured of floating types, not of int8" in CliRunner().invoke(app, arguments).stderr
     assert CliRunner().invoke(app, ["accuracy"]).exit_code == 2
-    files = [
-        f"--json={tmp_path}/a.json",
-        "--count=100",
-        "--rounds=1",
-        "--types=fp16",
-    ]
+    files = [f"--json={tmp_path}/a.json", "--count=100", "--rounds=1", "--types=fp16"]
     result = CliRunner().invoke(app, ["accuracy", "numpy", *files])
     assert result.exit_code == 0, result.output
     (document,) = json.loads((tmp_path / "a.json").read_text())
@@ -84,7 +76,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert row[:2] == [f"numpy {np.__version__}", "float16"]
 
 
-def test_ctrl_c_ends_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_all_pairs(tmp_path, monkeypatch):
     """Ctrl-C ends them after the second part, and the documents have the results until then."""
     monkeypatch.setattr("halfulp.conformance.accuracy._EVERY", 64)
     parts = 0
@@ -109,7 +101,7 @@ def test_ctrl_c_ends_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("name", "quiet"), [("float16", 0x200), ("bfloat16", 0x40)])
-def test_all_pairs_have_no_signalling_nan(name: str, quiet: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pairs_have_no_signalling_nan(name, quiet, monkeypatch):
     """IEEE 754 lets such a NaN give a NaN as the power of 0, too."""
     tried: list[Pairs] = []
 
@@ -118,7 +110,7 @@ def test_all_pairs_have_no_signalling_nan(name: str, quiet: int, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr("halfulp.conformance.accuracy._run", some)
-    _all_pairs(Examiner(find("numpy"), Options()), name, lambda line: None)
+    _all_pairs(Examiner(find("numpy")), name, lambda line: None)
     exponents = tried[0].y[: 1 << 16]
     bits = exponents.view(np.uint16)[np.isnan(exponents)]
     assert bits.size > 100

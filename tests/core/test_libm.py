@@ -1,7 +1,5 @@
 """libhalfulp_m: pow and powf of unmodified programs, in all rounding modes, with errno and exceptions; halfulp exec."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -72,7 +70,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_unmodified_programs(name: str) -> None:
+def test_unmodified_programs(name):
     program, *arguments = OTHERS[name]
     numbers = HEXADECIMAL if name == "R" else LINES  # R rounds a decimal number twice
     done = subprocess.run(
@@ -82,7 +80,7 @@ def test_unmodified_programs(name: str) -> None:
     assert list(map(float, done.stdout.split())) == hu.pow(X, Y).tolist()
 
 
-def test_rust(tmp_path: Path) -> None:
+def test_rust(tmp_path):
     program = tmp_path / "pairs"
     run(tool("rustc"), "-O", PROGRAMS / "pairs.rs", "-o", program)
     done = subprocess.run([*PRELOADED, program], input=LINES, capture_output=True, text=True, check=True)
@@ -93,7 +91,7 @@ def test_rust(tmp_path: Path) -> None:
     ("compiler", "options"),
     [("gcc", ["-O2"]), ("gcc", ["-Ofast"]), ("g++", ["-O2", "-xc++"]), ("clang", ["-O2"])],
 )
-def test_compiled_programs(compiler: str, options: list[str], tmp_path: Path) -> None:
+def test_compiled_programs(compiler, options, tmp_path):
     """Preloaded; linked before the C library's; and by the static library."""
     source, folder = PROGRAMS / "pairs.c", Path(LIBRARY).parent
     expected = hu.pow(X, Y).tolist()
@@ -114,7 +112,7 @@ def test_compiled_programs(compiler: str, options: list[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) -> None:
+def test_rounding_modes_and_vectors(dtype, tmp_path):
     """Each mode has MPFR's powers, and so have the vectors of libmvec, SLEEF and SVML that the processor supports."""
     rng, count = np.random.default_rng(1), 1600
     name = np.dtype(dtype).name
@@ -137,13 +135,7 @@ def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) ->
     pairs = np.meshgrid(special, special)
     x, y = (np.concatenate((a, b.ravel())) for a, b in zip((x, y), pairs, strict=True))
     run(
-        tool("gcc"),
-        "-O1",
-        "-fno-builtin",
-        "-frounding-math",
-        PROGRAMS / "modes.c",
-        "-lm",
-        "-o",
+        *(tool("gcc"), "-O1", "-fno-builtin", "-frounding-math", PROGRAMS / "modes.c", "-lm", "-o"),
         tmp_path / "modes",
     )
     given = np.int64([dtype is np.float64, len(x)]).tobytes() + x.tobytes() + y.tobytes()
@@ -156,16 +148,10 @@ def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) ->
         assert np.array_equal(got, np.array(right, dtype), equal_nan=True), mode
 
 
-def test_errno_and_exceptions(tmp_path: Path) -> None:
+def test_errno_and_exceptions(tmp_path):
     """As the C library's, for special operands and at the edges of the range, but for what Annex F leaves open."""
     run(
-        tool("gcc"),
-        "-O1",
-        "-fno-builtin",
-        "-frounding-math",
-        PROGRAMS / "exceptions.c",
-        "-lm",
-        "-o",
+        *(tool("gcc"), "-O1", "-fno-builtin", "-frounding-math", PROGRAMS / "exceptions.c", "-lm", "-o"),
         tmp_path / "p",
     )
     lines = zip(run(tmp_path / "p").splitlines(), run(*PRELOADED, tmp_path / "p").splitlines(), strict=True)
@@ -190,13 +176,13 @@ def test_errno_and_exceptions(tmp_path: Path) -> None:
     assert compared == 2 * 30 * 30
 
 
-def test_traps(tmp_path: Path) -> None:
+def test_traps(tmp_path):
     """Ordinary powers raise nothing that traps, and a pole does."""
     run(tool("gcc"), "-O1", "-fno-builtin", PROGRAMS / "traps.c", "-lm", "-o", tmp_path / "traps")
     assert run(*PRELOADED, tmp_path / "traps") == "2.98845 1e-90 1.21577e+19 trap trap trap trap \n"
 
 
-def test_symbols() -> None:
+def test_symbols():
     """Only the C library is needed, and libhalfulp itself has no such name."""
     listed = run(tool("objdump"), "-T", "-p", LIBRARY)
     defined = {line.split()[-1] for line in listed.splitlines() if " g " in line and ".text" in line}
@@ -207,7 +193,7 @@ def test_symbols() -> None:
     assert not defined & {line.split()[-1].split("@")[0] for line in exported.splitlines()}
 
 
-def test_the_verb(tmp_path: Path) -> None:
+def test_the_verb(tmp_path):
     assert run(*EXEC, "--paths").strip() == LIBRARY
     for arguments, status, text in (
         ([], 2, "error: name the program to run, such as: halfulp exec python model.py"),

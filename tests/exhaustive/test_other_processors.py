@@ -1,7 +1,5 @@
 """The tests on a processor without AVX-512, and on one without AVX2 and FMA, both emulated by qemu."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path
@@ -10,10 +8,7 @@ import pytest
 from tests.house.builds import ROOT, run, tool
 
 # The first is a processor of x86-64-v3; without features that qemu lacks, of which it would warn.
-PROCESSORS = {
-    "avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid",
-    "scalar": "Nehalem",
-}
+PROCESSORS = {"avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid", "scalar": "Nehalem"}
 FOLDERS = {"avx2": ["core", "oracle", "integrations", "conformance"], "scalar": ["core", "oracle"]}
 # Each in a process of its own: in long ones qemu has crashed.
 FILES = [
@@ -36,9 +31,7 @@ sys.exit(0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code)
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("instruction_set", "file"), FILES)
-def test_what_passes_here_passes_there(
-    instruction_set: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_passes_here_passes_there(instruction_set, file, tmp_path, monkeypatch):
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("emulates another x86-64 on Linux")
     monkeypatch.delenv("HALFULP_ISA", raising=False)

@@ -4,8 +4,6 @@
 number. A run that is interrupted goes on where it was, as long as the code is the same.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
@@ -40,7 +38,7 @@ def compared(path: Path, seed: int, tiles: int) -> int:
 
 
 @pytest.mark.exhaustive
-def test_random_powers() -> None:
+def test_random_powers():
     path, native = built()
     wanted = int(os.environ.get("HALFULP_PAIRS_POWERS", 10**9 if native else 10**8))
     progress, code, start = FOLDER / path.name, sources(), time.monotonic()

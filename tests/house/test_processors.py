@@ -1,7 +1,5 @@
 """How many processors control groups allow: their files as Linux writes them, in a folder of the test's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -21,14 +19,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "main.cpp").write_text(PROGRAM)
     sources = [folder / "main.cpp", CORE / "array" / "processors.cpp"]
     run(
-        tool("c++"),
-        "-std=c++20",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{CORE}",
-        *sources,
-        "-o",
+        *(tool("c++"), "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{CORE}", *sources, "-o"),
         folder / "program",
     )
     return folder / "program"
@@ -61,7 +52,7 @@ V1 = "7:memory:/small\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n0::/\n"
         ("0::a\nnonsense\n:::\n", {"cpu.max": "100000 100000\n"}, 0),
     ],
 )
-def test_quotas(groups: str, files: dict[str, str], count: int, program: Path, tmp_path: Path) -> None:
+def test_quotas(groups, files, count, program, tmp_path):
     (tmp_path / "list").write_text(groups)
     root = tmp_path / "root"
     for name, text in files.items():
@@ -70,5 +61,5 @@ def test_quotas(groups: str, files: dict[str, str], count: int, program: Path, t
     assert run(program, tmp_path / "list", root) == str(count)
 
 
-def test_no_list(program: Path, tmp_path: Path) -> None:
+def test_no_list(program, tmp_path):
     assert run(program, tmp_path / "none", tmp_path) == "0"

@@ -1,7 +1,5 @@
 """The examples of modules that plug into a framework, which is imported here and not while pytest collects."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 
@@ -11,7 +9,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS  # as in pyproject.toml
 
 
 @pytest.mark.parametrize("framework", ["dask", "jax", "openvino", "torch"])
-def test_examples(framework: str) -> None:
+def test_examples(framework):
     pytest.importorskip(framework)
     module = importlib.import_module(f"halfulp.integrations.{framework}")
     done = doctest.testmod(module, optionflags=FLAGS)

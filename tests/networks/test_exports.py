@@ -1,7 +1,5 @@
 """Networks as PyTorch exports them today, by both of its exporters: each verb on each."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable
@@ -19,7 +17,7 @@ pytest.importorskip("onnxscript")
 nn = torch.nn
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     """A block of a vision transformer: patches, attention, and a GELU by tanh, which has a Pow in it."""
 
     def __init__(self) -> None:
@@ -38,7 +36,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return x + self.narrow(h)
 
 
-class Recurrent(nn.Module):  # type: ignore[misc]
+class Recurrent(nn.Module):
     """An LSTM with the energy of its last state."""
 
     def __init__(self) -> None:
@@ -50,7 +48,7 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return torch.pow(states, 2).mean(dim=2).pow(0.5)
 
 
-class Attention(nn.Module):  # type: ignore[misc]
+class Attention(nn.Module):
     """Attention that scales by ``head_dim ** 0.5``, where head_dim is a size that also reshapes, and a norm by Pow."""
 
     def __init__(self) -> None:
@@ -77,14 +75,8 @@ def _activations() -> Any:
     """Operators that older opsets lack, or have in another form."""
     return nn.Sequential(
         *(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Hardswish(), nn.Mish(), nn.GroupNorm(2, 8)),
-        *(
-            nn.GELU(),
-            nn.PReLU(8),
-            nn.Upsample(scale_factor=2),
-            nn.Flatten(),
-            nn.Dropout(),
-            nn.Linear(1152, 4),
-        ),
+        *(nn.GELU(), nn.PReLU(8), nn.Upsample(scale_factor=2), nn.Flatten(), nn.Dropout()),
+        nn.Linear(1152, 4),
     )
 
 
@@ -152,13 +144,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
 
 
 @pytest.mark.parametrize(("export", "words"), EACH)
-def test_a_verb(
-    export: tuple[str, bool],
-    words: list[str],
-    exported: Export,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_verb(export, words, exported, tmp_path, monkeypatch):
     if "net.xml" in words:
         pytest.importorskip("openvino")
     monkeypatch.chdir(tmp_path)
