@@ -206,6 +206,10 @@ class NodeData:
         """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
 
+    def leaves(self, type: str) -> bool:
+        """Return whether a result overflows in this type, or the norm divides by 0."""
+        return self.overflows(type) or (type == "float16" and self.divisions_by_zero > 0)
+
     @property
     def has_no_region(self) -> bool:
         """Whether a result leaves float16, and no nodes are known that have to be in float32 together."""

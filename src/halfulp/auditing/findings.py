@@ -191,11 +191,7 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
 def _in_float32(model: ModelReport, type: str) -> str:
     """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
     assert model.data is not None
-    nodes = [
-        node
-        for node in model.data.all
-        if node.overflows(type) or (type == "float16" and node.divisions_by_zero)
-    ]
+    nodes = [node for node in model.data.all if node.leaves(type)]
     if all(node.is_in_norm for node in nodes):
         return "norms"
     return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
@@ -344,22 +340,25 @@ class Summary:
 
     def __str__(self) -> str:
         version = "" if self.version is None else f" {self.asked or self.version}"
-        measured = (
-            f" (measured: {self.version})" if version and self.asked not in (None, self.version) else ""
-        )
-        return f"{self.target}{version}{measured}: {self.text}"
+        if version and self.asked not in (None, self.version):
+            version += f" (measured: {self.version})"
+        return f"{self.target}{version}: {self.text}"
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = defaultdict(dict)
-    ulps = [0.0]
+    max_ulp = 0.0
     for node in model.nodes:
         said = node.targets[index]
-        outcome = _outcome(node, said)
+        outcome = said.verdict
+        if node.breaks or node.only_if is not None:
+            outcome = "invalid" if node.breaks else "shape"
+        elif outcome not in (*BAD, "unknown"):
+            outcome = "depends" if said.depends else outcome if outcome in ("within", "wider") else "right"
         outcomes[outcome] += 1
         causes[outcome] |= dict.fromkeys(_CAUSES[outcome](node, said))
-        ulps.append((outcome == "within" and said.max_ulp) or 0.0)
+        max_ulp = max(max_ulp, (outcome == "within" and said.max_ulp) or 0)
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
@@ -368,18 +367,9 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
         len(model.nodes),
         outcomes,
         {outcome: tuple(why) for outcome, why in causes.items() if why},
-        max(ulps) or None,
+        max_ulp or None,
         target.version,
     )
-
-
-def _outcome(node: Use, said: Statement) -> str:
-    if node.breaks or node.only_if is not None:
-        return "invalid" if node.breaks else "shape"
-    if said.verdict in (*BAD, "unknown"):
-        return said.verdict
-    outcome = "depends" if said.depends else said.verdict
-    return outcome if outcome in ("depends", "within", "wider") else "right"
 
 
 def _fault(node: Use, said: Statement) -> Iterable[str]:

@@ -72,7 +72,7 @@ class AuditReport(Printed):
                     text = f"no data was looked at, because the model is broken: {broken[0]}"
                 raise HalfulpError(text)
             for node in model.data.all:
-                if node.overflows("float16") or node.divisions_by_zero:
+                if node.leaves("float16"):
                     beyond += [] if node.region else [f"{model.file}: node {node.label}"]
                     names |= dict.fromkeys(node.region)
         if beyond and not names:

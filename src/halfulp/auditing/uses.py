@@ -173,10 +173,7 @@ class Use:
 
     @cached_property
     def second(self) -> Operand:
-        """The exponent or slope; DirectML's Exponent is a constant FLOAT."""
-        if "Exponent" in self.attributes:
-            exponent = np.array([self.attributes["Exponent"]], np.float32)
-            return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
+        """The exponent or slope."""
         return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
@@ -194,9 +191,8 @@ class Use:
     @property
     def slope(self) -> tuple[Shape, Shape] | None:
         """The shapes of X and of the slope of a PRelu that has both."""
-        return (
-            (self.inputs[0].shape, self.inputs[1].shape) if self.is_prelu and len(self.inputs) == 2 else None
-        )
+        has_both = self.is_prelu and len(self.inputs) == 2
+        return (self.inputs[0].shape, self.inputs[1].shape) if has_both else None
 
     @cached_property
     def is_folded(self) -> bool:
