@@ -124,6 +124,10 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
         yield from _out_of_range(model, seen, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
+    yield from _in_targets(model, node, finding)
+
+
+def _in_targets(model: ModelReport, node: Use, finding: Callable[..., Finding]) -> Iterator[Finding]:
     for said in filter(lambda said: said.is_finding, node.targets):
         remedy = about_target(model, node, said)
         if said.verdict in BAD:
@@ -351,11 +355,7 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     max_ulp = 0.0
     for node in model.nodes:
         said = node.targets[index]
-        outcome = said.verdict
-        if node.breaks or node.only_if is not None:
-            outcome = "invalid" if node.breaks else "shape"
-        elif outcome not in (*BAD, "unknown"):
-            outcome = "depends" if said.depends else outcome if outcome in ("within", "wider") else "right"
+        outcome = _outcome(node, said)
         outcomes[outcome] += 1
         causes[outcome] |= dict.fromkeys(_CAUSES[outcome](node, said))
         max_ulp = max(max_ulp, (outcome == "within" and said.max_ulp) or 0)
@@ -372,18 +372,22 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     )
 
 
+def _outcome(node: Use, said: Statement) -> str:
+    if node.breaks or node.only_if is not None:
+        return "invalid" if node.breaks else "shape"
+    if said.verdict in (*BAD, "unknown"):
+        return said.verdict
+    outcome = "depends" if said.depends else said.verdict
+    return outcome if outcome in ("depends", "within", "wider") else "right"
+
+
 def _fault(node: Use, said: Statement) -> Iterable[str]:
     if not said.groups:
-        types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
-        return (" and ".join(types),) if types else ()
+        return (" and ".join(dict.fromkeys(node.types or ())),)
     if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
-    exponent = node.second.text
-    constant = "the constant exponent" if exponent is None else f"the exponent {exponent}"
-    of_node = {
-        "constant": "the constant slopes" if node.is_prelu else constant,
-        "opset": f"opset {node.asked}",
-    }
+    constant = "the constant slopes" if node.is_prelu else f"the exponent {node.second.text}"
+    of_node = {"constant": constant, "opset": f"opset {node.asked}"}
     return (of_node.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 
