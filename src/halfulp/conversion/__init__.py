@@ -202,7 +202,7 @@ def _spelled(op_type: str, walk: Walk, how: str) -> None:
 
 
 PASSES = (
-    OPSET,
+    *OPSET,
     *TARGET,
     EXPAND,
     Pass("prelu", partial(_spelled, "PRelu")),

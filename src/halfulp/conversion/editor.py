@@ -60,10 +60,7 @@ class Change:
 
 
 class NoExactForm(UnsupportedError):
-    """A node can't be written in another version or format with the same results.
-
-    ``why`` gives the reason.
-    """
+    """A node can't be written in another version or format with the same results; ``why`` is the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -86,7 +83,7 @@ class Editor:
         self._makers: dict[str, NodeProto] = {}
         self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
-        self.dropped: set[int] = set()
+        self.dropped: set[int] = set()  # the ids of nodes that were collected before and are left out
         self._label: Callable[[], str] | None = None
         self._replaced = NodeProto()
 
@@ -119,10 +116,6 @@ class Editor:
             array = self.array(name) if shape is None or set(shape) <= {1} else None
             self._scalars[name] = array if array is not None and array.size == 1 else None
         return self._scalars[name]
-
-    def drop(self, *nodes: NodeProto) -> None:
-        """Leave out nodes that were collected before."""
-        self.dropped.update(map(id, nodes))
 
     @property
     def label(self) -> str:
@@ -407,7 +400,7 @@ def exactly_as(array: Array, kind: str) -> Array | None:
     if array.dtype.kind in "iu":
         # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
-    return there if bool(np.all(same)) else None
+    return there if same.all() else None
 
 
 class Terms(NamedTuple):

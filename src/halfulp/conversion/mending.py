@@ -74,7 +74,7 @@ class Mender:
         if self.of_node:
             self.found |= self.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, edit.opset), None
-        broken = breach(node, edit.opset, edit.scope, output=False)
+        broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
         if broken is not None and whole:
@@ -85,8 +85,7 @@ class Mender:
         axis = self._axis(new, row, edit) if node.op_type == "PRelu" and whole else None
         if axis is not None:
             self._place(new, row, axis, edit)
-        still = breach(new, max(edit.opset, int(row.version)), edit.scope, output=False)
-        if still is not None:
+        if (still := breach(new, edit.scope, row)) is not None:
             raise NoExactForm(
                 "; ".join([still.message, *(f"{k}: {value}" for k, value in still.shown.items())])
             )

@@ -44,12 +44,7 @@ NEWEST = onnx.defs.onnx_opset_version()
 
 
 def to_opset(walk: Walk, opset: int) -> None:
-    """Convert a model to a version of ONNX's own operators.
-
-    Raises:
-        UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
-        HalfulpError: the opset does not exist.
-    """
+    """Convert a model to a version of ONNX's own operators."""
     model, file = walk.proto, walk.file
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
@@ -78,10 +73,6 @@ def expand_operators(walk: Walk, named: str) -> None:
 
     A node goes to the opset in which the onnx package has a function body of its operator, and the nodes of the body
     back to the model's.
-
-    Raises:
-        HalfulpError: an operator has no function body.
-        UnsupportedError: a node has no exact form on the way.
     """
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
@@ -99,13 +90,8 @@ def expand_operators(walk: Walk, named: str) -> None:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
 
-def _to_opset_of_tools(walk: Walk, opset: int) -> None:
-    """Convert a model to an opset, in the IR version that tools of its time read."""
-    to_opset(walk, opset)
-    lower(walk, opset)
-
-
-OPSET, EXPAND = Pass("opset", _to_opset_of_tools), Pass("expand", expand_operators)
+OPSET = (Pass("opset", to_opset), Pass("opset", lower))
+EXPAND = Pass("expand", expand_operators)
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
