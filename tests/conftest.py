@@ -1,7 +1,5 @@
 """Fixtures of several folders. Hypothesis tries the same examples in each run, unless HALFULP_SEED is "fresh"."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

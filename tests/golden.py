@@ -9,8 +9,6 @@ brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions
 prints all of it, ``same`` and ``near``, which compare outputs, and ``cmp``, which compares files.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What is installed: versions, and modules that can be imported."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

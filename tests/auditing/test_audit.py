@@ -1,7 +1,5 @@
 """hu.audit: which nodes, which clauses, what is open, and what a broken or a foreign model comes to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data that leave an element type: a norm in float16 that answers zeros, found, listed for tools, and mended."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
@@ -598,10 +596,7 @@ NORMS = {
         ),
         "ReduceMean Sub Mul Mul ReduceSum Clip Sqrt",
     ),
-    "a spectrum's magnitude": (
-        "p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)",
-        "Mul Mul Add Sqrt",
-    ),
+    "a spectrum's magnitude": ("p = Mul(x, x) q = Mul(w, w) s = Add(p, q) y = Sqrt(s)", "Mul Mul Add Sqrt"),
     "a cosine": (
         (
             "k = ReduceL2<axes=[-1]>(x) l = ReduceL2<axes=[-1]>(w) p = Mul(k, l) a = Max(p, e) q = Mul(x, w)"

@@ -1,7 +1,5 @@
 """A folder of models: every one is looked at, whatever is wrong with others."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Many nodes: those alike are judged once, and the work for others grows as their number does."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

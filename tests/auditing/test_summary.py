@@ -1,7 +1,5 @@
 """What an audit answers: which runtimes it judges, a summary for each, and what to do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is said of a target: from measured data, narrowed to a node; versions; conversions."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -115,10 +113,7 @@ def test_the_numbers_of_an_example_are_compared_in_their_type(
 def test_all_that_can_be_touched() -> None:
     said = statement(use(("float32", None), ("float32", None)), ABACUS, ())
     assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 9.0, ("position", "scalar exponent"))
-    assert said.reasons == (
-        "special values: (-0)^0.5 gives -0, not 0",
-        "broadcasting: up to 9 ulp",
-    )
+    assert said.reasons == ("special values: (-0)^0.5 gives -0, not 0", "broadcasting: up to 9 ulp")
     assert said.is_finding
 
 

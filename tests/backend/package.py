@@ -1,7 +1,5 @@
 """The onnx package's own backend cases, without its making all cases of all operators first, which takes 10 s."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import unittest.mock

@@ -1,7 +1,5 @@
 """halfulp as an onnx backend, through the onnx package's own backend tests of our operators."""
 
-from __future__ import annotations
-
 import unittest
 
 import numpy as np

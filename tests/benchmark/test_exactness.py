@@ -1,7 +1,5 @@
 """Counting misrounded results, against a slow count in Python's numbers."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

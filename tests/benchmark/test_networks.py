@@ -1,7 +1,5 @@
 """A network in the runtimes that are installed: what runs, how exact its nodes are, what is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """InterleavedRuns, medians, ratios: with a clock that the test winds."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 

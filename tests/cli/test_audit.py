@@ -1,7 +1,5 @@
 """``halfulp audit``: what it prints, writes, and its exit status."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 It measures in a process of its own, because it sets the environment for libraries.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``halfulp check`` on the command line: what a person sees, and what a script is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -228,17 +226,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     code += "from halfulp.cli import main; main()"
     checking = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            code,
-            "check",
-            "--command",
-            command,
-            *LITTLE,
-            "--json",
-            f"{tmp_path}/a.json",
-        ],
+        [sys.executable, "-c", code, "check", "--command", command, *LITTLE, "--json", f"{tmp_path}/a.json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"TMPDIR": str(tmp_path)},

@@ -1,7 +1,5 @@
 """``halfulp convert``: what it writes, prints and refuses."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``halfulp doors``: one digest by every way that is there, and by MPFR, C and JavaScript; how a fault is shown."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The words of each verb, and users' reports tried by its commands, as the golden files have them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is common to the verbs: help, version, statuses, errors as text."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess
@@ -220,11 +218,7 @@ def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch: 
 
 def test_standard_output_that_is_full() -> None:
     with open("/dev/full", "wb") as full:
-        assert run_with(["spec", "onnx.Pow-15"], stdout=full) == (
-            2,
-            "",
-            "error: No space left on device\n",
-        )
+        assert run_with(["spec", "onnx.Pow-15"], stdout=full) == (2, "", "error: No space left on device\n")
 
 
 def closed_pipe() -> Any:
@@ -297,18 +291,10 @@ error: net.xml: it takes more than 1 s, and OpenVINO may hang; HALFULP_TIMEOUT=S
 @pytest.mark.parametrize(
     ("end", "status", "said"),
     [
-        (
-            "os.kill(os.getpid(), signal.SIGFPE)",
-            2,
-            "error: net.xml: OpenVINO ended the process (SIGFPE)\n",
-        ),
+        ("os.kill(os.getpid(), signal.SIGFPE)", 2, "error: net.xml: OpenVINO ended the process (SIGFPE)\n"),
         ("os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
         ("sys.exit(1)", 1, ""),
-        (
-            "time.sleep(60)",
-            2,
-            HANGS,
-        ),
+        ("time.sleep(60)", 2, HANGS),
     ],
 )
 def test_a_crash_or_a_hang_inside_openvino_is_a_line(end: str, status: int, said: str) -> None:

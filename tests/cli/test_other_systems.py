@@ -3,8 +3,6 @@
 ``make lint`` has the type checker look for such names with each system's own list of them.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

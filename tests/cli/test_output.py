@@ -1,7 +1,5 @@
 """Where the verbs write."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

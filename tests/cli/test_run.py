@@ -1,7 +1,5 @@
 """``halfulp run``: what it feeds, prints, writes and refuses."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """``halfulp spec``: the list and a page."""
 
-from __future__ import annotations
-
 from typer.testing import CliRunner
 
 import halfulp as hu

@@ -3,8 +3,6 @@
 ``FAULTY=flips_one_ulp`` as a module for ``halfulp check``; as a program it takes a model, inputs and outputs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

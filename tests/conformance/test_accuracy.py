@@ -1,7 +1,5 @@
 """The accuracy of runtimes: known errors are found, and an exact runtime has none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -70,12 +68,7 @@ def test_the_command(tmp_path: Path) -> None:
     arguments = ["accuracy", "numpy", "--types", "fp16,int8"]
     assert "accuracy is measured of floating types, not of int8" in CliRunner().invoke(app, arguments).stderr
     assert CliRunner().invoke(app, ["accuracy"]).exit_code == 2
-    files = [
-        f"--json={tmp_path}/a.json",
-        "--count=100",
-        "--rounds=1",
-        "--types=fp16",
-    ]
+    files = [f"--json={tmp_path}/a.json", "--count=100", "--rounds=1", "--types=fp16"]
     result = CliRunner().invoke(app, ["accuracy", "numpy", *files])
     assert result.exit_code == 0, result.output
     (document,) = json.loads((tmp_path / "a.json").read_text())

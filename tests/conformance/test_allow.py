@@ -1,7 +1,5 @@
 """Lists of findings that are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A whole check: its report, its selection, and the places where it runs."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

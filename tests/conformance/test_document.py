@@ -1,7 +1,5 @@
 """The document's text, and that the page in docs describes all of it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/findings: the programs print the output on the page where that version is installed; MPFR has exact values."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -64,9 +62,7 @@ def test_programs_print_what_the_page_shows(name: str) -> None:
     # One process for all of them: to load a runtime takes longer than to run it.
     marks = [f"\nprint('--- {number}')\n{code}" for number, (code, _) in enumerate(others)]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", start + "".join(marks)],
-        capture_output=True,
-        text=True,
+        [sys.executable, "-W", "ignore", "-c", start + "".join(marks)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     shown = "".join(f"--- {number}\n{text}" for number, (_, text) in enumerate(others))

@@ -1,7 +1,5 @@
 """A target's process: what dies or hangs there is a result here, and nothing of it stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -22,16 +20,7 @@ import pytest
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.process import (
-    MALFORMED,
-    Process,
-    _answer,
-    one_line,
-    packed,
-    receive,
-    send,
-    unpacked,
-)
+from halfulp.conformance.process import MALFORMED, Process, _answer, one_line, packed, receive, send, unpacked
 from halfulp.conformance.targets import CrashedError, NotOfferedError, TargetSpec, find
 from halfulp.errors import HalfulpError
 

@@ -1,7 +1,5 @@
 """Faults, each put into a runtime without one: ``check`` finds every one, and nothing without a fault."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -168,10 +166,7 @@ def test_accepted_invalid_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "aspects"),
-    [
-        ("depends_on_position", {"position", "length"}),
-        ("depends_on_threads", {"threads"}),
-    ],
+    [("depends_on_position", {"position", "length"}), ("depends_on_threads", {"threads"})],
 )
 def test_bits_that_depend_on_surroundings(
     fault: str, aspects: set[str], monkeypatch: pytest.MonkeyPatch

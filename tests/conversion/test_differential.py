@@ -4,8 +4,6 @@ Neither halfulp's kernels nor its verification take part. Each output has the bi
 exact power: a runtime's own power need not be exact.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 from typing import Any

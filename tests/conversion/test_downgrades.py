@@ -1,7 +1,5 @@
 """Operators of real networks in older opsets: exactly, or all that stand in the way named."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """A model's own functions, converted: what nothing calls, versions, depth, attributes, overloads, names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Broken models, converted: an error of ours, or a model that passes the checker, and nothing else."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """ONNX models to OpenVINO's IR: what is written, what is refused, and how far its outputs are away."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -272,8 +270,7 @@ def test_an_integer_prelu_becomes_its_body(kind: str, opset: int, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("x", "slope"),
-    [([2, 3, 3], [3]), ([2, 4, 3], [3]), ([3, 3], [3]), ([2, 3, 4], []), ([2, 3, 4], [1])],
+    ("x", "slope"), [([2, 3, 3], [3]), ([2, 4, 3], [3]), ([3, 3], [3]), ([2, 3, 4], []), ([2, 3, 4], [1])]
 )
 def test_a_slope_along_the_last_dim_stays_there(x: list[int], slope: list[int], tmp_path: Path) -> None:
     model = single("PRelu", 16, {"x": ("float32", x), "s": ("float32", slope)}, ("float32", x))

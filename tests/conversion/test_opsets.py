@@ -1,7 +1,5 @@
 """ONNX between opsets: Pow and PRelu in every version, whole models, what must survive, what is refused."""
 
-from __future__ import annotations
-
 import cProfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``hu.repair``: each broken node gets its one meaning. The models that commands repair are in golden/repair.txt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +76,7 @@ def test_an_input_with_a_default_keeps_its_name() -> None:
     assert found.valid
     assert [
         [dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in found.model.graph.input
-    ] == [
-        [1, 3, 4, 5],
-        [3, 1, 1],
-        [3],
-    ]
+    ] == [[1, 3, 4, 5], [3, 1, 1], [3]]
     given = {
         "x": inputs_of(found.model)["x"],
         "s": np.float32([[[9]], [[8]], [[7]]]),

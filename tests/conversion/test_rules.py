@@ -1,7 +1,5 @@
 """Each rule on the models that its own text describes: it applies, the result is valid, and differs as it says."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re

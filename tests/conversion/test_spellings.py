@@ -1,7 +1,5 @@
 """``convert --pow`` and ``--prelu``: in other operators, and back; the bits that stay, stay; the others are said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models rewritten for a target: it accepts them, and what can differ is said."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each finding about a runtime is confirmed by its bits, or by its refusal, on this machine.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from functools import cache

@@ -1,7 +1,5 @@
 """A verification tells the differences of a conversion from those that a runtime makes by itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Operands of every kind of layout, and what a call on them must give."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 

@@ -1,7 +1,5 @@
 """``out`` may share memory with the inputs in any way: the result is as if it did not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.core.operands import assert_same, values

@@ -1,7 +1,5 @@
 """libhalfulp by its C interface: from programs in C and C++ and by ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re
@@ -241,20 +239,12 @@ def test_one_element(name: str, kind: type[np.floating]) -> None:
 
 
 POWERS = ("powers.c", ["gcc", "-std=c11"], "0.00316227786\n5.65685415\n15.5884571\n316.227753\n")
-PRELU = (
-    "prelu.cpp",
-    ["g++", "-std=c++17"],
-    "The call is done. y[999][299] = -149.5, 2^0.5 = 1.41421354\n",
-)
+PRELU = ("prelu.cpp", ["g++", "-std=c++17"], "The call is done. y[999][299] = -149.5, 2^0.5 = 1.41421354\n")
 
 
 @pytest.mark.parametrize(
     ("source", "compiler", "printed", "under"),
-    [
-        (*PRELU, ""),
-        (*POWERS, "valgrind"),
-        pytest.param(*PRELU, "valgrind", marks=pytest.mark.exhaustive),
-    ],
+    [(*PRELU, ""), (*POWERS, "valgrind"), pytest.param(*PRELU, "valgrind", marks=pytest.mark.exhaustive)],
 )
 def test_programs(source: str, compiler: list[str], printed: str, under: str, tmp_path: Path) -> None:
     flags = run(sys.executable, "-m", "halfulp", "--cflags", "--libs").split()

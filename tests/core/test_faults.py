@@ -1,7 +1,5 @@
 """Interrupts, too little memory, and what a long life would show: leaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

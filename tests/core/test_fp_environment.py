@@ -1,7 +1,5 @@
 """The floating-point environment that a caller left: no bit depends on it, and it is the same afterwards."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import sys

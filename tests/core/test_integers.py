@@ -1,7 +1,5 @@
 """Powers of integers as float64, and ``integers="raise"``."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sub-interpreters are refused, and the main interpreter goes on; free-threaded Python keeps its lock off."""
 
-from __future__ import annotations
-
 import sys
 import sysconfig
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The programs of docs/languages.md, in the languages that are installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

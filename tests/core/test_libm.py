@@ -1,7 +1,5 @@
 """libhalfulp_m: pow and powf of unmodified programs, in all rounding modes, with errno and exceptions; halfulp exec."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

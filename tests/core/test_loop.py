@@ -1,7 +1,5 @@
 """Strides, broadcasting, byte order and alignment never change a bit: everything against contiguous evaluation."""
 
-from __future__ import annotations
-
 from itertools import zip_longest
 
 import numpy as np

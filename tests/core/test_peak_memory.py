@@ -1,7 +1,5 @@
 """No temporary of an operand's size: the peak above operands and result stays under 4 MiB."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

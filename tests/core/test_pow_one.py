@@ -1,7 +1,5 @@
 """core/tools/pow_one.cpp: the phase that decides a power, and the bits that it gives."""
 
-from __future__ import annotations
-
 import functools
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Calls that the core answers at once look like functions of Python, and accept the same operands."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """Little room: small stacks, and hardly any address space left. A call gives the right result or a MemoryError."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

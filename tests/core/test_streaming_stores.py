@@ -1,7 +1,5 @@
 """Results that are stored past the caches: of operands that are larger than these."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Threads, processes and instruction sets give the same bits, and no call waits without need."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

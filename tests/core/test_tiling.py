@@ -1,7 +1,5 @@
 """How calls are divided into tiles (core/array/tiling.h)."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """halfulp.wasm, by make wasm: the bits of hu.pow under Node and wasmtime, and a file that a page can load."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import sys

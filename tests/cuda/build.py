@@ -1,7 +1,5 @@
 """A driver that runs the kernels on the processor, built once (fake_driver.cpp), and calls of it."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import sys

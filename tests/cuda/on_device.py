@@ -1,7 +1,5 @@
 """Comparisons of a device with the processor, pair for pair: what `make gpu` runs on a real one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

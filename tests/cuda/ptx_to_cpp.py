@@ -4,8 +4,6 @@ So what the compiler made of the kernels runs where there is no GPU, a thread af
 not known here is an error. The meanings are those of NVIDIA's "PTX ISA"; ptx_machine.h has the longer ones.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -386,12 +384,7 @@ def translate(ptx: str) -> str:
     functions = list(_functions(ptx))
     signatures = [f"static void {name(head['name'])}({_parameters(head)});" for head, _ in functions]
     entries = [head for head, _ in functions if head["what"] == "entry"]
-    parts = [
-        HEADER,
-        *_variables(ptx),
-        *signatures,
-        *(_function(head, body) for head, body in functions),
-    ]
+    parts = [HEADER, *_variables(ptx), *signatures, *(_function(head, body) for head, body in functions)]
     return "\n".join([*parts, *map(_entry, entries), _table(entries)]) + "\n"
 
 

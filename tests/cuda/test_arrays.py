@@ -1,7 +1,5 @@
 """hu.pow and hu.prelu of arrays in a device's memory: which is the processor's here, behind the fake driver."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -3,8 +3,6 @@
 XLA's processor runs them here and passes their calls on to the handlers for CUDA (fake_xla.cpp).
 """
 
-from __future__ import annotations
-
 import ctypes
 import textwrap
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The kernels' bits against the processor's: their PTX, translated, and what a host's compiler makes of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Launches: which kernels, of how many blocks, on which device and stream, with what memory; and what fails."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable
 

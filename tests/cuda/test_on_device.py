@@ -1,7 +1,5 @@
 """A real device against the processor: `make gpu`. Without one, that the comparison itself can tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -3,8 +3,6 @@
 (The CUDA provider itself needs a GPU.)
 """
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """That the device's first phase is what was proved (docs/proofs.md)."""
 
-from __future__ import annotations
-
 import pytest
 from tests.cuda.build import HERE, has_avx2
 from tests.house.builds import AVX512_MODEL, ROOT, program, run, tool

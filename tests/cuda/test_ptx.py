@@ -1,7 +1,5 @@
 """The kernels' PTX: the same bytes everywhere, no operation that the source has not; and its translation."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import re
@@ -152,19 +150,9 @@ CASES = [
     ("max.f64 %fd3, %fd1, %fd2; mov.b64 %rd5, %fd3;", 2**63, 0, 0),
     ("min.s64 %rd5, %rd3, %rd4;", ALL, 5, ALL),
     # A NaN is the device's.
-    (
-        f"{SUB} mov.b32 %r3, %f2; cvt.u64.u32 %rd5, %r3;",
-        0x7F800000,
-        0,
-        FLOAT_NAN,
-    ),
+    (f"{SUB} mov.b32 %r3, %f2; cvt.u64.u32 %rd5, %r3;", 0x7F800000, 0, FLOAT_NAN),
     ("neg.f64 %fd3, %fd1; mov.b64 %rd5, %fd3;", 0x7FF8000000000001, 0, 0xFFF8000000000001),
-    (
-        f"{FMA} mov.b64 %rd5, %fd3;",
-        0x3FF0000000000001,
-        0xBFF0000000000002,
-        0x3970000000000000,
-    ),
+    (f"{FMA} mov.b64 %rd5, %fd3;", 0x3FF0000000000001, 0xBFF0000000000002, 0x3970000000000000),
 ]
 
 

@@ -1,7 +1,5 @@
 """The powers of Triton's kernels: their PTX runs on the processor, and Triton compiles kernels without a GPU."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import sys

@@ -4,8 +4,6 @@
 same; the inputs that the fuzzer found worth keeping stay in build/fuzzing in any case, and so does one that failed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """x^y of one element (core/numerics/pow.h) against the kernels, and C's functions against it, on 10^8 random pairs."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

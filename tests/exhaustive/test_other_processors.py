@@ -1,7 +1,5 @@
 """The tests on a processor without AVX-512, and on one without AVX2 and FMA, both emulated by qemu."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path
@@ -10,10 +8,7 @@ import pytest
 from tests.house.builds import ROOT, run, tool
 
 # The first is a processor of x86-64-v3; without features that qemu lacks, of which it would warn.
-PROCESSORS = {
-    "avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid",
-    "scalar": "Nehalem",
-}
+PROCESSORS = {"avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid", "scalar": "Nehalem"}
 FOLDERS = {"avx2": ["core", "oracle", "integrations", "conformance"], "scalar": ["core", "oracle"]}
 # Each in a process of its own: in long ones qemu has crashed.
 FILES = [

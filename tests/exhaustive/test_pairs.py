@@ -4,8 +4,6 @@
 number. A run that is interrupted goes on where it was, as long as the code is the same.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Other processors and systems give the same bits: emulated by qemu and Wine. And what is compiled only, by zig."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 from pathlib import Path

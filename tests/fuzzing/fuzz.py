@@ -5,8 +5,6 @@ input's form, the others are libFuzzer's own. It ends at the first input that :f
 fails on, and keeps that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys

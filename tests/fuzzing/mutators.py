@@ -3,8 +3,6 @@
 A mutator takes the input and a generator, and returns another input; it raises where the input is not of the form.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import json

@@ -4,8 +4,6 @@ An input is to give a result, or an error of ours that a terminal can show. :fun
 checked-in corpus and for the fuzzer.
 """
 
-from __future__ import annotations
-
 import ast
 import atexit
 import contextlib

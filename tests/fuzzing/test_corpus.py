@@ -3,8 +3,6 @@
 A line of ``corpus/READER.txt`` is an input, as Python writes bytes.
 """
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -1,7 +1,5 @@
 """Builds of the core with various compilers and options, kept under build/tests as long as nothing changes."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

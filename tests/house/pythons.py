@@ -5,8 +5,6 @@
 makes the environments, which takes an index of packages; ``make test`` does so before its tests, which take none.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The types of what users are given, for a type checker (``make lint`` checks this file) and when it runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, assert_type
 

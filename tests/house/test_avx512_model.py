@@ -1,7 +1,5 @@
 """The kernels for AVX-512 by a model of its intrinsics: they run on any x86-64 processor with AVX2."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

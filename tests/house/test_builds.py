@@ -1,7 +1,5 @@
 """The kernels beyond this process: the same bits on aarch64, vector loops, no code shared between instruction sets."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -5,8 +5,6 @@ of the tests of the loop. By ``make exhaustive``: that each header compiles alon
 under the sanitizers, on every instruction set, Clang's bits, and the oracles.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Imports point one way and in no circle; importing halfulp loads neither onnx nor a framework."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ tools/try_wheel.py runs this file where nothing but the wheel is installed. If a
 its page has to say so.
 """
 
-from __future__ import annotations
-
 import doctest
 import itertools
 import re

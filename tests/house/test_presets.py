@@ -1,7 +1,5 @@
 """CMake configures each preset of CMakePresets.json, with what they need from this environment."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

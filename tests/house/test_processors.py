@@ -1,7 +1,5 @@
 """How many processors control groups allow: their files as Linux writes them, in a folder of the test's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

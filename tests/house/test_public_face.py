@@ -1,7 +1,5 @@
 """What users see of the package: the names of hu, and the modules that the docs import."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

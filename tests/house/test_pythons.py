@@ -1,7 +1,5 @@
 """The package builds and runs with each other CPython of this machine, in an environment of its own."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -85,11 +83,7 @@ def test_the_package_builds_and_runs(version: str) -> None:
         if passed.exists() and passed.read_text() == state():
             return
         run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", file)
-        modules = run(
-            python,
-            "-c",
-            "from halfulp import _core, _cuda; print(_core.__file__, _cuda.__file__)",
-        )
+        modules = run(python, "-c", "from halfulp import _core, _cuda; print(_core.__file__, _cuda.__file__)")
         assert modules.count(".abi3.so") == (2 if has_stable_abi(version) else 0)
         options = ["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "-c", ROOT / "pyproject.toml"]
         tests = TESTS + WITHOUT_GIL * version.endswith("t")

@@ -1,7 +1,5 @@
 """What names the version and the date of a release agrees."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

@@ -1,7 +1,5 @@
 """The build's list of what a wheel contains: by its schema, and true of what is installed here."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """A small IR file, and files that OpenVINO writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

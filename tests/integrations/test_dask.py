@@ -1,7 +1,5 @@
 """Dask: lazy, any chunks, the same bits on threads, processes and a cluster."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

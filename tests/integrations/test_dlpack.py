@@ -1,7 +1,5 @@
 """Arrays with DLPack: in, and the same kind out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The examples of modules that plug into a framework, which is imported here and not while pytest collects."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 

@@ -1,7 +1,5 @@
 """OpenVINO's IR: read by OpenVINO, with Power, PReLU and plumbing by halfulp; broken and hostile files."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JAX: our bits under jit, grad, vmap and their compositions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,10 +76,7 @@ def test_derivatives(function: Any) -> None:
 
 def test_every_order_agrees_with_jaxs() -> None:
     x = jnp.array([0.7, 1.3, 2.1])
-    for chain in (
-        jax.hessian,
-        lambda f: jax.jit(jax.jacrev(jax.jacfwd(f))),
-    ):
+    for chain in (jax.hessian, lambda f: jax.jit(jax.jacrev(jax.jacfwd(f)))):
         for exponent in (3.5, x[::-1]):
             ours = chain(lambda t, y=exponent: hjax.pow(t, y))(x)
             jaxs = chain(lambda t, y=exponent: jnp.power(t, y))(x)

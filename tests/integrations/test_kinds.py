@@ -1,7 +1,5 @@
 """Every kind of array that is more than its memory: the right result, or a refusal that says how to convert it."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -245,10 +243,7 @@ class TestPandas:
             assert hu.pow(frame, number)["b"].tolist() == [3**37, 2]
         assert hu.pow(frame, frame**0)["b"].tolist() == [3**37, 2]
         words = r"a DataFrame: its columns have several types; pass each column\s+got: \['float64', 'int64'\]"
-        for call in (
-            lambda: hu.pow(frame, np.ones(2)),
-            lambda: hu.op("onnx.Pow-15")(frame, 1.0),
-        ):
+        for call in (lambda: hu.pow(frame, np.ones(2)), lambda: hu.op("onnx.Pow-15")(frame, 1.0)):
             with pytest.raises(hu.HalfulpError, match=words):
                 call()
 

@@ -208,10 +208,7 @@ def test_a_number_is_the_same_beside_any_copy_of_a_type(dtype: str) -> None:
         assert hu.pow(number, -other).tobytes() == hu.pow(np.array(number, dtype), -x).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("number", "dtype"),
-    [(128, "i1"), (-1, "u1"), (2**64, "u8")],
-)
+@pytest.mark.parametrize(("number", "dtype"), [(128, "i1"), (-1, "u1"), (2**64, "u8")])
 def test_a_number_that_does_not_fit_an_integer_type_is_refused(number: Any, dtype: str) -> None:
     with pytest.raises(hu.SpecError, match="does not fit the type"):
         hu.pow(number, np.ones(1, dtype))

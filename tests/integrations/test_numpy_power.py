@@ -1,7 +1,5 @@
 """``hu.power``, and NumPy's own power on our loops: the bits are MPFR's, all else is NumPy's."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import pickle

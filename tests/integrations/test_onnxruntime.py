@@ -4,8 +4,6 @@ The session's memory, threads and library are tested in test_onnxruntime_session
 test_onnxruntime_provider.py.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping

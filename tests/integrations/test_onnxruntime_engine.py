@@ -1,7 +1,5 @@
 """``halfulp run --engine``: what is chosen and said, and that ONNX Runtime's run is reported like our own."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

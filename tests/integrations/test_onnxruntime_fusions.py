@@ -1,7 +1,5 @@
 """ONNX Runtime's fusions kept: what it fuses is its own, every other power and PReLU ours."""
 
-from __future__ import annotations
-
 import warnings
 from importlib import import_module
 from importlib.util import find_spec

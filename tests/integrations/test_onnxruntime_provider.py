@@ -1,7 +1,5 @@
 """The execution provider: models as they are, with the bits of hu.pow and hu.prelu, in any session."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Our operators within ONNX Runtime's sessions: its memory, threads and environment; the library's life and age."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """OpenVINO on our operators: the bits of hu.op in every type, and an error wherever a type would be narrowed."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from pathlib import Path

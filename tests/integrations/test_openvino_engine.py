@@ -1,7 +1,5 @@
 """IR files of any layers: run, bench and audit compute Power and PReLU by our operators, the rest by OpenVINO's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

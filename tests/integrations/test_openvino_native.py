@@ -1,7 +1,5 @@
 """Power and PReLU of f32, f16 and bf16 in C++ in OpenVINO: the bits of the operators in Python, and of hu.op."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

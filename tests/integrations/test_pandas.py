@@ -1,7 +1,5 @@
 """pandas: our bits, with alignment, names and NA types."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

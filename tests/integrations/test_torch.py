@@ -1,7 +1,5 @@
 """PyTorch: our bits in every type, derivatives of every kind, compilation, modules and export."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io

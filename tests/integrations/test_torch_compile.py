@@ -1,7 +1,5 @@
 """torch.compile on our kernels: compiled programs have the bits of eager ones, or a warning says that they do not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """torch's own operators on our kernels: bits, torch's rules for all else, and that nothing of it stays."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import suppress
@@ -66,8 +64,7 @@ def test_every_type(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape",
-    ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d", "70 dims"],
+    "shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d", "70 dims"]
 )
 def test_layouts_are_torchs(shape: str) -> None:
     image = X.reshape(3, 4, 20, 25)

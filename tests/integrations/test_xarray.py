@@ -1,7 +1,5 @@
 """xarray: broadcasting by dimension names, coordinates, datasets, lazily on dask."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Bounds on memory and open files: what files must not make us take."""
 
-from __future__ import annotations
-
 import os
 import resource
 import tracemalloc

@@ -1,7 +1,5 @@
 """Small models for the tests, mostly in ONNX's text format."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser

@@ -1,7 +1,5 @@
 """DirectML's descriptions: what the debug layer refuses, sizes, and execution on strided memory."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, get_args
 

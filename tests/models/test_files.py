@@ -1,7 +1,5 @@
 """Arrays from and to files, hostile ones among them."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

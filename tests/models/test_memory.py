@@ -1,7 +1,5 @@
 """How much memory there is: the files of Linux in a folder of the test's own, and systems that have none of them."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

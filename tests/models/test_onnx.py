@@ -1,7 +1,5 @@
 """What a sound ONNX file becomes."""
 
-from __future__ import annotations
-
 from tests.models.onnx_models import parsed, single
 
 from halfulp.models.onnx import load

@@ -1,7 +1,5 @@
 """Constants behind other nodes are constants, for every verb that looks at exponents and slopes."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

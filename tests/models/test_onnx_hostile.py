@@ -1,7 +1,5 @@
 """Broken and hostile ONNX files: each is refused before anything runs, in words that name the place."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Models whose nodes are not in order: sorted as they are read, which is said in one line."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
@@ -105,10 +103,7 @@ def test_converted(to: str) -> None:
         assert names(conversion.model) == ["maker", "pow", "last"]
 
 
-VERBS = {
-    "run": ["run"],
-    "convert": ["convert", "--verify"],
-}
+VERBS = {"run": ["run"], "convert": ["convert", "--verify"]}
 
 
 @pytest.mark.parametrize("verb", VERBS)

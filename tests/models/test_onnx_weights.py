@@ -1,7 +1,5 @@
 """Models whose weights are in a file that all sessions map."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

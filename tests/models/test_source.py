@@ -1,7 +1,5 @@
 """Files of other kinds are named by what they are, with what helps, wherever a model is read."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Networks as PyTorch exports them today, by both of its exporters: each verb on each."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable

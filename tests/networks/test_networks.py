@@ -1,7 +1,5 @@
 """Each verb on networks that packages of the index ship, and what they give beside plain ONNX Runtime."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence

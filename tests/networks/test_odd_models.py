@@ -1,7 +1,5 @@
 """Models that other tools, newer or older ones, write: each verb answers, and none with a traceback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

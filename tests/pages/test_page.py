@@ -1,7 +1,5 @@
 """The page of a row: complete, narrow, as text and as HTML."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pytest

@@ -4,8 +4,6 @@ A result is taken where the interval that a phase claims rounds to one element. 
 spoils one of 10^9 random results, which no test of results sees; so these look at errors.
 """
 
-from __future__ import annotations
-
 import functools
 import platform
 import shutil

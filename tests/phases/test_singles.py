@@ -3,8 +3,6 @@
 So a bound, or an enumeration of all pairs, of one holds for the other too: the undecided lanes are the same.
 """
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The proofs fail for a core with a fault. (That they hold without one, .ci/run looks at: python -m proofs --quick.)"""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

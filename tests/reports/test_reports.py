@@ -4,8 +4,6 @@ Each model is made here with the facts of a report. The written model must load 
 the model that the reporter meant.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -4,8 +4,6 @@
 message about the model, ``-`` that its tool is another. Rows below ``python`` have lines as in a doctest.
 """
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Values of attributes: the forms that are taken, and the one form that comes out."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any
@@ -68,19 +66,7 @@ def test_an_integer_goes_to_the_nearest_float32(value: int) -> None:
         assert error <= abs(Fraction(float(neighbour)) - value)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        True,
-        "2",
-        2j,
-        (2.0,),
-        np.bool_(True),
-        1e39,
-        10**400,
-        LARGEST * 1.01,
-    ],
-)
+@pytest.mark.parametrize("value", [True, "2", 2j, (2.0,), np.bool_(True), 1e39, 10**400, LARGEST * 1.01])
 def test_what_is_no_float(value: Any) -> None:
     with pytest.raises(SpecError) as caught:
         exponent(value)
@@ -108,16 +94,7 @@ def test_scale_bias(id: str, value: Any, expected: ScaleBias | None) -> None:
     assert op.check_attributes(attributes)["ScaleBias"] is None
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        2,
-        (1, 2, 3),
-        {"Scale": 1},
-        ("a", 1),
-        (1e39, 0),
-    ],
-)
+@pytest.mark.parametrize("value", [2, (1, 2, 3), {"Scale": 1}, ("a", 1), (1e39, 0)])
 def test_what_is_no_scale_bias(value: Any) -> None:
     with pytest.raises(SpecError, match=r"a pair \(Scale, Bias\) of FLOATs"):
         CONSTANT_POW.check_attributes({"Exponent": 1, "ScaleBias": value})

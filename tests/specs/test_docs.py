@@ -1,7 +1,5 @@
 """docs/operators/ is what tools/generate_docs.py makes of the rows."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """What the documents say, against the rows: facts typed from the documents, not derived from the code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Everything that a document forbids: the clause that says so and the text, pinned."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from pathlib import Path
@@ -67,8 +65,7 @@ def violation(op: OpVersion, check: str) -> tuple[list[Any], dict[str, Any]] | N
 
 
 @pytest.mark.parametrize(
-    ("id", "check"),
-    [(id, check) for id in ids() for clause in find(id).clauses for check in clause.enforces],
+    ("id", "check"), [(id, check) for id in ids() for clause in find(id).clauses for check in clause.enforces]
 )
 def test_every_check_of_every_row_cites_its_clause(id: str, check: str) -> None:
     op = find(id)

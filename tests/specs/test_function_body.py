@@ -1,7 +1,5 @@
 """The function body of PRelu-16: the onnx package's evaluator run on it agrees with the operator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

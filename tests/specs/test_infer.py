@@ -1,7 +1,5 @@
 """Shape inference and plans: against NumPy, each other, and every way to fill in unknown dims."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any

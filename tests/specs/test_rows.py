@@ -1,7 +1,5 @@
 """What holds for every row, and the forms in which a row can be had."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, replace
@@ -85,10 +83,7 @@ def test_a_row_can_be_varied() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (
-            lambda: find("onnx.Pwo-7"),
-            "no operator version onnx.Pwo-7; did you mean onnx.Pow-7?",
-        ),
+        (lambda: find("onnx.Pwo-7"), "no operator version onnx.Pwo-7; did you mean onnx.Pow-7?"),
         (
             lambda: find("onnx.Pow"),
             (
@@ -100,10 +95,7 @@ def test_a_row_can_be_varied() -> None:
             lambda: find(3),  # type: ignore[arg-type]
             "an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
         ),
-        (
-            lambda: find("onnx.Pow-0"),
-            "onnx.Pow has no version 0\n  expected: 1 or later",
-        ),
+        (lambda: find("onnx.Pow-0"), "onnx.Pow has no version 0\n  expected: 1 or later"),
         (lambda: in_force("onnx", "Sqrt", 7), "no operator onnx.Sqrt"),
     ],
 )

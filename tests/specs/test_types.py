@@ -1,7 +1,5 @@
 """The table of element types, against NumPy, ml_dtypes and the onnx package."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """tools/measure_targets.py: from what check has found of NumPy to what audit says of it."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import ml_dtypes
 import numpy as np
@@ -172,21 +172,20 @@ class NodeData:
         type = use.inputs[0].type if use.inputs else None
         if type is None and norm and use.scope is not None:  # it is not a power
             type = use.scope.value(norm[0][1].input[0]).type
-        shifts = _shifts(norm)
-        adds_epsilon = [use.output.name] == shifts[-1:] and norm[-1][1].op_type in ("Div", "Mul")
         data = cls(use.label, use.operator, type or "", use.exponents, is_in_norm=bool(norm))
-        data.adds_epsilon = adds_epsilon
+        results = {name for _, node in norm for name in node.output}
+        shifts = [  # the results that have a number from outside added, as its epsilon is
+            node.output[0]
+            for _, node in norm
+            if node.op_type in _EPSILON and not results.issuperset(node.input)
+        ]
+        data.adds_epsilon = shifts[-1:] == [use.output.name] and norm[-1][1].op_type in ("Div", "Mul")
         data.keep(norm)
         return data
 
     def keep(self, nodes: Sequence[Numbered]) -> None:
         """Note which nodes have to be in float32 together."""
         self.region = tuple(node.name or f"#{index}" for index, node in nodes)
-
-    def add(self, use: Use, operands: list[Array], result: Array) -> None:
-        """Count an evaluation of the node in the network itself."""
-        self.type = self.type or operands[0].dtype.name
-        self.lost += lost(operands, result)
 
     def judge(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
         """Count an evaluation of the node in the network's float32 version."""
@@ -254,7 +253,13 @@ class NodeData:
     def losses(self) -> Iterator[tuple[str, str]]:
         """Give each type that the data leaves at this node, with a line on the place, count and effect."""
         for type in filter(self.overflows, self.in_types):
-            yield type, "; ".join([*self._overflow(type), *self._effect(type)])
+            parts = [*self._overflow(type)]
+            if type == self.type and self.lost and self.reaches_outputs:
+                parts.append("the infinities reach the outputs")
+            elif type == self.type and self.lost and self.absorbed:
+                nodes = ", ".join(self.absorbed)
+                parts.append(f"the infinities become finite in {nodes}, so the outputs do not show them")
+            yield type, "; ".join(parts)
         if zeros := self.divisions_by_zero:
             many = f"{zeros} of {self.result.elements} mean squares"
             yield "float16", f"{many} are 0 in float16, with the norm's epsilon added: the norm divides by 0"
@@ -276,20 +281,6 @@ class NodeData:
         if self.base.elements:
             yield f"|x| is at most {self.base.greatest:.4g}"
         yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"
-
-    def _effect(self, type: str) -> Iterator[str]:
-        if type == self.type and self.lost and self.reaches_outputs:
-            yield "the infinities reach the outputs"
-        elif type == self.type and self.lost and self.absorbed:
-            nodes = ", ".join(self.absorbed)
-            yield f"the infinities become finite in {nodes}, so the outputs do not show them"
-
-
-def _shifts(norm: Sequence[Numbered]) -> list[str]:
-    """Return the results in a norm that have a number from outside added, as its epsilon is."""
-    results = {name for _, node in norm for name in node.output}
-    shifts = (node for _, node in norm if node.op_type in _EPSILON and not results.issuperset(node.input))
-    return [node.output[0] for node in shifts]
 
 
 def _inside(use: Use, operands: list[Array], result: Array) -> Array:
@@ -370,6 +361,8 @@ class _Measurement:
             others.append(use)
             self._data[use.label] = data
         self.nodes = [*powers, *others]
+        results = (name for node in main.owner.node for name in node.output)
+        self._floats = [name for name in results if main.value(name).type in FLOATS]
         self._is_mixed = False  # whether the network is of float16, and runs in float32, too
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
         self._beyond: set[str] = set()  # the values there that float16 does not hold in some sample
@@ -380,8 +373,7 @@ class _Measurement:
         net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
         if self._is_mixed:
             wide.each(self.nodes, sample, self._judge)
-        for use in self._powers:
-            self._follow(use, net, wide, sample)
+        self._follow(net, wide, sample)
         self._beyond.update(name for name, is_held in self._fits.items() if not is_held)
         self._fits.clear()
 
@@ -390,8 +382,9 @@ class _Measurement:
         return self._is_mixed and type not in HALVES
 
     def _add(self, use: Use, operands: list[Array], result: Array) -> None:
-        if use.label in self._of_powers:
-            self._data[use.label].add(use, operands, result)
+        if seen := self._of_powers.get(use.label):
+            seen.type = seen.type or operands[0].dtype.name
+            seen.lost += lost(operands, result)
         if not self._is_mixed:
             self._judge(use, operands, result)
 
@@ -408,16 +401,19 @@ class _Measurement:
         is_first = is_beyond and all(fit) and not _has_beyond(use)
         return data.look(use, operands, result, is_mixed=self._is_mixed, is_first=is_first)
 
-    def _follow(self, use: Use, net: Network, wide: Network, sample: Sample) -> None:
-        """Follow the infinities of a power through the network of this sample."""
-        seen = self._data[use.label]
-        if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-            _, ends, leaves = net.spoiled(use, sample, lambda array: ~finite(array))
-            seen.reaches_outputs = leaves and not use.where
-            seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-        if use.where and seen.has_no_region:
-            nodes, ends, _ = wide.spoiled(use, sample, _is_beyond)
-            seen.keep(nodes if ends or not self._is_mixed else [])
+    def _follow(self, net: Network, wide: Network, sample: Sample) -> None:
+        """Follow the infinities of powers through the network of this sample."""
+        unsound = cache(partial(net.unsound, self._floats, sample))
+        for use in self._powers:
+            seen = self._data[use.label]
+            if seen.lost and not (seen.absorbed or seen.reaches_outputs):
+                bad = net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
+                _, ends, leaves = spread(use, bad)
+                seen.reaches_outputs = leaves and not use.where
+                seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
+            if use.where and seen.has_no_region:
+                nodes, ends, _ = spread(use, wide.spoiled(use, sample, _is_beyond))
+                seen.keep(nodes if ends or not self._is_mixed else [])
 
     def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""
@@ -464,10 +460,8 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
             inline(model)
     uses = of_onnx(model)
     valid = list(filter(_is_valid, uses))
-    main, inner = (
-        {use.output.name: use for use in valid if not use.where},
-        [use for use in valid if use.where],
-    )
+    main = {use.output.name: use for use in valid if not use.where}
+    inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
     net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
     if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
@@ -519,15 +513,8 @@ def _other(scope: Scope, number: int, node: NodeProto, output: str = "") -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
     values = (scope.value(each) for each in node.input if scope.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
-    return Use(
-        scope.label(node),
-        node.op_type,
-        "",
-        inputs,
-        Operand(output or node.output[0]),
-        scope=scope,
-        number=number,
-    )
+    made = Operand(output or node.output[0])
+    return Use(scope.label(node), node.op_type, "", inputs, made, scope=scope, number=number)
 
 
 def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:

@@ -78,12 +78,12 @@ class ModelReport:
     @cached_property
     def of_file(self) -> list[Finding]:
         """The findings about the file and about nodes that are not powers."""
-        return [finding for look in _OF_FILES for finding in look(self)]
+        return list(_of_file(self))
 
     @cached_property
     def of_nodes(self) -> list[tuple[Finding, ...]]:
         """The findings of each node, and the targets in which it is off by a few ulps at most."""
-        return [tuple(finding for look in _OF_NODES for finding in look(self, node)) for node in self.nodes]
+        return [tuple(_of_node(self, node)) for node in self.nodes]
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -98,73 +98,49 @@ class ModelReport:
         return tuple(_summary(self, index, target) for index, target in targets)
 
 
-# --- the findings: a function for each kind that looks for them, in the order of reports --------------
+# --- the findings, in the order of reports -----------------------------------------------------------
 
 
-def _unread(model: ModelReport) -> Iterator[Finding]:
+def _of_file(model: ModelReport) -> Iterator[Finding]:
+    """Give the findings about a file and about nodes that are not powers."""
     if model.error is not None:
         yield Finding(model.file, None, "file", model.error)
-
-
-def _contradicted(model: ModelReport) -> Iterator[Finding]:
-    remedy = Remedy(command(model.file, "repair") if model.is_valid else "correct the model")
+    repair = Remedy(command(model.file, "repair"))
     for node, text in model.declared.items():
+        remedy = repair if model.is_valid else Remedy("correct the model")
         yield Finding(model.file, node, "declaration", text, remedy)
-
-
-def _infinite(model: ModelReport) -> Iterator[Finding]:
     for node in model.infinite:
-        yield Finding(model.file, node, "range", INFINITE, Remedy(command(model.file, "repair")))
+        yield Finding(model.file, node, "range", INFINITE, repair)
+    for other in model.data.others if model.data else ():
+        yield from _out_of_range(model, other)
 
 
-def _others_out_of_range(model: ModelReport) -> Iterator[Finding]:
-    for node in model.data.others if model.data else ():
-        for type, text in node.losses():
-            yield Finding(model.file, node.label, "range", text, about_range(model, node, type))
-
-
-def _broken(model: ModelReport, node: Use) -> Iterator[Finding]:
+def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
+    """Give the findings about a node, and the targets in which it is off by a few ulps at most."""
+    finding = partial(Finding, model.file, node.label)
     for breach in node.breaks:
-        remedy = about_clause(model, node)
-        yield Finding(model.file, node.label, "clause", breach.message, remedy, clause=breach.clause)
-
-
-def _out_of_range(model: ModelReport, node: Use) -> Iterator[Finding]:
-    seen = model.data.nodes.get(node.label) if model.data else None
-    if seen is not None:
-        for type, text in seen.losses():
-            remedy = about_range(model, seen, type, node.output.name)
-            yield Finding(model.file, node.label, "range", text, remedy)
-
-
-def _of_one_shape(model: ModelReport, node: Use) -> Iterator[Finding]:
+        yield finding("clause", breach.message, about_clause(model, node), clause=breach.clause)
+    if model.data and (seen := model.data.nodes.get(node.label)):
+        yield from _out_of_range(model, seen, node.output.name)
     if node.only_if is not None:
-        text = f"the slope fits only if {node.only_if}"
-        yield Finding(model.file, node.label, "shape", text, about_clause(model, node))
-
-
-def _in_targets(model: ModelReport, node: Use) -> Iterator[Finding]:
+        yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
     for said in filter(lambda said: said.is_finding, node.targets):
         remedy = about_target(model, node, said)
-        finding = partial(Finding, model.file, node.label, remedy=remedy, target=said.target)
         if said.verdict in BAD:
             grade = "support" if said.verdict == "refused" else said.grade
-            yield finding(said.verdict, "; ".join(said.reasons) or said.verdict, grade=grade)
+            text = "; ".join(said.reasons) or said.verdict
+            yield finding(said.verdict, text, remedy, said.target, grade=grade)
         if said.depends:
             text = f"the bits of a result depend on {', '.join(said.depends)}"
-            yield finding("depends", text, grade="reproducibility")
+            yield finding("depends", text, remedy, said.target, grade="reproducibility")
+    for said in filter(lambda said: said.verdict == "within", node.targets):
+        text = f"up to {said.max_ulp:g} ulp" if said.max_ulp else _ZEROS
+        yield finding("within", text, about_target(model, node, said), said.target)
 
 
-def _within(model: ModelReport, node: Use) -> Iterator[Finding]:
-    for said in node.targets:
-        if said.verdict == "within":
-            text = f"up to {said.max_ulp:g} ulp" if said.max_ulp else _ZEROS
-            remedy = about_target(model, node, said)
-            yield Finding(model.file, node.label, "within", text, remedy, said.target)
-
-
-_OF_FILES = (_unread, _contradicted, _infinite, _others_out_of_range)
-_OF_NODES = (_broken, _out_of_range, _of_one_shape, _in_targets, _within)
+def _out_of_range(model: ModelReport, node: NodeData, output: str | None = None) -> Iterator[Finding]:
+    for type, text in node.losses():
+        yield Finding(model.file, node.label, "range", text, about_range(model, node, type, output))
 
 
 # --- remedies ------------------------------------------------------------------------------------
@@ -274,29 +250,31 @@ _NEAR = 4  # ulp
 
 def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     """Give remarks about a valid node of a file whose constant is unlikely to be intended."""
-    x, values = use.inputs[0].type, use.second.values
-    is_int = x in TYPES and not is_float(x)
-    if use.second.constant is None and not use.is_prelu and is_int and "float" in (use.second.type or ""):
-        yield _truncated("floating-point exponents", x)
-    if values is None or not values.size:
-        return
     if use.is_prelu:
-        yield from _of_slopes(use, values, file)
+        yield from _of_slopes(use, file)
         return
+    x, y = use.inputs[0].type, use.second.type or ""
+    values = np.empty(0) if use.second.values is None else use.second.values
     fractions = values[np.isfinite(values) & (values != np.rint(values))]
-    truncating = [*fractions, *values[values < 0]] if is_int else []
-    yield from (_truncated(f"the power of {number(exponent)}", x) for exponent in truncating[:1])
-    yield from _near_a_half(fractions, use.second.type)
-    if use.exponents is not None:
-        yield from _of_exponent(use.exponents, is_half=x == "float16" and not has_data)
+    truncating = [f"the power of {number(value)}" for value in (*fractions[:1], *values[values < 0][:1])]
+    if use.second.constant is None and "float" in y:
+        truncating = ["floating-point exponents"]
+    if truncating and x in TYPES and not is_float(x):
+        truncated = f"an integer base to {truncating[0]}: the result is truncated to {x}"
+        yield f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
+    yield from _near_a_half(fractions, y)
+    exponent = use.exponents
+    if exponent in (0, 1):
+        yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
+    elif exponent is not None and x == "float16" and not has_data and math.isfinite(exponent):
+        overflow = limits(exponent, "float16").overflow
+        if overflow is not None:
+            beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
+            way_out = "give data with --input to see whether yours does"
+            yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"
 
 
-def _truncated(to: str, type: str | None) -> str:
-    truncated = f"an integer base to {to}: the result is truncated to {type}"
-    return f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
-
-
-def _near_a_half(fractions: Array, type: str | None) -> Iterator[str]:
+def _near_a_half(fractions: Array, type: str) -> Iterator[str]:
     if type not in SIGNIFICANT:
         return
     ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[type])
@@ -307,18 +285,10 @@ def _near_a_half(fractions: Array, type: str | None) -> Iterator[str]:
         yield f"the exponent {written} is within {_NEAR} ulp of {meant}, and may be meant as that"
 
 
-def _of_exponent(exponent: float, *, is_half: bool) -> Iterator[str]:
-    if exponent in (0, 1):
-        yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
-    elif is_half and math.isfinite(exponent):
-        overflow = limits(exponent, "float16").overflow
-        if overflow is not None:
-            beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
-            way_out = "give data with --input to see whether yours does"
-            yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"
-
-
-def _of_slopes(use: Use, slopes: Array, file: str) -> Iterator[str]:
+def _of_slopes(use: Use, file: str) -> Iterator[str]:
+    slopes = use.second.values
+    if slopes is None or not slopes.size:
+        return
     if slopes.size == 1 and slopes[0] in (0, 1):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
     x, slope = use.slope or (None, None)
@@ -413,21 +383,18 @@ def _outcome(node: Use, said: Statement) -> str:
 
 
 def _fault(node: Use, said: Statement) -> Iterable[str]:
-    """Return the reasons for a node's fault in a runtime, in few words."""
     if not said.groups:
         types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
         return (" and ".join(types),) if types else ()
     if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
-    of_node = {"constant": _constant(node), "opset": f"opset {node.asked}"}
+    exponent = node.second.text
+    constant = "the constant exponent" if exponent is None else f"the exponent {exponent}"
+    of_node = {
+        "constant": "the constant slopes" if node.is_prelu else constant,
+        "opset": f"opset {node.asked}",
+    }
     return (of_node.get(group) or GROUPS.get(group, group) for group in said.groups)
-
-
-def _constant(node: Use) -> str:
-    if node.is_prelu:
-        return "the constant slopes"
-    exponent = node.inputs[-1].text if len(node.inputs) == 2 else node.attributes.get("Exponent")
-    return "the constant exponent" if exponent is None else f"the exponent {exponent}"
 
 
 _CAUSES: Mapping[str, Callable[[Use, Statement], Iterable[str]]] = {

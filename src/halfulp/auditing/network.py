@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from halfulp.auditing.uses import Use
 from halfulp.conversion.float32 import as_declared
 from halfulp.conversion.verify import Run, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
-from halfulp.models.graph import Array, Node, Value
+from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
@@ -29,8 +28,8 @@ Take = Callable[[Use, list[Array], Array], None]
 Numbered = tuple[int, NodeProto]
 
 _GROUP = 1 << 28  # bytes of outputs that are in memory at once
-_UNKNOWN = 1 << 26  # assumed size of a tensor whose shape is not inferred
-_SIZE = "{}//size"
+_NUMBER = "{}//number"
+_OPSET = 13  # for nodes of ONNX's own in a network that has none
 
 
 class Network:
@@ -46,12 +45,7 @@ class Network:
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
         self._sizes: dict[str, int] = {}
 
-    def samples(
-        self,
-        given: Samples | int,
-        dims: Mapping[str, int] | None,
-        seed: int,
-    ) -> Iterator[Sample]:
+    def samples(self, given: Samples | int, dims: Mapping[str, int] | None, seed: int) -> Iterator[Sample]:
         """Give the samples, each once."""
         if isinstance(given, int):
             _, (run,) = runs(self._model)
@@ -76,66 +70,57 @@ class Network:
             inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
         )
 
-    def _groups(self, uses: Iterable[Use], sample: Sample) -> list[list[Use]]:
-        """Return the nodes in groups whose tensors fit into memory together."""
-        groups: list[list[Use]] = []
-        names: set[str] = set()  # the tensors of the last group
-        size = 0
+    def _groups(self, uses: Sequence[Use], sample: Sample) -> Iterator[list[Use]]:
+        """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
+        if unknown := {name for use in uses for name in use.names} & self._made - self._sizes.keys():
+            sizes = self._numbers(
+                unknown, lambda name, size: [helper.make_node("Size", [name], [size])], sample
+            )
+            self._sizes |= {name: 8 * int(size) for name, size in sizes.items()}
+        group, names, size = list[Use](), set[str](), 0
         for use in uses:
-            size += sum(self._size(name, sample) for name in {*use.names} - names)
-            if not groups or size > _GROUP:
-                groups.append([])
-                names = set()
-                size = sum(self._size(name, sample) for name in {*use.names})
-            groups[-1].append(use)
+            size += sum(self._sizes.get(name, 0) for name in {*use.names} - names)
+            if group and size > _GROUP:
+                yield group
+                group, names = [], set()
+                size = sum(self._sizes.get(name, 0) for name in {*use.names})
+            group.append(use)
             names.update(use.names)
-        return groups
-
-    def _size(self, name: str, sample: Sample) -> int:
-        if not self._sizes:
-            values = self._inferred(sample)
-            self._sizes = {value.name: size for value in values if (size := _bytes(value)) is not None}
-            rest = self._made - self._sizes.keys()
-            names = [value.name for value in values if value.name in rest and value.type in FLOATS]
-            self._sizes |= self._counted(names, sample)
-        return self._sizes.get(name, _UNKNOWN) if name in self._made else 0
-
-    def _inferred(self, sample: Sample) -> Collection[Value]:
-        """Return the values of the main graph with the shapes that follow from a sample's."""
-        copy = self._model.copy()
-        for info in copy.proto.graph.input:
-            shape = np.shape(sample.get(info.name, 0))
-            dims = info.type.tensor_type.shape.dim
-            for dim, size in zip(dims, shape, strict=True) if len(dims) == len(shape) else ():
-                dim.dim_value = size
-        return copy.scope().types.values()
-
-    def _counted(self, names: Sequence[str], sample: Sample) -> dict[str, int]:
-        """Return the sizes of tensors whose shapes only a run tells."""
-        copy = self._model.copy()
-        copy.proto.graph.node.extend(helper.make_node("Size", [name], [_SIZE.format(name)]) for name in names)
-        sizes = Network(copy)._tensors([_SIZE.format(name) for name in names], sample)
-        return {name: 8 * int(sizes[_SIZE.format(name)]) for name in names}
+        if group:
+            yield group
 
     def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
-        """Return those of these tensors of the main graph that have infinities or NaNs, from one run.
+        """Return those of these tensors of the main graph that have infinities or NaNs, from one run."""
+        to = 1 if (default_opset(self._model.proto.opset_import) or _OPSET) > 5 else "FLOAT"
 
-        A few nodes behind each tensor make a number of it, so that the tensors are not in memory together.
-        """
+        def total(name: str, total: str) -> list[NodeProto]:
+            wide, rest = f"{name}//wide", f"{name}//rest"
+            return [
+                helper.make_node("Cast", [name], [wide], to=to),
+                helper.make_node("Sub", [wide, wide], [rest]),  # NaN, not 0, for an infinity
+                helper.make_node("ReduceSum", [rest], [total]),
+            ]
+
+        totals = self._numbers(names, total, sample)
+        return [name for name in names if np.isnan(totals[name]).any()]
+
+    def _numbers(
+        self, names: Collection[str], behind: Callable[[str, str], list[NodeProto]], sample: Sample
+    ) -> dict[str, Array]:
+        """Return the number that a few nodes behind each tensor make of it, from a run that holds few at once."""
         copy, nodes = self._model.copy(), list[NodeProto]()
-        graph, to = copy.proto.graph, 1 if (default_opset(copy.proto.opset_import) or 1) > 5 else "FLOAT"
+        graph = copy.proto.graph
+        if default_opset(copy.proto.opset_import) is None:
+            copy.proto.opset_import.add(version=_OPSET)
         for node in graph.node:
             nodes.append(node)
             for name in filter(names.__contains__, node.output):
-                wide, rest, total = (f"{name}//{what}" for what in ("wide", "rest", "total"))
-                nodes.append(helper.make_node("Cast", [name], [wide], to=to))
-                nodes.append(helper.make_node("Sub", [wide, wide], [rest]))  # NaN, not 0, for an infinity
-                nodes.append(helper.make_node("ReduceSum", [rest], [total]))
+                nodes += behind(name, _NUMBER.format(name))
         before = len(graph.node)
         graph.node.extend(nodes)
         del graph.node[:before]
-        totals = Network(copy, rounded=self._rounded)._tensors([f"{name}//total" for name in names], sample)
-        return [name for name in names if np.isnan(totals[f"{name}//total"]).any()]
+        numbers = Network(copy, rounded=self._rounded)._tensors([*map(_NUMBER.format, names)], sample)
+        return {name: numbers[_NUMBER.format(name)] for name in names}
 
     def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
@@ -182,52 +167,27 @@ class Network:
             return False
         return True
 
-    def spoiled(
-        self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]
-    ) -> tuple[list[Numbered], list[Numbered], bool]:
-        """Return a node with a spoiled result and all later ones that read such, and those with sound results.
-
-        The last is whether an output of the graph is spoiled; then there are no nodes with sound results.
-        ``is_spoiled`` returns which elements of a tensor are spoiled.
-        """
+    def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
+        """Return the values of the body around a node in which any element is spoiled."""
         assert use.scope is not None
-        scope, first, owner = use.scope, use.number, use.scope.owner
+        outputs = {use.scope.label(node): node.output for node in use.scope.owner.node}
         bad: set[str] = set()
 
-        def note(names: Iterable[str], values: Iterable[Any]) -> None:
-            for name, value in zip(names, values, strict=False):
+        def note(label: str, operands: list[Any], results: list[Any]) -> None:
+            for name, value in zip(outputs[label], results, strict=False):
                 if str(getattr(value, "dtype", "")) in FLOATS and np.any(is_spoiled(value)):
                     bad.add(name)
 
-        if scope.where:
-            outputs = {scope.label(node): node.output for node in owner.node[first:]}
-            self._watch(outputs, sample, lambda label, _, results: note(outputs[label], results))
-            return spread(use, bad)
-        later, names = iter(owner.node[first + 1 :]), list(owner.node[first].output)
-        while names:  # as many as fit into memory
-            tensors = self._tensors(names, sample)
-            note(tensors, tensors.values())
-            del tensors
-            reached, names, size = set(bad), [], 0
-            for node in later:
-                if not reached.isdisjoint(node.input):
-                    results = list(filter(None, node.output))
-                    names += results
-                    reached.update(results)
-                    size += sum(self._size(name, sample) for name in results)
-                if size > _GROUP:
-                    break
-        return spread(use, bad)
-
-
-def _bytes(value: Value) -> int | None:
-    """Return the most bytes of a tensor; None if its shape is not known."""
-    sizes = [dim for dim in value.shape or () if isinstance(dim, int)]
-    return None if value.shape is None or len(sizes) < len(value.shape) else 8 * math.prod(sizes)
+        self._watch(outputs, sample, note)
+        return bad
 
 
 def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
-    """Return how spoiled values spread from a node, as :meth:`Network.spoiled` does; ``bad`` has their names."""
+    """Return a node with a spoiled result and all later ones that read such, and those with sound results.
+
+    The last is whether an output of the graph is spoiled; then there are no nodes with sound results. ``bad`` has the
+    names of the values with spoiled elements.
+    """
     assert use.scope is not None
     owner, first = use.scope.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()

@@ -37,8 +37,6 @@ from halfulp.types import TYPES
 PROFILED_RUNS = 10
 Progress = Callable[[str], None]
 
-RUNTIMES = ("onnxruntime", "openvino")
-_COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
 _OPENVINO_KINDS = ("Power", "PRelu", "HalfulpPower", "HalfulpPReLU")
 
 
@@ -104,8 +102,7 @@ class Samples:
             for node in graph.nodes
             if _is_wanted(node) and all(_is_tensor(known.get(name)) for name in node.inputs)
         }
-        operands = [name for node in self.nodes.values() for name in node.inputs]
-        self.values: dict[str, Array] = {name: known[name] for name in operands}
+        self.values = {name: known[name] for node in self.nodes.values() for name in node.inputs}
 
     @property
     def fed(self) -> dict[str, Array]:
@@ -130,8 +127,7 @@ class Samples:
     def proto(self) -> ModelProto:
         """Return an ONNX model of these nodes alone: its inputs are their operands, its outputs their results."""
         inputs = [declaration(name, array.dtype.name, array.shape) for name, array in self.fed.items()]
-        constant_values = {name: array for name, array in self.values.items() if name in self.constants}
-        constants = [numpy_helper.from_array(array, name) for name, array in constant_values.items()]
+        constants = [numpy_helper.from_array(self.values[n], n) for n in self.values.keys() & self.constants]
         nodes: list[NodeProto] = [deepcopy(node.source) for node in self.nodes.values()]
         for name, node in zip(self.nodes, nodes, strict=True):
             node.output[0] = name
@@ -145,10 +141,9 @@ def watched(path: Path, model: Model) -> Run:
     """Return a function that runs a network and returns its outputs and its Pow and PRelu nodes' operands."""
     graph = model.graph
     known = {*graph.constants, *(value.name for value in graph.inputs)}
-    operands = [name for node in graph.nodes if _is_wanted(node) for name in node.inputs]
-    names = [*(value.name for value in graph.outputs), *(name for name in operands if name not in known)]
+    operands = {name for node in graph.nodes if _is_wanted(node) for name in node.inputs} - known
     network = model if format_of(path) == "openvino" else parse(path, file=model.file)
-    _, (run,) = runs(network.with_outputs([*dict.fromkeys(names)]))
+    _, (run,) = runs(network.with_outputs([*{value.name for value in graph.outputs} | operands]))
     return run
 
 
@@ -203,9 +198,7 @@ class Contender:
     nodes: NodeTimes
     exactness: Sequence[Exactness]  # of each Pow and PRelu node alone, without those in subgraphs
     outputs: Mapping[str, Array]  # those that are tensors, by name
-    left: Sequence[
-        str
-    ] = ()  # a sentence for each node that halfulp's operators should have replaced, but did not
+    left: Sequence[str] = ()  # a sentence for each node that halfulp's operators should have replaced
     times: list[float] = field(default_factory=list)  # the seconds of each run
 
     @property
@@ -215,22 +208,13 @@ class Contender:
 
 
 Prepare = Callable[[bool], tuple[Contender, Call]]
-"""Opens a network in a runtime, with halfulp's kernels or without, and returns its results and a call that runs it.
-
-It raises HalfulpError if the runtime refuses the network."""
+"""Opens a network in a runtime, with halfulp's kernels or without; returns its results and a call that runs it."""
 
 
 def together(comparisons: Sequence[Exactness]) -> Exactness:
     """Combine several comparisons into one."""
     misrounded, total = sum(each.misrounded for each in comparisons), sum(each.total for each in comparisons)
     return Exactness(misrounded, total, max((each.farthest for each in comparisons), default=0))
-
-
-def difference(outputs: Mapping[str, Array], others: Mapping[str, Array]) -> Exactness:
-    """Compare the outputs that two runs have in common, with the same type and shape."""
-    pairs = [(outputs[name], others[name]) for name in outputs if name in others]
-    alike = [(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape]
-    return together([exactness(a, b) for a, b in alike])
 
 
 # --- in the runtimes ------------------------------------------------------------------------------
@@ -253,14 +237,17 @@ class InRuntime:
     @property
     def ratio(self) -> float | None:
         """The ratio of the time with halfulp to the time without; None if one of them does not run."""
-        own, ours = self.contenders[:1], self.contenders[1:]
-        return ratio(ours[0].times, own[0].times) if ours else None
+        times = [contender.times for contender in reversed(self.contenders)]
+        return ratio(*times) if len(times) == 2 else None
 
     @property
     def difference(self) -> Exactness | None:
-        """The distance of the outputs without halfulp from those with it."""
-        outputs = [contender.outputs for contender in self.contenders]
-        return difference(*outputs) if len(outputs) == 2 else None
+        """The distance of the outputs without halfulp from those with it, where their types and shapes are the same."""
+        if len(self.contenders) < 2:
+            return None
+        own, ours = (contender.outputs for contender in self.contenders)
+        pairs = ((own[name], ours[name]) for name in own.keys() & ours.keys())
+        return together([exactness(a, b) for a, b in pairs if (a.dtype, a.shape) == (b.dtype, b.shape)])
 
     @property
     def vacuous(self) -> dict[str, str]:
@@ -312,8 +299,8 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
     """Return the installed runtimes that read a file's format."""
-    readers = ("openvino",) if format_of(path) == "openvino" else RUNTIMES
-    return tuple(name for name in readers if has_module(name))
+    readers = ("onnxruntime", "openvino")[format_of(path) == "openvino" :]
+    return tuple(filter(has_module, readers))
 
 
 def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
@@ -326,15 +313,13 @@ def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
         [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
         for report in reports
     ]
-    alone = replace(settings, optimized=False)
-    exactness = network.samples.exactness(partial(_alone, network, alone))
-    contender = Contender(node_times(profiles, names), exactness, _tensors(outputs))
+
+    def alone() -> Mapping[str, Any]:
+        nodes = engine.open_session(Onnx(network.samples.proto()), replace(settings, optimized=False))
+        return engine.run_in(nodes, network.model, network.samples.fed)
+
+    contender = Contender(node_times(profiles, names), network.samples.exactness(alone), _tensors(outputs))
     return contender, partial(engine.run_in, session, network.model, network.inputs)
-
-
-def _alone(network: Network, settings: engine.Settings) -> Mapping[str, Any]:
-    session = engine.open_session(Onnx(network.samples.proto()), settings)
-    return engine.run_in(session, network.model, network.samples.fed)
 
 
 def _in_openvino(network: Network) -> Prepare:
@@ -425,11 +410,12 @@ def _maker(output: Any) -> Any:
 
 def report(rows: Sequence[InRuntime], nodes: int) -> Table:
     """Return the table, with two lines for each runtime of a network with this number of Pow and PRelu nodes."""
-    lines = []
-    for row in rows:
-        lines.append([f"{row.runtime} {row.version}", *_cells(row.own, nodes)])
-        lines.append(["  with halfulp", *_cells(row.ours, nodes)])
-    return table("", _COLUMNS, lines)
+    lines = [
+        [name, *_cells(contender, nodes)]
+        for row in rows
+        for name, contender in ((f"{row.runtime} {row.version}", row.own), ("  with halfulp", row.ours))
+    ]
+    return table("", ("", "a run", "its Pow and PRelu", "their results"), lines)
 
 
 def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """The modules of benchmarks/side_by_side, which is no part of the package."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The processes that measure, and the yardstick."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

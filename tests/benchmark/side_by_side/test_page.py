@@ -1,7 +1,5 @@
 """From measurements to lines, tables, bars, CSV and page: with made-up times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each library that is installed computes what it is asked for, and says so where it can't."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

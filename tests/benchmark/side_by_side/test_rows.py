@@ -1,7 +1,5 @@
 """The rows and the bars: every case that was promised a ratio is a row, and every row can be made."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A headless Chromium: Debian's, with its driver. A test that it can't run here is skipped, with the reason."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Documents of small checks: of an evaluator with faults, of runtimes with one fault each, and of a right one."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any

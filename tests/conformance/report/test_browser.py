@@ -1,7 +1,5 @@
 """The page in a real browser: it renders, filters its findings, and can be read without JavaScript, wide and narrow."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page as text: whole, self-contained, and safe against what documents say."""
 
-from __future__ import annotations
-
 import html.parser
 import re
 from typing import Any

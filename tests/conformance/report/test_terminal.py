@@ -1,7 +1,5 @@
 """The tables that ``halfulp check`` prints."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

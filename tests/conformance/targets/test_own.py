@@ -1,7 +1,5 @@
 """The targets that an author of a runtime writes: a function, a class, a file, a program on standard input."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

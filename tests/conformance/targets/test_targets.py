@@ -1,7 +1,5 @@
 """The targets by name, and each that is installed against a case with a known answer."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable, Iterator

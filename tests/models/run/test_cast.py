@@ -1,7 +1,5 @@
 """Every conversion of Cast, against exact rational arithmetic."""
 
-from __future__ import annotations
-
 import pickle
 from bisect import bisect
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """If and Loop around our operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.models.onnx_models import parsed

@@ -1,7 +1,5 @@
 """Inputs that are made up for networks that do not say which sizes they take."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A model's inputs: those that are fed, and those that ``halfulp run`` makes up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The operators beside Pow and PRelu: each version by its document, and sums of 16-bit floats."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import onnx

@@ -1,7 +1,5 @@
 """Outputs that verify nothing, and each verb that says so."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Running models: which version of an operator runs, wherever it stands, and what a run refuses."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections.abc import Callable
