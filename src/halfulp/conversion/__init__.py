@@ -1,7 +1,5 @@
 """Converting an ONNX model to another opset or target, or to OpenVINO's IR, with the same meaning: ``hu.convert``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -4,14 +4,12 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 (NumPy's), and tells which element types hold every value of another one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import onnx
@@ -415,7 +413,7 @@ class Terms(NamedTuple):
     others: Collection[str] = ()
 
     @classmethod
-    def of(cls, row: OpVersion) -> Terms:
+    def of(cls, row: OpVersion) -> Self:
         """Return the terms of a version."""
         first, second = (port.type for port in row.inputs)
         return cls(row.type_variables[first], () if first == second else row.type_variables[second])

@@ -4,8 +4,6 @@ If a square overflows in float16, casting its result back to float16 does not he
 put in float32, from the square to the root, or to the division by it, that brings the values back into range.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

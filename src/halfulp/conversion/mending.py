@@ -4,8 +4,6 @@ Each rule takes a node that breaks a clause of its version and returns one that 
 choices. A rule that could change a value says so in its line.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from copy import deepcopy

@@ -6,8 +6,6 @@ model is read but not optimized (as ``openvino.convert_model`` would), so that e
 compared. Plugins optimize when they compile.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -9,8 +9,6 @@ model would lose functions, metadata and everything else that the converter's re
 is the operator's function body in the onnx package.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_right

@@ -4,8 +4,6 @@ A step is named by the operator and the versions on both sides, as ``("Pow", 7, 
 the opset on the other side, or adds other nodes that compute the same, or raises NoExactForm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ nodes are expanded into other operators. If a type must be cast to another one, 
 result can differ.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ both have is computed in the new model from the operands that the old model comp
 named, unless the change to its node announces that, within the bound that it states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Rewriting the nodes of an ONNX model: its graph, its subgraphs, its functions; each Pow and PRelu by its clauses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
