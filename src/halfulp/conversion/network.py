@@ -26,15 +26,7 @@ from halfulp.conversion.passes import Pass, run_passes
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.spellings import EXPAND_PRELU
 from halfulp.conversion.targets import TARGET
-from halfulp.conversion.verify import (
-    Feed,
-    Verification,
-    difference,
-    distance,
-    drawing,
-    nothing_told,
-    runs,
-)
+from halfulp.conversion.verify import Feed, Verification, difference, distance, drawing, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, count_of
 from halfulp.integrations.ir import openvino

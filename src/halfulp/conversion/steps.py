@@ -11,14 +11,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import (
-    Editor,
-    NoExactForm,
-    legacy_form,
-    legacy_operand,
-    remade,
-    settle,
-)
+from halfulp.conversion.editor import Editor, NoExactForm, legacy_form, legacy_operand, remade, settle
 from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
