@@ -329,12 +329,11 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     lead = len(x_dims) - len(y.shape)
     padded = (1,) * lead + y.shape
     dims = [*zip(x_dims, padded, strict=True)]
-    for a, b in dims:
-        if 1 not in (a, b) and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int)):
-            raise NoExactForm(
-                "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
-                f" {a or '?'} and {b or '?'}"
-            )
+    for a, b in filter(_is_open, dims):
+        raise NoExactForm(
+            "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
+            f" {a or '?'} and {b or '?'}"
+        )
     for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
@@ -346,6 +345,12 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     y_name = edit.squeeze(y_name, [*range(start - lead), *range(end - lead, len(y.shape))])
     is_whole = (start, end) == (0, len(dims))
     return x_name, y_name, {} if is_whole else {"axis": start, "broadcast": 1}
+
+
+def _is_open(dims: tuple[Dim, Dim]) -> bool:
+    """Tell whether two dims may be equal, or one of them 1, or neither."""
+    a, b = dims
+    return 1 not in dims and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int))
 
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:

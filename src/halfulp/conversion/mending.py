@@ -149,16 +149,16 @@ class Mender:
         asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
         dims, name = x.shape, node.name or edit.label
         if not _fits(node, row, edit):
-            if dims is None:
-                raise NoExactForm("the shape of X is not known")
-            return _dim_of_slope(x, slope, asked, name) - max(len(dims), 1)
-        if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
+            rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
+            return _dim_of_slope(x, slope, asked, name) - max(rank, 1)
+        own = slope.shape or ()
+        if row.broadcasting.name != "unidirectional" or size in (None, 1):
             return None
-        now = slope.shape.index(size) - len(slope.shape)
+        now = own.index(size) - len(own)
         if dims is None:
-            if isinstance(asked, int) and asked < -_MOST_DIMS:
-                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
             if isinstance(asked, int) and asked < 0:
+                if asked < -_MOST_DIMS:
+                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None

@@ -491,12 +491,7 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     if not is_by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
-    x = edit.value(node.input[0]).shape or ()
-    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
-    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
-        shape = edit.value(name).shape or ()
-        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
-            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
+    _check_flattened(function, node, edit)
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
     is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
@@ -514,6 +509,16 @@ def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -
         elif version in schema.function_opset_versions:
             function.ParseFromString(schema.get_function_with_opset_version(version))
     return function
+
+
+def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm if a function body flattens an input that has not the last dims of X."""
+    x = edit.value(node.input[0]).shape or ()
+    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
+    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
+        shape = edit.value(name).shape or ()
+        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
+            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
 
 
 def _fold(graph: GraphProto, opset: int) -> None:

@@ -256,9 +256,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     base, between = x, None
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_mixed, exponent = is_float(y) and not is_float(x), edit.array(node.input[1])
-    # A base of another type than float32 would round a floating exponent that it does not hold.
-    is_held = x == "float32" or holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
-    if x not in target.bases or (target.widens_base and (is_mixed or (is_float(y) and not is_held))):
+    if x not in target.bases or (target.widens_base and (is_mixed or rounds_exponent(x, y, exponent))):
         base, between = wider(x, target)
     wanted = Terms(target.bases, target.exponents if edit.opset >= 12 else ()).beside(base)
     new = remade(node)
@@ -281,6 +279,12 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     elif target.widens_base and x in target.unlike:
         edit.note("the base's type stays unchanged", target.unlike[x])
     return edit.keep(new)
+
+
+def rounds_exponent(x: str, y: str, exponent: Array | None) -> bool:
+    """Return whether the type of a base other than float32 would round a floating exponent of type y."""
+    is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
+    return is_float(y) and x != "float32" and not is_held
 
 
 def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
