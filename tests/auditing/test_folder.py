@@ -20,7 +20,7 @@ def names(folder: Path) -> list[str]:
     return [model.file for model in hu.audit(folder, ()).models]
 
 
-def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
+def test_one_bad_file_does_not_stop_the_rest(tmp_path):
     (tmp_path / "a.onnx").write_bytes(b"\x08\x08garbage")
     onnx.save(GOOD, tmp_path / "b.onnx")
     onnx.save(BAD, tmp_path / "c.onnx")
@@ -43,7 +43,7 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert "d.onnx: not a plain file" in str(report)
 
 
-def test_only_models_are_looked_at(tmp_path: Path) -> None:
+def test_only_models_are_looked_at(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "pom.xml").write_text("<project/>")
     (tmp_path / "x.bin").write_bytes(b"net")
@@ -54,7 +54,7 @@ def test_only_models_are_looked_at(tmp_path: Path) -> None:
     assert names(tmp_path) == ["deep/M.ONNX", "deep/er/m.xml"]
 
 
-def test_loops_of_links(tmp_path: Path) -> None:
+def test_loops_of_links(tmp_path):
     models = tmp_path / "models"
     (models / "a").mkdir(parents=True)
     onnx.save(GOOD, models / "a/m.onnx")
@@ -66,7 +66,7 @@ def test_loops_of_links(tmp_path: Path) -> None:
     assert names(tmp_path / "link") == ["a/m.onnx"]
 
 
-def test_a_large_tree(tmp_path: Path) -> None:
+def test_a_large_tree(tmp_path):
     deep = tmp_path
     for level in range(200):
         deep = deep / f"d{level % 10}"
@@ -80,7 +80,7 @@ def test_a_large_tree(tmp_path: Path) -> None:
     assert len(seen) == 1
 
 
-def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "closed").mkdir()
     onnx.save(GOOD, tmp_path / "m.onnx")
     real = os.scandir
@@ -96,7 +96,7 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [model.file for model in report.models] == ["m.onnx", "closed"]
 
 
-def test_names_that_can_not_be_printed(tmp_path: Path) -> None:
+def test_names_that_can_not_be_printed(tmp_path):
     onnx.save(GOOD, tmp_path / "ok.onnx")
     os.rename(os.fsencode(tmp_path / "ok.onnx"), os.fsencode(tmp_path) + b"/n\xff\n\x1b[2J.onnx")
     report = hu.audit(tmp_path, ())
@@ -105,7 +105,7 @@ def test_names_that_can_not_be_printed(tmp_path: Path) -> None:
     assert report.models[0].error is None
 
 
-def test_nothing_to_audit(tmp_path: Path) -> None:
+def test_nothing_to_audit(tmp_path):
     with pytest.raises(hu.HalfulpError, match="no models"):
         hu.audit(tmp_path, ())
 
@@ -119,9 +119,7 @@ def test_nothing_to_audit(tmp_path: Path) -> None:
         (OSError("no number"), "OSError"),
     ],
 )
-def test_whatever_goes_wrong_with_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
-) -> None:
+def test_whatever_goes_wrong_with_a_file(tmp_path, monkeypatch, error, text):
     onnx.save(GOOD, tmp_path / "m.onnx")
 
     def fail(*arguments: object) -> None:

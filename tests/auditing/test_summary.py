@@ -1,11 +1,8 @@
 """What an audit answers: which runtimes it judges, a summary for each, and what to do."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
 from tests.integrations.ir_models import SMALL, WEIGHTS
 from tests.models.onnx_models import parsed, single
 
@@ -26,7 +23,7 @@ def installs(monkeypatch: pytest.MonkeyPatch, found: dict[str, str | None]) -> N
     monkeypatch.setattr(audit_target, "installed", lambda: found)
 
 
-def test_what_is_installed_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_is_judged(monkeypatch):
     installs(monkeypatch, {"openvino": "2026.4.1", "onnxruntime": "99.0"})
     onnxruntime, openvino = hu.audit(SLOPES).summaries
     assert (openvino.target, openvino.version, openvino.asked) == ("openvino", "2026.4.1", "2026.4.1")
@@ -37,16 +34,14 @@ def test_what_is_installed_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert onnxruntime.is_right
 
 
-def test_a_version_that_is_not_known_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_is_not_known_is_the_newest(monkeypatch):
     installs(monkeypatch, {"onnxruntime": None})
     (summary,) = hu.audit(SLOPES).summaries
     assert (summary.version, summary.asked) == (available()["onnxruntime"][-1], None)
 
 
 @pytest.mark.parametrize("found", [{}, {"onnxruntime": "1.31.1", "openvino": "2026.4.1"}])
-def test_a_file_is_judged_by_the_runtimes_that_load_it(
-    found: dict[str, str | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_is_judged_by_the_runtimes_that_load_it(found, monkeypatch, tmp_path):
     installs(monkeypatch, found)
     assert [summary.target for summary in hu.audit(SLOPES).summaries] == ["onnxruntime", "openvino"]
     (tmp_path / "m.xml").write_text(SMALL)
@@ -61,8 +56,8 @@ def test_a_file_is_judged_by_the_runtimes_that_load_it(
     assert sorted(target["name"] for target in report.json()["targets"]) == ["onnxruntime", "openvino"]
 
 
-def test_jax_judges_no_file_unless_it_is_named() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+def test_jax_judges_no_file_unless_it_is_named():
+    model = parsed("""15:
         g (float[N, 4] x) => (float[N, 4] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
     assert hu.audit(model).findings == ()
     report = hu.audit(model, "jax")
@@ -88,7 +83,7 @@ def test_jax_judges_no_file_unless_it_is_named() -> None:
         (15, "int32", "its one node refused (int32)", "its documents do not list this node's types"),
     ],
 )
-def test_the_cause_is_the_opset_or_the_types(opset: int, kind: str, text: str, reason: str) -> None:
+def test_the_cause_is_the_opset_or_the_types(opset, kind, text, reason):
     report = hu.audit(
         single("Pow", opset, {"x": (kind, ["N"]), "y": (kind, ["N"])}, (kind, ["N"])), "tensorrt"
     )
@@ -96,8 +91,8 @@ def test_the_cause_is_the_opset_or_the_types(opset: int, kind: str, text: str, r
     assert report.findings[0].text == reason
 
 
-def test_right_is_the_exact_result_and_within_is_said_to_be() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] a, float[N] b) {
+def test_right_is_the_exact_result_and_within_is_said_to_be():
+    model = parsed("""15: g (float[N] x) => (float[N] a, float[N] b) {
         two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()
         a = Pow (x, two)  b = Pow (x, three) }""")
     report = hu.audit(model, "onnxruntime==1.31.1")
@@ -111,11 +106,11 @@ def test_right_is_the_exact_result_and_within_is_said_to_be() -> None:
     assert report.json()["models"][0]["runtimes"][0]["outcomes"] == summary.outcomes
 
 
-def test_no_target_is_none() -> None:
+def test_no_target_is_none():
     assert hu.audit(SLOPES, ()).summaries == ()
 
 
-def test_what_is_found_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_here(monkeypatch):
     monkeypatch.setattr(audit_target, "has_module", lambda name: name != "openvino")
     found = {"onnxruntime": ["onnxruntime-of-someone"], "torch": ["torch"]}
     monkeypatch.setattr(audit_target, "packages_distributions", lambda: found)
@@ -131,8 +126,8 @@ def test_what_is_found_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audit_target.installed() == {}
 
 
-def test_nodes_are_counted_by_outcome() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 16]>
+def test_nodes_are_counted_by_outcome():
+    model = parsed("""16:
         g (float[N, 4, 4] x, float[4] s, bfloat16[N] b, float[2] p) => (float[N, 4, 4] z, bfloat16[N] k, float[2] q) {
             z = PRelu (x, s)  k = Pow (b, b)  q = Pow <axis = 0> (p, p) }""")
     (summary,) = hu.audit(model, ["onnxruntime==1.31.1"]).summaries
@@ -143,14 +138,14 @@ def test_nodes_are_counted_by_outcome() -> None:
     assert "(not measured)" in str(unknown)
 
 
-def test_bits_that_depend_are_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_that_depend_are_not_right(monkeypatch):
     said = Statement("abacus", "exact", depends=("position",))
     monkeypatch.setattr("halfulp.auditing.api.statement", lambda *_: said)
     (summary,) = hu.audit(SLOPES, "openvino").summaries
     assert summary.text == "its one node not reproducible (by position)"
 
 
-def test_openvino_files_are_judged_by_its_own_front_end() -> None:
+def test_openvino_files_are_judged_by_its_own_front_end():
     assert audit_target.asked("openvino").spoken_for_by("openvino") is audit_target.asked("openvino").native
 
 
@@ -179,19 +174,19 @@ CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
         (Statement("onnx-reference", "wrong"), "halfulp run computes it exactly"),
     ],
 )
-def test_what_to_do(said: Statement, words: str) -> None:
+def test_what_to_do(said, words):
     (node,) = hu.audit(SLOPES, ()).models[0].nodes
     assert words in str(about_target(ModelReport("my net.onnx", "onnx"), node, said))
 
 
-def test_only_onnxruntime_has_a_conversion_of_all_nodes_instead() -> None:
+def test_only_onnxruntime_has_a_conversion_of_all_nodes_instead():
     (node,) = hu.audit(SLOPES, ()).models[0].nodes
     said = Statement("tensorrt", "refused", conversion=HALVES)
     remedy = about_target(ModelReport("net.onnx", "onnx"), node, said)
     assert remedy.reason == "cast from bfloat16 to float32"
 
 
-def test_what_openvino_narrows_is_left_to_halfulp() -> None:
+def test_what_openvino_narrows_is_left_to_halfulp():
     (node,) = hu.audit(single("Pow", 15, {"x": ("int64", [4]), "y": ("int64", [4])}), ()).models[0].nodes
     said = Statement("openvino", "wrong")
     remedy = about_target(ModelReport("net.onnx", "onnx"), node, said)
@@ -203,14 +198,12 @@ def behind_convolutions(*widths: int) -> onnx.ModelProto:
     inputs = "".join(f", float[1, 1, 4, {width + 2}] x{width}" for width in widths)
     outputs = ", ".join(f"float[1, 4, 2, {width}] y{width}" for width in widths)
     nodes = "".join(f"c{w} = Conv(x{w}, k) y{w} = PRelu(c{w}, s)\n" for w in widths)
-    return parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 16]> g ({inputs[2:]}) => ({outputs})
-        <float[4, 1, 3, 3] k = {{{", ".join(["1, -1"] * 18)}}}, float[4] s = {{-2, 0.25, 0.5, 3}}> {{ {nodes} }}"""
-    )
+    return parsed(f"""16: g ({inputs[2:]}) => ({outputs})
+        <float[4, 1, 3, 3] k = {{{", ".join(["1, -1"] * 18)}}}, float[4] s = {{-2, 0.25, 0.5, 3}}> {{ {nodes} }}""")
 
 
 @pytest.mark.parametrize("widths", [(4,), (4, 5)])
-def test_slopes_behind_a_convolution_as_wide_as_its_channels(widths: tuple[int, ...]) -> None:
+def test_slopes_behind_a_convolution_as_wide_as_its_channels(widths):
     ort = pytest.importorskip("onnxruntime")
     openvino = pytest.importorskip("openvino")
     model = behind_convolutions(*widths)
@@ -240,5 +233,5 @@ def test_slopes_behind_a_convolution_as_wide_as_its_channels(widths: tuple[int, 
         ("-m n.onnx", "halfulp convert './-m n.onnx' converted.onnx --float32 'a\"b,$c'"),
     ],
 )
-def test_a_command_quotes_the_names_of_nodes(file: str, said: str) -> None:
+def test_a_command_quotes_the_names_of_nodes(file, said):
     assert command(file, "convert", float32='a"b,$c') == said

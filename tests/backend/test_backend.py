@@ -18,7 +18,7 @@ CASES = [
 ]
 
 
-def test_there_are_as_many_as_the_package_has() -> None:
+def test_there_are_as_many_as_the_package_has():
     names = [case._testMethodName for case in CASES]
     assert len(names) >= 23
     for wanted in (
@@ -31,13 +31,13 @@ def test_there_are_as_many_as_the_package_has() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case._testMethodName)
-def test_the_packages_own_case(case: unittest.TestCase) -> None:
+def test_the_packages_own_case(case):
     result = case.run(unittest.TestResult())
     assert result.wasSuccessful(), result.failures + result.errors
     assert not result.skipped
 
 
-def test_prepare_and_run_again() -> None:
+def test_prepare_and_run_again():
     graph = helper.make_graph(
         [helper.make_node("Pow", ["x", "y"], ["z"])],
         "g",

@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_every_call_is_timed_once_a_turn_in_another_order(clock: Clock) -> None:
+def test_every_call_is_timed_once_a_turn_in_another_order(clock):
     turns = timing.InterleavedRuns({"a": clock.call("a", 1.0), "b": clock.call("b", 2.0)})
     clock.log.clear()
     times = turns.take(0, least=3)
@@ -38,13 +38,13 @@ def test_every_call_is_timed_once_a_turn_in_another_order(clock: Clock) -> None:
     assert clock.log == ["a", "b", "b", "a", "a", "b"]
 
 
-def test_it_goes_on_until_the_time_is_up(clock: Clock) -> None:
+def test_it_goes_on_until_the_time_is_up(clock):
     times = timing.InterleavedRuns({"a": clock.call("a", 1.0)}).take(5.5)
     assert len(times["a"]) == 6
     assert len(timing.InterleavedRuns({"a": clock.call("a", 1.0)}).take(100, most=4)["a"]) == 4
 
 
-def test_a_short_call_is_warmed_and_repeated(clock: Clock) -> None:
+def test_a_short_call_is_warmed_and_repeated(clock):
     turns = timing.InterleavedRuns({"short": clock.call("short", 1e-4)})
     clock.log.clear()
     (time,) = turns.take(0, least=1)["short"]
@@ -52,7 +52,7 @@ def test_a_short_call_is_warmed_and_repeated(clock: Clock) -> None:
     assert len(clock.log) == 1 + 3
 
 
-def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clock: Clock) -> None:
+def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clock):
     seen = []
     turns = timing.InterleavedRuns({"a": lambda: seen.append(gc.isenabled()) or clock.call("a", 1.0)()})
     turns.take(0, least=1)
@@ -64,11 +64,11 @@ def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clo
     assert gc.isenabled()
 
 
-def test_summary() -> None:
+def test_summary():
     assert timing.summary([5.0]) == (5.0, 5.0, 5.0, 5.0)
     assert timing.summary([4, 1, 3, 2, 5]) == (3, 2, 4, 1)
 
 
-def test_a_change_of_the_machines_speed_leaves_the_ratio_alone() -> None:
+def test_a_change_of_the_machines_speed_leaves_the_ratio_alone():
     speed = [1.0, 1.0, 5.0, 9.0, 2.0]
     assert timing.ratio([3 * s for s in speed], [4 * s for s in speed]) == 0.75

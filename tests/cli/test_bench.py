@@ -12,11 +12,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from tests.models.onnx_models import parsed
 
 COMMAND = [sys.executable, "-m", "halfulp", "bench"]
 
 
-def test_a_table_of_times_and_exactness() -> None:
+def test_a_table_of_times_and_exactness():
     done = subprocess.run(
         [*COMMAND, "--seconds", "0", "--threads", "1"], capture_output=True, text=True, check=True
     )
@@ -44,7 +45,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_a_network_with_its_own_kernels_and_with_ours(network: Path, tmp_path: Path) -> None:
+def test_a_network_with_its_own_kernels_and_with_ours(network, tmp_path):
     pytest.importorskip("onnxruntime")
     done = run(network, "--seconds", "0", "--threads", "1", "--json", tmp_path / "measured.json")
     assert done.returncode == 0, done.stderr
@@ -60,14 +61,12 @@ def test_a_network_with_its_own_kernels_and_with_ours(network: Path, tmp_path: P
     assert found["ratio"] > 0
 
 
-def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path: Path) -> None:
+def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path):
     ort = pytest.importorskip("onnxruntime")
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 17]> g (float[4, 2] x) => (float[4, 2] z)
+    model = parsed("""17: g (float[4, 2] x) => (float[4, 2] z)
         <float e = {4}, float eps = {0.01}, float[2] gain = {1, 2}, float[2] shift = {0, 0}> {
             m = ReduceMean <axes = [-1]> (x)  d = Sub (x, m)  p = Pow (d, e)  v = ReduceMean <axes = [-1]> (p)
-            a = Add (v, eps)  s = Sqrt (a)  q = Div (d, s)  n = Mul (q, gain)  z = Add (n, shift) }"""
-    )
+            a = Add (v, eps)  s = Sqrt (a)  q = Div (d, s)  n = Mul (q, gain)  z = Add (n, shift) }""")
     onnx.save(model, tmp_path / "fourth.onnx")
     x = np.array([[1, 5], [0, 9], [2, 2], [3, -3]], np.float32)
     (z,) = ort.InferenceSession(tmp_path / "fourth.onnx").run(None, {"x": x})

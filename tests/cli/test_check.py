@@ -35,7 +35,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["check", *arguments])
 
 
-def test_a_target_with_faults(tmp_path: Path) -> None:
+def test_a_target_with_faults(tmp_path):
     result = run("onnx-reference", *LITTLE, "--json", f"{tmp_path}/a.json", "--html", f"{tmp_path}/a.html")
     assert result.exit_code == 1
     assert "onnx-reference" in result.stdout
@@ -54,9 +54,7 @@ def test_a_target_with_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("option", "start"), [("--json", '{\n"schema"'), ("--html", "<!doctype html>")])
-def test_standard_output_is_for_what_is_asked_for_there(
-    option: str, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_output_is_for_what_is_asked_for_there(option, start, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run("onnx-reference", *LITTLE, option, "-", "--export", "cases")
     assert result.exit_code == 1
@@ -67,20 +65,20 @@ def test_standard_output_is_for_what_is_asked_for_there(
     assert [path.name for path in tmp_path.iterdir()] == ["cases"]
 
 
-def test_the_targets_are_listed() -> None:
+def test_the_targets_are_listed():
     result = run("--list")
     assert [line.split()[0] for line in result.stdout.splitlines() if "pip install" in line] == [
         name for name in BUILT_IN if name != "libm"
     ]
 
 
-def test_a_target_without_faults() -> None:
+def test_a_target_without_faults():
     result = run("halfulp.backend", *LITTLE)
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
 
 
-def test_targets_side_by_side(tmp_path: Path) -> None:
+def test_targets_side_by_side(tmp_path):
     command = "mine=sh -c 'exit 3; : {model} {inputs} {outputs}'"
     result = run(
         *("onnx-reference", "onnx-reference", "--command", command, *LITTLE, "--group", "special"),
@@ -91,17 +89,10 @@ def test_targets_side_by_side(tmp_path: Path) -> None:
     assert names == ["onnx-reference", "onnx-reference (2)", "mine"]
 
 
-def test_how_far_off_is_wrong(tmp_path: Path) -> None:
+def test_how_far_off_is_wrong(tmp_path):
     """NumPy's powers are never far off, and not all exact."""
     arguments = [
-        "numpy",
-        "--operator",
-        "onnx.Pow-15",
-        "--types",
-        "float64",
-        "--group",
-        "values",
-        "--json",
+        *("numpy", "--operator", "onnx.Pow-15", "--types", "float64", "--group", "values", "--json"),
         f"{tmp_path}/a",
     ]
     counts = []
@@ -113,7 +104,7 @@ def test_how_far_off_is_wrong(tmp_path: Path) -> None:
     assert counts[0] < counts[1]
 
 
-def test_known_findings(tmp_path: Path) -> None:
+def test_known_findings(tmp_path):
     known = tmp_path / "known.txt"
     known.write_text("onnx.PRelu-7/* wrong,accepted it tests x > 0\nonnx.PRelu-7/*/edge/* hung once\n")
     result = run("onnx-reference", *LITTLE, "--allow", str(known))
@@ -124,7 +115,7 @@ def test_known_findings(tmp_path: Path) -> None:
     )
 
 
-def test_what_does_not_count_is_skipped_in_junit(tmp_path: Path) -> None:
+def test_what_does_not_count_is_skipped_in_junit(tmp_path):
     known, xml = tmp_path / "known.txt", tmp_path / "a.xml"
     known.write_text("onnx.PRelu-7/* wrong it tests x > 0\n")
     arguments = ["onnx-reference", *LITTLE, "--junit", str(xml)]
@@ -146,7 +137,7 @@ def test_what_does_not_count_is_skipped_in_junit(tmp_path: Path) -> None:
     assert str(failure.text).startswith("wrong: onnx.PRelu-7/")
 
 
-def test_an_interrupted_check_has_results_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_check_has_results_so_far(tmp_path, monkeypatch):
     arguments = ["numpy", "--operator=onnx.PRelu-16", "--processes=1"]
     arguments += ["--types=int32", "--types=int64", "--types=uint64"]
     file = tmp_path / "a.json"
@@ -163,7 +154,7 @@ def test_an_interrupted_check_has_results_so_far(tmp_path: Path, monkeypatch: py
     assert [row["types"][0] for row in json.loads(file.read_text())["rows"]] == ["int32"]
 
 
-def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_target_what_is_installed_is_checked(monkeypatch):
     here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
     monkeypatch.setattr("halfulp.conformance.targets.installed", lambda: here)
     result = run("--json", "-", *LITTLE)  # NumPy does not take PRelu-7
@@ -172,7 +163,7 @@ def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
-def test_nothing_is_installed(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_installed(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("halfulp.conformance.targets.installed", list)
     result = run(*arguments)
@@ -181,7 +172,7 @@ def test_nothing_is_installed(arguments: list[str], tmp_path: Path, monkeypatch:
     assert not list(tmp_path.iterdir())
 
 
-def test_export(tmp_path: Path) -> None:
+def test_export(tmp_path):
     folder = tmp_path / "cases"
     result = run("--export", str(folder), *LITTLE)
     assert result.exit_code == 0, result.output
@@ -194,7 +185,7 @@ def test_export(tmp_path: Path) -> None:
     assert str(folder) in again.stderr
 
 
-def test_a_device_that_is_not_there() -> None:
+def test_a_device_that_is_not_there():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has a device")
@@ -204,7 +195,7 @@ def test_a_device_that_is_not_there() -> None:
     assert re.search("CUDA|NVIDIA", result.stderr)  # torch's builds for processors and for CUDA
 
 
-def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_not_installed(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     result = run("numpy", "--html", str(tmp_path / "a.html"))
     assert result.exit_code == 2
@@ -219,7 +210,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     )
 
 
-def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupt_leaves_nothing(tmp_path):
     """A hanging target is interrupted: no file, no process."""
     command = "sh -c 'sleep 600; : {model} {inputs} {outputs}'"
     # Who started us may have had the signal ignored.

@@ -36,7 +36,7 @@ OLD = """<ir_version: 8, opset_import: ["": 6]>
     g (float[N, 3, 4] x, float[3] y) => (float[N, 3, 4] z) { p = PRelu (x, y)  z = Pow<axis=1, broadcast=1>(p, y) }"""
 
 
-def test_the_suffix_says_the_format() -> None:
+def test_the_suffix_says_the_format():
     onnx.save(parsed(OLD.replace("N,", "2,")), "old.onnx")
     invoked("old.onnx", "net.xml")
     assert sorted(os.listdir()) == ["net.bin", "net.xml", "old.onnx"]
@@ -44,7 +44,7 @@ def test_the_suffix_says_the_format() -> None:
     assert onnx.load("net.tflite").opset_import[0].version == 6
 
 
-def test_a_hard_link_to_the_model_is_not_replaced() -> None:
+def test_a_hard_link_to_the_model_is_not_replaced():
     onnx.save(parsed(OLD), "old.onnx")
     os.link("old.onnx", "same.onnx")
     assert "is an input, which would be replaced" in invoked(
@@ -52,7 +52,7 @@ def test_a_hard_link_to_the_model_is_not_replaced() -> None:
     )
 
 
-def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_is_status_1(monkeypatch):
     onnx.save(parsed(OLD), "old.onnx")
 
     def swap(walk: Walk, opset: int) -> None:
@@ -66,7 +66,7 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Path("new.onnx").exists()
 
 
-def test_what_nothing_evaluates_is_written_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nothing_evaluates_is_written_and_not_verified(monkeypatch):
     def unevaluated(*models: Model) -> tuple[str, list[Run]]:
         return "halfulp", [partial(hu.run, model) for model in models]
 

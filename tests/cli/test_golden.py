@@ -1,7 +1,5 @@
 """The words of each verb, and users' reports tried by its commands, as the golden files have them."""
 
-from pathlib import Path
-
 import pytest
 from tests.golden import FILES, parts, played, write
 
@@ -15,7 +13,7 @@ SECTIONS = [
 
 @pytest.mark.newer
 @pytest.mark.parametrize(("file", "number"), SECTIONS)
-def test_what_a_verb_prints(file: Path, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_verb_prints(file, number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     described, *sections = parts(file)
     write(described)

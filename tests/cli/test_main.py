@@ -17,7 +17,7 @@ import halfulp.running  # before a test replaces what it imports
 from halfulp.cli import app
 
 
-def test_help_of_each_verb_has_an_example() -> None:
+def test_help_of_each_verb_has_an_example():
     listing = CliRunner().invoke(app, ["--help"]).stdout
     verbs = [command.callback.__name__ for command in app.registered_commands if command.callback]
     assert verbs == [
@@ -41,7 +41,7 @@ def test_help_of_each_verb_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
-def test_version(option: str) -> None:
+def test_version(option):
     result = CliRunner().invoke(app, [option])
     assert result.exit_code == 0
     assert result.stdout.startswith("halfulp")
@@ -64,13 +64,13 @@ def test_version(option: str) -> None:
         ["check", "numpy", "--fast"],
     ],
 )
-def test_usage(arguments: list[str]) -> None:
+def test_usage(arguments):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert "Usage" in result.stderr
 
 
-def test_a_file_without_a_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_a_verb(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("net.onnx").touch()
     result = CliRunner().invoke(app, ["net.onnx"])
@@ -86,9 +86,7 @@ def test_a_file_without_a_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_what_a_verb_may_meet(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, text: str
-) -> None:
+def test_what_a_verb_may_meet(monkeypatch, error, status, text):
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -98,7 +96,7 @@ def test_what_a_verb_may_meet(
     assert result.stderr.strip() == text
 
 
-def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
+def test_a_terminal_that_is_not_utf8(tmp_path):
     model = single("Pow", 15, {"x": ("float64", [2]), "y": ("float64", [2])}, ("float64", [2]))
     model.graph.node[0].name = "\u2260"
     onnx.save(model, tmp_path / "m.onnx")
@@ -119,7 +117,7 @@ def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
         assert not done.stderr
 
 
-def test_starting_the_command_does_not_import_onnx() -> None:
+def test_starting_the_command_does_not_import_onnx():
     code = "import sys, halfulp.cli; assert 'onnx' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -142,7 +140,7 @@ SCRIPT = "import sys; from halfulp.__main__ import main; sys.exit(main())"  # as
         *((module, ["halfulp"]) for module in ("halfulp.operators", "halfulp.cli.run")),
     ],
 )
-def test_an_interrupt_while_it_is_imported(module: str, start: list[str], tmp_path: Path) -> None:
+def test_an_interrupt_while_it_is_imported(module, start, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTED)
     (tmp_path / "halfulp").write_text(SCRIPT)
     onnx.save(single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])}), tmp_path / "m.onnx")
@@ -157,7 +155,7 @@ def test_an_interrupt_while_it_is_imported(module: str, start: list[str], tmp_pa
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_an_interrupt_while_a_program_imports_the_package_is_its_own(tmp_path: Path) -> None:
+def test_an_interrupt_while_a_program_imports_the_package_is_its_own(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTED)
     done = subprocess.run(
         [sys.executable, "-c", "try:\n import halfulp\nexcept KeyboardInterrupt:\n print('mine')"],
@@ -170,7 +168,7 @@ def test_an_interrupt_while_a_program_imports_the_package_is_its_own(tmp_path: P
 
 
 @pytest.mark.parametrize("arguments", [["run", "--help"], ["--version"], ["spec", "onnx.Pow-15"], []])
-def test_a_reader_that_has_gone(arguments: list[str]) -> None:
+def test_a_reader_that_has_gone(arguments):
     assert run_with(arguments, stdout=closed_pipe()) == (0, "", "")
 
 
@@ -185,7 +183,7 @@ def test_a_reader_that_has_gone(arguments: list[str]) -> None:
         (["nonsense"], "full"),
     ],
 )
-def test_an_error_that_can_not_be_written(arguments: list[str], kind: str) -> None:
+def test_an_error_that_can_not_be_written(arguments, kind):
     if kind == "closed":
         command = [sys.executable, "-m", "halfulp", *arguments]
         done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *command], capture_output=True, check=False)
@@ -195,7 +193,7 @@ def test_an_error_that_can_not_be_written(arguments: list[str], kind: str) -> No
         assert run_with(arguments, stderr=stream)[:2] == (2, "")
 
 
-def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch):
     def fail(*_: object, **__: object) -> None:
         print("so far", end="")
         raise halfulp.HalfulpError("then this")
@@ -216,7 +214,7 @@ def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch: 
     assert (caught.value.code, said.getvalue()) == (2, "error: then this\n")
 
 
-def test_standard_output_that_is_full() -> None:
+def test_standard_output_that_is_full():
     with open("/dev/full", "wb") as full:
         assert run_with(["spec", "onnx.Pow-15"], stdout=full) == (2, "", "error: No space left on device\n")
 
@@ -241,7 +239,7 @@ def run_with(arguments: list[str], **streams: Any) -> tuple[int, str, str]:
     return done.returncode, done.stdout or "", done.stderr or ""
 
 
-def test_main_is_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_is_the_entry_point(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["halfulp", "--version"])
     with pytest.raises(SystemExit) as caught:
         halfulp.cli.main()
@@ -250,7 +248,7 @@ def test_main_is_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["HALFULP_ISA", "HALFULP_NUM_THREADS"])
 @pytest.mark.parametrize("start", [["-m", "halfulp"], [str(Path(sys.executable).with_name("halfulp"))]])
-def test_a_wrong_variable_is_a_line(start: list[str], name: str) -> None:
+def test_a_wrong_variable_is_a_line(start, name):
     done = subprocess.run(
         [sys.executable, *start, "spec", "onnx.Pow-7"],
         env=os.environ | {name: "abc"},
@@ -263,7 +261,7 @@ def test_a_wrong_variable_is_a_line(start: list[str], name: str) -> None:
     assert line.startswith(f"error: {name}=abc")
 
 
-def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path: Path) -> None:
+def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path):
     package = tmp_path / "google" / "protobuf"
     package.mkdir(parents=True)
     package.joinpath("__init__.py").write_text(
@@ -297,7 +295,7 @@ error: net.xml: it takes more than 1 s, and OpenVINO may hang; HALFULP_TIMEOUT=S
         ("time.sleep(60)", 2, HANGS),
     ],
 )
-def test_a_crash_or_a_hang_inside_openvino_is_a_line(end: str, status: int, said: str) -> None:
+def test_a_crash_or_a_hang_inside_openvino_is_a_line(end, status, said):
     code = f"""
 import os, signal, sys, time
 import halfulp.cli as cli

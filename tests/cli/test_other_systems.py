@@ -95,17 +95,17 @@ def statuses(names: str, folder: Path) -> tuple[list[tuple[str, int]], str]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", USED)
-def test_each_alone(name: str, tmp_path: Path) -> None:
+def test_each_alone(name, tmp_path):
     ended, said = statuses(name, tmp_path)
     assert_done(ended, said, has_limits=name not in ("os.killpg", "signal.SIGKILL", "resource"))
 
 
-def test_without_what_macos_lacks(tmp_path: Path) -> None:
+def test_without_what_macos_lacks(tmp_path):
     ended, said = statuses("os.posix_fallocate os.sched_getaffinity", tmp_path)
     assert_done(ended, said, has_limits=True)
 
 
-def test_without_what_windows_lacks(tmp_path: Path) -> None:
+def test_without_what_windows_lacks(tmp_path):
     ended, said = statuses(" ".join(USED) + OTHERS, tmp_path)
     assert_done(ended, said, has_limits=False)
 

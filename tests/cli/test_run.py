@@ -39,7 +39,7 @@ MIXED = """<ir_version: 8, opset_import: ["": 15]>
     g (float[N, 4] x, float[4] s) => (float[N, 4] z) { a = Abs (x)  p = Pow (a, s)  z = PRelu (p, s) }"""
 
 
-def test_without_inputs_it_makes_them_up() -> None:
+def test_without_inputs_it_makes_them_up():
     onnx.save(parsed(MIXED), "net.onnx")
     text = invoked("net.onnx", "-i", "N=2", "-o", "out.npz")
     feeds = Fit({"N": 2}).inputs(load("net.onnx"))
@@ -61,9 +61,8 @@ def test_without_inputs_it_makes_them_up() -> None:
     assert sorted(os.listdir()) == ["net.onnx", "out.npz"]
 
 
-def test_a_summary_counts_nan_and_infinities() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (bfloat16[N] x, bfloat16[N] y) => (bfloat16[N] z) { z = Pow (x, y) }""")
+def test_a_summary_counts_nan_and_infinities():
+    model = parsed("15: g (bfloat16[N] x, bfloat16[N] y) => (bfloat16[N] z) { z = Pow (x, y) }")
     onnx.save(model, "net.onnx")
     np.save("x.npy", np.array([-2, 0, 0, 3], ml_dtypes.bfloat16))
     np.save("y.npy", np.array([0.5, -1, -1, 2], ml_dtypes.bfloat16))
@@ -84,7 +83,7 @@ def test_a_summary_counts_nan_and_infinities() -> None:
         ["-i", "x=one.npz", "-i", "s=s.npy"],
     ],
 )
-def test_inputs_from_files(arguments: list[str]) -> None:
+def test_inputs_from_files(arguments):
     onnx.save(parsed(MIXED), "net.onnx")
     x, s = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([0.5, 1, 2, 3], np.float32)
     np.save("x.npy", x)
@@ -98,7 +97,7 @@ def test_inputs_from_files(arguments: list[str]) -> None:
         assert out["z"].tobytes() == hu.run("net.onnx", {"x": x, "s": s})["z"].tobytes()
 
 
-def test_a_file_alone_is_the_only_input() -> None:
+def test_a_file_alone_is_the_only_input():
     text = '<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] z) { z = Pow (x, x) }'
     onnx.save(parsed(text), "x.onnx")
     np.save("x.npy", np.array([2, 3], np.float32))
@@ -107,9 +106,9 @@ def test_a_file_alone_is_the_only_input() -> None:
     assert "an input must be NAME=FILE" in invoked("net.onnx", "-i", "x.npy", status=2)
 
 
-def test_sequences_and_text_are_written() -> None:
+def test_sequences_and_text_are_written():
     onnx.save(
-        parsed("""<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (seq(float[N]) q, string[N] t) {
+        parsed("""17: g (float[N] x) => (seq(float[N]) q, string[N] t) {
             q = SequenceConstruct (x, x)
             t = Cast <to = 8> (x)
         }"""),
@@ -121,18 +120,15 @@ def test_sequences_and_text_are_written() -> None:
         assert out["t"].dtype.kind == "U"
 
 
-def test_a_model_without_inputs() -> None:
+def test_a_model_without_inputs():
     onnx.save(
-        parsed("""<ir_version: 8, opset_import: ["": 15]> g () => (float z) {
-            x = Constant <value_float = 3.0> ()  z = Pow (x, x)
-        }"""),
-        "net.onnx",
+        parsed("15: g () => (float z) { x = Constant <value_float = 3.0> () z = Pow (x, x) }"), "net.onnx"
     )
     assert "27" in invoked("net.onnx")
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_numbers_of_float32_are_rounded_to_a_shorter_type(kind: str) -> None:
+def test_numbers_of_float32_are_rounded_to_a_shorter_type(kind):
     onnx.save(single("Pow", 15, {"x": (kind, [3]), "y": (kind, [])}, output=(kind, [3])), "net.onnx")
     line = f"input 'x': its numbers, in float32, are rounded to {kind}"
     for numbers, rounded in (([1.0001, 2, np.nan], True), ([-np.inf, 2, np.nan], False)):
@@ -145,7 +141,7 @@ def test_numbers_of_float32_are_rounded_to_a_shorter_type(kind: str) -> None:
     assert f"input 'x': {kind} does not hold 1 of its 3 numbers" in text
 
 
-def test_a_name_is_no_escape_sequence() -> None:
+def test_a_name_is_no_escape_sequence():
     model = single("Pow", 15, {"x": ("float32", ["N"]), "y": ("float32", ["N"])})
     model.graph.node[0].name = "\x1b[2J[red]name[/red]"
     onnx.save(model, "net.onnx")
@@ -154,7 +150,7 @@ def test_a_name_is_no_escape_sequence() -> None:
     assert "[red]name[/red]" in text
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_reader_that_goes_away_is_no_error():
     onnx.save(parsed(MIXED), "net.onnx")
     command = f"{sys.executable} -m halfulp run net.onnx | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
@@ -178,7 +174,7 @@ def ran(*arguments: str | Path) -> str:
     return done.output
 
 
-def test_an_openvino_model(folder: Path) -> None:
+def test_an_openvino_model(folder):
     out = folder / "out.npz"
     told = ran(folder / "m.xml", "-i", f"data={folder / 'x.npy'}", "-o", out)
     assert "openvino.Power-1" in told
@@ -198,13 +194,13 @@ def test_an_openvino_model(folder: Path) -> None:
         np.dtype(ml_dtypes.float8_e5m2),
     ],
 )
-def test_every_kind_of_dtype_has_its_range(dtype: np.dtype) -> None:
+def test_every_kind_of_dtype_has_its_range(dtype):
     x = np.array([0.5, -2, np.nan, np.inf]).astype(dtype)
     (cells,) = rows_of({"x": x})
     assert cells[2:] == ["-2", "inf", "1", "1"]
 
 
-def test_a_chain_of_thousands_of_powers_has_a_short_table() -> None:
+def test_a_chain_of_thousands_of_powers_has_a_short_table():
     body = "  ".join(f"t{i + 1} = Pow (t{i}, t{i})" for i in range(2000))
     text = f'<ir_version: 8, opset_import: ["": 15]> g (float[2] t0) => (float[2] t2000) {{ {body} }}'
     onnx.save(parsed(text), "m.onnx")

@@ -15,9 +15,9 @@ def invoked(*arguments: str, status: int = 0) -> str:
     return result.stderr if status else result.stdout
 
 
-def test_the_list_is_a_line_for_each() -> None:
+def test_the_list_is_a_line_for_each():
     assert invoked().splitlines() == list(hu.ops())
 
 
-def test_a_page() -> None:
+def test_a_page():
     assert invoked("onnx.Pow-12") == f"{text(page(find('onnx.Pow-12')))}\n"

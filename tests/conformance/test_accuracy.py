@@ -1,7 +1,6 @@
 """The accuracy of runtimes: known errors are found, and an exact runtime has none."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ def off(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
-def test_an_exact_runtime(name: str) -> None:
+def test_an_exact_runtime(name):
     found = measured("halfulp", name, count=500)
     assert {
         label: (each.misrounded, each.special, each.max_ulp) for label, each in found.ranges.items()
@@ -43,7 +42,7 @@ def test_an_exact_runtime(name: str) -> None:
     assert found.special_values > 100
 
 
-def test_a_known_error() -> None:
+def test_a_known_error():
     found = measured(off, "float32")
     ordinary = found.ranges["ordinary"]
     assert ordinary.misrounded > 0.9 * ordinary.elements
@@ -59,12 +58,12 @@ def test_a_known_error() -> None:
     assert hu.pow(bits[0], bits[1]) == bits[2]
 
 
-def test_the_search_finds_more_than_samples() -> None:
+def test_the_search_finds_more_than_samples():
     found = measured("numpy", "float32", rounds=8)
     assert found.ranges["search"].max_ulp > found.ranges["ordinary"].max_ulp > 0.5
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path):
     arguments = ["accuracy", "numpy", "--types", "fp16,int8"]
     assert "accuracy is measured of floating types, not of int8" in CliRunner().invoke(app, arguments).stderr
     assert CliRunner().invoke(app, ["accuracy"]).exit_code == 2
@@ -77,7 +76,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert row[:2] == [f"numpy {np.__version__}", "float16"]
 
 
-def test_ctrl_c_ends_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_all_pairs(tmp_path, monkeypatch):
     """Ctrl-C ends them after the second part, and the documents have the results until then."""
     monkeypatch.setattr("halfulp.conformance.accuracy._EVERY", 64)
     parts = 0
@@ -102,7 +101,7 @@ def test_ctrl_c_ends_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("name", "quiet"), [("float16", 0x200), ("bfloat16", 0x40)])
-def test_all_pairs_have_no_signalling_nan(name: str, quiet: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pairs_have_no_signalling_nan(name, quiet, monkeypatch):
     """IEEE 754 lets such a NaN give a NaN as the power of 0, too."""
     tried: list[Pairs] = []
 

@@ -1,7 +1,6 @@
 """Lists of findings that are known."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.conformance.report.documents import document
@@ -27,7 +26,7 @@ def loaded(tmp_path: Path, text: str) -> Allowed:
     return load_allowed(path)
 
 
-def test_which_findings_are_allowed(tmp_path: Path) -> None:
+def test_which_findings_are_allowed(tmp_path):
     allowed = loaded(tmp_path, TEXT)
     hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
     assert allowed.reason("numpy", hard, "wrong") == "x^3 by multiplication"
@@ -54,16 +53,16 @@ def test_which_findings_are_allowed(tmp_path: Path) -> None:
         ("wrong<=16", {"verdict": "refused"}, False),
     ],
 )
-def test_up_to_a_bound(word: str, differently: Any, is_allowed: bool, tmp_path: Path) -> None:
+def test_up_to_a_bound(word, differently, is_allowed, tmp_path):
     allowed = loaded(tmp_path, f"onnx.Pow-* {word} known")
     case = document("right")["cases"][0] | {"id": "onnx.Pow-7/float32,float32/hard/0", "verdict": "wrong"}
-    case |= {"grade": "edges", "special": 0, "max_ulp": 16} | differently  # type: ignore[assignment]
+    case |= {"grade": "edges", "special": 0, "max_ulp": 16} | differently
     assert allowed.allows("numpy", case) == is_allowed
     # An entry is stale where nothing is wrong, not where a bound is exceeded.
     assert bool(allowed.stale("numpy", [case["id"]])) == (case["verdict"] != "wrong")
 
 
-def test_stale_entries(tmp_path: Path) -> None:
+def test_stale_entries(tmp_path):
     allowed = loaded(tmp_path, TEXT)
     hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
     assert [entry.line for entry in allowed.stale("onnxruntime", [hard, bfloat])] == [3, 6]
@@ -84,7 +83,7 @@ def test_stale_entries(tmp_path: Path) -> None:
         ("onnx.Pow-7/* refused<=16 because", "'refused<=16' is not a finding that can be allowed"),
     ],
 )
-def test_broken_files(text: str, says: str, tmp_path: Path) -> None:
+def test_broken_files(text, says, tmp_path):
     with pytest.raises(HalfulpError) as caught:
         loaded(tmp_path, text)
     assert says in str(caught.value)

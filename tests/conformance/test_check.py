@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,10 +33,10 @@ def small(target: str = "onnx-reference", **arguments: object) -> CheckReport:
     """Check a target on little."""
     return check(
         target, **({"operators": ["onnx.PRelu-7"], "types": ["float32"], "processes": 1} | arguments)
-    )  # type: ignore[arg-type]
+    )
 
 
-def test_the_face() -> None:
+def test_the_face():
     report = hu.check("onnx-reference", mode="quick", operators="onnx.PRelu-7", types="float32", processes=1)
     assert not report.ok
     document = report.document
@@ -55,7 +54,7 @@ def test_the_face() -> None:
     assert "PRelu-7" in str(report)
 
 
-def test_the_document_adds_up() -> None:
+def test_the_document_adds_up():
     document = small().document
     summary = document["summary"]
     verdicts = (
@@ -69,7 +68,7 @@ def test_the_document_adds_up() -> None:
         "hung",
         "unspecified",
     )
-    assert sum(summary[verdict] for verdict in verdicts) == summary["cases"]  # type: ignore[literal-required]
+    assert sum(summary[verdict] for verdict in verdicts) == summary["cases"]
     assert len(document["cases"]) == summary["cases"] - summary["exact"] - summary["rejected"]
     (row,) = document["rows"]
     assert row["verdict"] == "wrong"
@@ -84,12 +83,12 @@ def test_the_document_adds_up() -> None:
         assert case["confirmed"] == ("MPFR" if case["example"] else None)
 
 
-def test_nothing_depends_on_how_many_processes() -> None:
+def test_nothing_depends_on_how_many_processes():
     one, three = (small(types=[], processes=count).document for count in (1, 3))
     assert dict(one) | {"run": None} == dict(three) | {"run": None}
 
 
-def test_progress() -> None:
+def test_progress():
     told: list[Progress] = []
     report = small(types=[], progress=told.append)
     assert [state.done for state in told] == [1, 2, 3]
@@ -98,7 +97,7 @@ def test_progress() -> None:
     assert told[-1].faults > 0
 
 
-def test_the_processes_end_where_progress_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_processes_end_where_progress_fails(monkeypatch):
     closed: list[Examiner] = []
     close = Examiner.close
     monkeypatch.setattr(Examiner, "close", lambda examiner: (closed.append(examiner), close(examiner))[1])
@@ -130,26 +129,26 @@ def test_the_processes_end_where_progress_fails(monkeypatch: pytest.MonkeyPatch)
         ({"allow": "missing.txt"}, "missing.txt: can't be read"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, object], says: str) -> None:
+def test_bad_arguments(arguments, says):
     with pytest.raises(HalfulpError) as caught:
         small(**arguments)
     assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("target", [3, None, Path("numpy"), ["numpy"]])
-def test_a_target_is_a_string(target: object) -> None:
+def test_a_target_is_a_string(target):
     with pytest.raises(HalfulpError, match="a target is named by a string") as caught:
-        check(target)  # type: ignore[arg-type]
+        check(target)
     assert "onnxruntime" in str(caught.value)
 
 
-def test_a_selection_takes_what_names_things() -> None:
-    both = selection("Pow", [7, 15], [np.float32, "f4", np.dtype("int8")])  # type: ignore[list-item]
+def test_a_selection_takes_what_names_things():
+    both = selection("Pow", [7, 15], [np.float32, "f4", np.dtype("int8")])
     assert both == {"operators": ["Pow"], "versions": ["15", "7"], "types": ["float32", "int8"]}
-    assert selection((), 15, np.float16)["types"] == ["float16"]  # type: ignore[arg-type]
+    assert selection((), 15, np.float16)["types"] == ["float16"]
 
 
-def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_processors(monkeypatch):
     """As many as the core takes threads, at most OMP_NUM_THREADS."""
     monkeypatch.setattr("halfulp.conformance.check.thread_count", lambda: 5)
     for text, count in (("", 5), ("many", 5), ("0", 5), ("3", 3), ("1,4", 1), ("1000", 5)):
@@ -157,7 +156,7 @@ def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
         assert processors() == count
 
 
-def test_one_thread_says_nothing_about_threads() -> None:
+def test_one_thread_says_nothing_about_threads():
     document = check_target(
         find("onnx-reference"),
         mode="quick",
@@ -169,7 +168,7 @@ def test_one_thread_says_nothing_about_threads() -> None:
     assert entry["verdict"] == "not tested"
 
 
-def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_examination_can_be_ended_from_another_thread(monkeypatch):
     monkeypatch.setenv("FAULTY", "hangs")
     one = np.array([3], np.int32)
     case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
@@ -180,7 +179,7 @@ def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.Mon
         examiner.examine([case])
 
 
-def test_the_runtime_is_not_loaded_here(python: Callable[..., str]) -> None:
+def test_the_runtime_is_not_loaded_here(python):
     code = (
         "import sys, halfulp as hu; hu.check('onnx-reference', operators='onnx.PRelu-7', types='float16', processes=1);"
         "print('onnx.reference' in sys.modules)"

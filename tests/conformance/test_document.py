@@ -24,7 +24,7 @@ def document() -> Document:
     return found
 
 
-def test_it_is_made_to_be_compared(document: Document) -> None:
+def test_it_is_made_to_be_compared(document):
     """Keys in their order, one entry to a line, and nothing that is another tomorrow but under "run"."""
     text = dumps([document])
     assert json.loads(text) == document
@@ -37,7 +37,7 @@ def test_it_is_made_to_be_compared(document: Document) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+def test_files_that_can_not_be_read(tmp_path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 30)
@@ -64,7 +64,7 @@ def keys(value: Any, name: str = "") -> set[str]:
     return {*value}.union(*(keys(item, key) for key, item in value.items()))
 
 
-def test_the_page_names_every_key(document: Document) -> None:
+def test_the_page_names_every_key(document):
     text = PAGE.read_text()
     found = keys(document) | keys(documents.document("by place"))
     assert len(found) > 50

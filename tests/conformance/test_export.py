@@ -41,7 +41,7 @@ def exported(tmp_path_factory):
     return folder, export(folder, some(), ulp_limit=0)
 
 
-def test_the_counts_are_those_of_the_folders(exported) -> None:
+def test_the_counts_are_those_of_the_folders(exported):
     folder, counts = exported
     assert counts.valid == len(list((folder / "valid").iterdir())) > 80
     assert counts.invalid == len(list((folder / "invalid").iterdir())) > 4
@@ -67,7 +67,7 @@ def run(folder):
     return found
 
 
-def test_every_case_passes_with_halfulp(exported) -> None:
+def test_every_case_passes_with_halfulp(exported):
     folder, counts = exported
     found = run(folder / "valid")
     assert not found.failures + found.errors
@@ -76,7 +76,7 @@ def test_every_case_passes_with_halfulp(exported) -> None:
     assert found.testsRun in (2 * counts.valid, counts.valid)
 
 
-def test_a_wrong_output_fails(exported, tmp_path) -> None:
+def test_a_wrong_output_fails(exported, tmp_path):
     one = case("onnx.Pow-15/float32,int64/values/0")
     export(tmp_path / "out", [one], ulp_limit=1)
     path = tmp_path / "out" / "valid" / folder_name(one) / "test_data_set_0" / "output_0.pb"
@@ -91,7 +91,7 @@ def test_a_wrong_output_fails(exported, tmp_path) -> None:
         assert len(found.failures) == fails
 
 
-def test_every_invalid_case_is_refused_by_halfulp(exported) -> None:
+def test_every_invalid_case_is_refused_by_halfulp(exported):
     folder, _ = exported
     for model in (folder / "invalid").glob("*/model.onnx"):
         told = json.loads((model.parent / "data.json").read_text())
@@ -107,7 +107,7 @@ def test_every_invalid_case_is_refused_by_halfulp(exported) -> None:
             halfulp.backend.run_model(onnx.load(model), inputs)
 
 
-def test_what_is_left_out(tmp_path) -> None:
+def test_what_is_left_out(tmp_path):
     left_out = [
         "onnx.Pow-15/int32,int32/special/grid-open",  # open elements
         "onnx.Pow-1/float32,float32/broadcast/2x3x4,4,axis=-1,broadcast=1",  # an open attribute
@@ -117,12 +117,12 @@ def test_what_is_left_out(tmp_path) -> None:
     assert export(tmp_path / "out", map(case, left_out)) == Exported(0, 0, len(left_out))
 
 
-def test_tolerances() -> None:
+def test_tolerances():
     assert tolerances(np.zeros(1, np.float32), 4) == {"rtol": 4 * 2.0**-23, "atol": 4 * 2.0**-149}
     assert tolerances(np.zeros(1, np.int8), 4) == {"rtol": 0, "atol": 0}
 
 
-def test_all_or_nothing(tmp_path) -> None:
+def test_all_or_nothing(tmp_path):
     def broken():
         yield case("onnx.Pow-7/float32,float32/values/0")
         raise RuntimeError("interrupted")
@@ -132,7 +132,7 @@ def test_all_or_nothing(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_has_something_in_it(tmp_path) -> None:
+def test_a_folder_that_has_something_in_it(tmp_path):
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "file"):
         with pytest.raises(HalfulpError, match="exists already, and is not an empty folder"):
@@ -142,13 +142,13 @@ def test_a_folder_that_has_something_in_it(tmp_path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_folder_names_are_distinct_and_plain() -> None:
+def test_folder_names_are_distinct_and_plain():
     names = [folder_name(one) for one in of_onnx()]
     assert len(set(names)) == len(names)
     assert max(map(len, names)) < 128
 
 
-def test_the_program_beside_the_cases_finds_what_is_wrong(tmp_path) -> None:
+def test_the_program_beside_the_cases_finds_what_is_wrong(tmp_path):
     ids = ("onnx.Pow-15/float32,int64/values/0", "onnx.PRelu-16/bfloat16,bfloat16/special/all")
     folder = tmp_path / "cases"
     export(

@@ -40,12 +40,12 @@ def programs(name: str) -> tuple[str, list[tuple[str, str]]]:
     return found[0][0], found[1:]
 
 
-def test_there_is_a_page_for_each() -> None:
+def test_there_is_a_page_for_each():
     assert {path.stem for path in FINDINGS.glob("*.md")} == {"README", *PACKAGES}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_programs_print_what_the_page_shows(name: str) -> None:
+def test_programs_print_what_the_page_shows(name):
     title = (FINDINGS / f"{name}.md").read_text().splitlines()[0]
     measured = re.search(r"\d+\.\d+\.\d+", title)
     assert measured is not None
@@ -71,7 +71,7 @@ def test_programs_print_what_the_page_shows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_exact_values_are_mpfrs(name: str) -> None:
+def test_exact_values_are_mpfrs(name):
     pytest.importorskip("gmpy2")
     _, others = programs(name)
     lines = [match for _, text in others for match in LINE.finditer(text)]
@@ -83,7 +83,7 @@ def test_exact_values_are_mpfrs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_something_is_wrong_in_each_class(name: str) -> None:
+def test_something_is_wrong_in_each_class(name):
     _, others = programs(name)
     for code, text in others:
         found = [match for match in LINE.finditer(text) if match[6] != match[7]]

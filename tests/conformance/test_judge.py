@@ -36,7 +36,7 @@ def moved(array, index, steps):
     return result
 
 
-def test_exact() -> None:
+def test_exact():
     found = judge(CASE, RIGHT, RIGHT.copy())
     assert (found.verdict, found.elements, found.wrong, found.max_ulp, found.example) == (
         "exact",
@@ -60,7 +60,7 @@ def test_exact() -> None:
         (17, ">16", "wrong"),
     ],
 )
-def test_some_ulps_off(steps, bin, verdict) -> None:
+def test_some_ulps_off(steps, bin, verdict):
     found = judge(CASE, RIGHT, moved(RIGHT, 1, steps))
     assert (found.verdict, found.max_ulp) == (verdict, steps)
     assert found.histogram == {**dict.fromkeys(HISTOGRAM, 0), "0": 2, bin: 1}
@@ -69,7 +69,7 @@ def test_some_ulps_off(steps, bin, verdict) -> None:
     assert judge(CASE, RIGHT, moved(RIGHT, 1, steps), ulp_limit=0.5).verdict == "wrong"
 
 
-def test_the_example_is_the_first_of_the_greatest_differences() -> None:
+def test_the_example_is_the_first_of_the_greatest_differences():
     got = moved(moved(moved(RIGHT, 0, 2), 1, 3), 2, 3)
     example = judge(CASE, RIGHT, got).example
     assert example == {
@@ -94,7 +94,7 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize(("expected", "got"), SPECIAL)
-def test_special_values_gone_wrong(expected, got) -> None:
+def test_special_values_gone_wrong(expected, got):
     found = judge(CASE, np.array([4, expected, 256], F32), np.array([4.000002, got, 256], F32), ulp_limit=1e9)
     assert (found.verdict, found.wrong, found.histogram["special"]) == ("wrong", 1, 1)
     assert found.example["index"] == [1]  # worse than any distance
@@ -102,19 +102,19 @@ def test_special_values_gone_wrong(expected, got) -> None:
     assert found.max_ulp == 4
 
 
-def test_every_nan_is_a_nan() -> None:
+def test_every_nan_is_a_nan():
     nans = from_codes([0x7FC00000, 0xFFC00001, 0x7F800001], "float32")
     assert judge(CASE, np.full(3, np.nan, F32), nans).verdict == "exact"
 
 
-def test_zero_and_the_least_number_are_neighbours() -> None:
+def test_zero_and_the_least_number_are_neighbours():
     tiny = np.finfo(F32).smallest_subnormal
     found = judge(CASE, np.array([0, tiny, -tiny], F32), np.array([tiny, 0, -0.0], F32))
     assert (found.verdict, found.max_ulp, found.histogram["special"]) == ("within", 1, 0)
 
 
 @pytest.mark.parametrize("name", [name for name in FLOATS if TYPES[name].bits <= 16])
-def test_ranks_count_the_values_of_a_type_in_their_order(name) -> None:
+def test_ranks_count_the_values_of_a_type_in_their_order(name):
     values = from_codes(np.arange(1 << TYPES[name].bits), name)
     with np.errstate(invalid="ignore"):
         numbers = values.astype(np.float64)
@@ -124,7 +124,7 @@ def test_ranks_count_the_values_of_a_type_in_their_order(name) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_neighbours_in_wide_types(dtype) -> None:
+def test_neighbours_in_wide_types(dtype):
     values = np.array([-np.inf, -2, -1e-40, -0.0, 0.0, 1, 1.5, np.finfo(dtype).max], dtype)
     with np.errstate(over="ignore", under="ignore"):
         after = np.nextafter(values, dtype(np.inf))
@@ -137,7 +137,7 @@ def test_neighbours_in_wide_types(dtype) -> None:
     ("name", "low", "high"),
     [("int64", -(2**63), 2**63 - 1), ("uint64", 0, 2**64 - 1), ("int4", -8, 7), ("uint4", 0, 15)],
 )
-def test_integers_differ_by_units(name, low, high) -> None:
+def test_integers_differ_by_units(name, low, high):
     a, b = (np.array([value]).astype(TYPES[name].dtype) for value in (low, high))
     one = np.ones_like(a)
     found = judge(pow_case(one, one, operator="openvino.Power-1"), a, b, ulp_limit=1e30)
@@ -145,7 +145,7 @@ def test_integers_differ_by_units(name, low, high) -> None:
     assert distances(b, a)[0].tolist() == [high - low]
 
 
-def test_one_unit_is_wrong_for_an_integer() -> None:
+def test_one_unit_is_wrong_for_an_integer():
     x = np.array([2, 3, 4], np.int32)
     found = judge(pow_case(x, x), x**x, x**x + np.array([0, 1, 0], np.int32))
     assert (found.verdict, found.wrong, found.max_ulp) == ("wrong", 1, 1)
@@ -159,13 +159,13 @@ def test_one_unit_is_wrong_for_an_integer() -> None:
         (np.array(["a"]), "the output is string[1], not float32[3]"),
     ],
 )
-def test_wrong_type_and_shape(got, message) -> None:
+def test_wrong_type_and_shape(got, message):
     found = judge(CASE, RIGHT, got)
     assert (found.verdict, found.wrong, found.message) == ("wrong", 3, message)
 
 
 @pytest.mark.parametrize("kind", ["refused", "crashed", "hung"])
-def test_no_result(kind) -> None:
+def test_no_result(kind):
     found = judge(CASE, RIGHT, Outcome(kind, "  not supported\nmore of it"))
     assert (found.verdict, found.message, found.max_ulp) == (kind, "not supported", None)
 
@@ -180,7 +180,7 @@ INVALID = Case(
 ERROR = SpecError("onnx.Pow-7.C2", "X and Y must be broadcastable to one shape")
 
 
-def test_an_invalid_case() -> None:
+def test_an_invalid_case():
     assert judge(INVALID, ERROR, Outcome("refused", "no")).verdict == "rejected"
     found = judge(INVALID, ERROR, np.ones(3, F32))
     assert (found.verdict, found.message) == ("accepted", "onnx.Pow-7.C2 must refuse it")
@@ -188,7 +188,7 @@ def test_an_invalid_case() -> None:
     assert judge(INVALID, ERROR, Outcome("hung", "")).verdict == "hung"
 
 
-def test_what_the_document_leaves_open_is_not_judged() -> None:
+def test_what_the_document_leaves_open_is_not_judged():
     x, y = np.array([2, 2, 0], np.int32), np.array([3, 40, -1], np.int64)
     case = pow_case(x, y)
     right = np.array([8, 0, 2**31 - 1], np.int32)
@@ -200,7 +200,7 @@ def test_what_the_document_leaves_open_is_not_judged() -> None:
     assert verdicts(case, right, right).tolist() == ["exact", "unspecified", "unspecified"]
 
 
-def test_everything_open() -> None:
+def test_everything_open():
     case = pow_case(np.array([2], np.int32), np.array([-1], np.int32))
     for got in (np.array([5], np.int32), Outcome("refused", "integers to negative powers")):
         found = judge(case, np.array([0], np.int32), got)
@@ -210,7 +210,7 @@ def test_everything_open() -> None:
     assert judge(case, np.array([0], np.int32), np.array([0.5])).verdict == "wrong"
 
 
-def test_an_open_attribute_leaves_the_whole_case_open() -> None:
+def test_an_open_attribute_leaves_the_whole_case_open():
     x, y = np.ones((2, 3), F32), np.ones(3, F32)
     case = pow_case(x, y, "onnx.Pow-1", attributes={"axis": -1, "broadcast": 1})
     assert judge(case, x, Outcome("refused", "negative axis")).verdict == "unspecified"
@@ -219,7 +219,7 @@ def test_an_open_attribute_leaves_the_whole_case_open() -> None:
     assert judge(case, ERROR, np.zeros((1, 1), F32)).verdict == "unspecified"
 
 
-def test_the_sign_of_a_zero_that_prelu_passes_is_open() -> None:
+def test_the_sign_of_a_zero_that_prelu_passes_is_open():
     x, slope = np.array([[-0.0, 0.0]], F32), np.array([[-1, np.inf]], F32)
     case = Case("", "onnx.PRelu-16", "special", (x, slope))
     assert judge(case, x, np.array([[0.0, 0.0]], F32)).verdict == "exact"
@@ -228,14 +228,14 @@ def test_the_sign_of_a_zero_that_prelu_passes_is_open() -> None:
     assert verdicts(case, x, np.array([[0.0, np.nan]], F32)).tolist() == [["exact", "wrong"]]
 
 
-def test_no_elements() -> None:
+def test_no_elements():
     empty = np.ones((0, 3), F32)
     case = pow_case(empty, empty)
     assert judge(case, empty, empty).verdict == "exact"
     assert judge(case, empty, np.ones((3, 0), F32)).verdict == "wrong"
 
 
-def test_the_example_shows_the_operands_that_met() -> None:
+def test_the_example_shows_the_operands_that_met():
     x, y = np.arange(1, 7, dtype=F32).reshape(2, 3), np.array([7, 8], F32)
     case = pow_case(x, y, "onnx.Pow-1", attributes={"axis": 0, "broadcast": 1})
     right = x ** y[:, None]
@@ -247,7 +247,7 @@ def test_the_example_shows_the_operands_that_met() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FLOATS if TYPES[name].bits <= 16])
-def test_decimals_give_the_value_back(name) -> None:
+def test_decimals_give_the_value_back(name):
     every = np.arange(1 << TYPES[name].bits, dtype=f"u{TYPES[name].dtype.itemsize}").view(TYPES[name].dtype)
     some = every[:: 1 if TYPES[name].bits <= 8 else 251]
     with np.errstate(all="ignore"):
@@ -256,7 +256,7 @@ def test_decimals_give_the_value_back(name) -> None:
             assert codes(again) == codes(value) or (np.isnan(again) and np.isnan(value))
 
 
-def test_decimals_of_wide_types() -> None:
+def test_decimals_of_wide_types():
     for number in (0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -123456789.123456789):
         assert float(decimal(np.float64(number))) == number
     assert decimal(F32(16777216)) == "16777216"
@@ -275,7 +275,7 @@ def test_decimals_of_wide_types() -> None:
         (2.0**53 + 2, np.float64, "exponents"),
     ],
 )
-def test_exponents_beyond_2_53_are_told_by_their_integers(exponent, dtype, grade) -> None:
+def test_exponents_beyond_2_53_are_told_by_their_integers(exponent, dtype, grade):
     """The nearest double of 2^53 + 1 is 2^53."""
     x, y, one = np.array([-1.0], "f4"), np.array([exponent], dtype), np.array([1.0], "f4")
     assert grades_of((x, y), -one, one, is_power=True).tolist() == [grade]

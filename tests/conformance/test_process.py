@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -59,7 +58,7 @@ def leftovers() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("halfulp-check-*"))
 
 
-def test_a_result_has_its_bits() -> None:
+def test_a_result_has_its_bits():
     x = np.array([[0x7F81, 0x8000]], np.uint16).view("bfloat16")  # a signalling NaN, and -0
     case = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
     with Process(find("halfulp.backend"), time_limit=LONG) as process:
@@ -79,7 +78,7 @@ def test_a_result_has_its_bits() -> None:
         (ValueError, "refused"),
     ],
 )
-def test_the_kind_of_an_error(error: type[Exception], kind: str) -> None:
+def test_the_kind_of_an_error(error, kind):
     class Raising:
         def prepare(self, case: Case) -> Case:
             return case
@@ -87,7 +86,7 @@ def test_the_kind_of_an_error(error: type[Exception], kind: str) -> None:
         def run(self, prepared: Case) -> None:
             raise error("why")
 
-    answer, data = _answer(Raising(), pickle.dumps(ORDINARY))  # type: ignore[arg-type]
+    answer, data = _answer(Raising(), pickle.dumps(ORDINARY))
     assert (answer, data) == ({"kind": kind, "message": "why"}, b"")
 
 
@@ -104,7 +103,7 @@ def test_the_kind_of_an_error(error: type[Exception], kind: str) -> None:
         np.ma.masked_array([1.0, 2.0]),
     ],
 )
-def test_an_output_comes_as_it_is(output: Any) -> None:
+def test_an_output_comes_as_it_is(output):
     header, data = packed([output, output])
     for back in unpacked(json.loads(json.dumps(header))["outputs"], data):
         assert isinstance(back, np.ndarray)
@@ -125,12 +124,12 @@ def test_an_output_comes_as_it_is(output: Any) -> None:
         (np.zeros(1, "M8[s]"), "datetime64[s]"),
     ],
 )
-def test_an_output_that_is_no_array_of_numbers(output: Any, name: str) -> None:
+def test_an_output_that_is_no_array_of_numbers(output, name):
     header, data = packed([output])
     assert unpacked(header["outputs"], data) == [name]
 
 
-def test_bytes_that_do_not_fit_what_is_said_of_them() -> None:
+def test_bytes_that_do_not_fit_what_is_said_of_them():
     for data in (b"", bytes(3), bytes(5)):
         with pytest.raises(ValueError):
             unpacked([{"type": "float32", "shape": [1]}], data)
@@ -147,12 +146,12 @@ def test_bytes_that_do_not_fit_what_is_said_of_them() -> None:
         None,
     ],
 )
-def test_nonsense_is_told_from_an_output(output: Any) -> None:
+def test_nonsense_is_told_from_an_output(output):
     with pytest.raises(MALFORMED):
         unpacked([output], b"")
 
 
-def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_left(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before, folders = children(), leftovers()
     for fault in ("none", "dies", "hangs"):
@@ -163,7 +162,7 @@ def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert leftovers() == folders
 
 
-def test_a_command_that_hangs_is_killed_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_that_hangs_is_killed_too(monkeypatch, tmp_path):
     note = tmp_path / "pid"
     spec = find(f"sh -c 'echo $$ > {note}; sleep 600; : {{model}} {{inputs}} {{outputs}}'")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -179,7 +178,7 @@ def test_a_command_that_hangs_is_killed_too(monkeypatch: pytest.MonkeyPatch, tmp
     assert leftovers() == folders
 
 
-def test_threads_are_set_before_a_runtime_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_threads_are_set_before_a_runtime_is_loaded(monkeypatch, tmp_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     note = tmp_path / "threads"
     spec = find(
@@ -190,7 +189,7 @@ def test_threads_are_set_before_a_runtime_is_loaded(monkeypatch: pytest.MonkeyPa
     assert note.read_text() == "3 3\n"
 
 
-def test_a_target_that_can_not_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_can_not_be_loaded(tmp_path, monkeypatch):
     (tmp_path / "leaves_at_import.py").write_text("import os; os._exit(5)\n")
     (tmp_path / "fails_at_import.py").write_text("raise ImportError('libfoo.so: not found\\nmore')\n")
     (tmp_path / "exits_at_import.py").write_text("raise SystemExit('no licence')\n")
@@ -209,7 +208,7 @@ def test_a_target_that_can_not_be_loaded(tmp_path: Path, monkeypatch: pytest.Mon
         assert "\n" not in str(caught.value)
 
 
-def test_a_case_that_is_at_fault_is_not_the_targets_fault() -> None:
+def test_a_case_that_is_at_fault_is_not_the_targets_fault():
     broken = Case("onnx.Pow-7/a/values/0", "onnx.Pow-7", "values", (np.zeros(2, np.complex64),) * 2)
     with (
         Process(TargetSpec("onnx-reference", "models.reference")) as process,
@@ -219,7 +218,7 @@ def test_a_case_that_is_at_fault_is_not_the_targets_fault() -> None:
     assert "is not expressible as a model" in str(caught.value)
 
 
-def test_a_message_that_is_none() -> None:
+def test_a_message_that_is_none():
     """A header that is too long, not JSON, no object; a length that lies; half a message; silence."""
     lengths = struct.Struct("<QQ")
     for data in (
@@ -246,7 +245,7 @@ def test_a_message_that_is_none() -> None:
             receive(here, 1)
 
 
-def test_one_line_of_a_message() -> None:
+def test_one_line_of_a_message():
     assert (
         one_line("Exception from src/a.cpp:1:\n  Check 'x' failed at src/b.cpp:2:\nno such type\n")
         == "no such type"
@@ -266,7 +265,7 @@ def test_one_line_of_a_message() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
-def test_a_killed_check_leaves_no_process(tmp_path: Path) -> None:
+def test_a_killed_check_leaves_no_process(tmp_path):
     note = tmp_path / "pid"
     code = (
         "import numpy as np\n"
@@ -299,7 +298,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_an_interrupt_ends_the_process() -> None:
+def test_an_interrupt_ends_the_process():
     """In a process of its own: OpenVINO, which other tests load, may leave this one a freed stack for signals."""
     call = "from tests.conformance import test_process; test_process.interrupted()"
     environment = os.environ | {"FAULTY": "hangs", "PYTHONPATH": str(ROOT)}

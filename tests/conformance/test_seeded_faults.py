@@ -41,7 +41,7 @@ def found(document: Document, verdict: str) -> list[str]:
 
 
 @pytest.mark.parametrize("operator", ["onnx.Pow-1", "onnx.PRelu-7"])
-def test_a_target_without_fault_is_clean(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_without_fault_is_clean(operator, monkeypatch):
     document = checked("none", monkeypatch, operator, target="halfulp.backend", threads=2)
     assert not faults(document)
     assert document["summary"]["exact"] > 20
@@ -50,16 +50,15 @@ def test_a_target_without_fault_is_clean(operator: str, monkeypatch: pytest.Monk
     assert {case["verdict"] for case in document["cases"]} <= {"unspecified"}
 
 
-def test_the_faulty_runtime_without_a_fault_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_faulty_runtime_without_a_fault_is_clean(monkeypatch):
     assert not faults(checked("none", monkeypatch))
 
 
-def test_one_ulp_in_one_element(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_ulp_in_one_element(monkeypatch):
     document = checked("flips_one_ulp", monkeypatch, groups=("values",))
     (values,) = (case for case in document["cases"] if case["group"] == "values")
     assert values["verdict"] == "within"
     assert values["max_ulp"] == 1
-    assert values["example"] is not None
     assert values["example"]["index"][-1] == 7
     assert values["confirmed"] == "MPFR"
     strict = checked("flips_one_ulp", monkeypatch, groups=("values",), ulp_limit=0)
@@ -67,18 +66,18 @@ def test_one_ulp_in_one_element(monkeypatch: pytest.MonkeyPatch) -> None:
     assert faults(strict)
 
 
-def test_the_parity_of_large_exponents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parity_of_large_exponents(monkeypatch):
     document = checked("drops_parity", monkeypatch, groups=("edge",))
     assert found(document, "wrong")
 
 
-def test_flushed_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flushed_subnormals(monkeypatch):
     document = checked("flushes_subnormals", monkeypatch, groups=("edge",))
     wrong = [case["example"] for case in document["cases"] if case["verdict"] == "wrong"]
     assert any(example is not None and example["got"]["value"] in ("0", "-0") for example in wrong)
 
 
-def test_an_ignored_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ignored_axis(monkeypatch):
     document = checked("ignores_axis", monkeypatch, "onnx.Pow-1")
     bad = [case for case in document["cases"] if case["verdict"] in ("wrong", "refused", "accepted")]
     assert bad
@@ -97,7 +96,7 @@ def test_an_ignored_axis(monkeypatch: pytest.MonkeyPatch) -> None:
         ("answers_for_another_case", "crashed", "its worker answered nonsense"),
     ],
 )
-def test_no_result(fault: str, verdict: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_result(fault, verdict, message, monkeypatch):
     document = checked(fault, monkeypatch, "onnx.PRelu-9", "int32")
     found_so = [case for case in document["cases"] if case["verdict"] == verdict]
     assert len(found_so) > 1
@@ -109,7 +108,7 @@ def test_no_result(fault: str, verdict: str, message: str, monkeypatch: pytest.M
     assert document["summary"]["rejected"] > 5
 
 
-def test_a_fork_whose_child_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_whose_child_comes_back(monkeypatch):
     """It answers nothing: neither in its parent's place nor for the cases that follow."""
     document = checked("forks", monkeypatch, "onnx.PRelu-9", "int32")
     assert not faults(document)
@@ -117,7 +116,7 @@ def test_a_fork_whose_child_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["summary"]["hung"] == 0
 
 
-def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hang(monkeypatch):
     for limit in (1.0, 10.0, 100.0):  # on a busy machine another case may need more time
         document = checked("hangs", monkeypatch, "onnx.PRelu-9", "int32", time_limit=limit)
         hung = found(document, "hung")
@@ -128,7 +127,7 @@ def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["summary"]["exact"] > 10
 
 
-def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_hangs_on_everything(monkeypatch):
     """A few time limits, not one for each case; and what was not run says so."""
     document = checked("hangs_always", monkeypatch, "onnx.PRelu-9", "int32", time_limit=0.1)
     assert document["summary"]["hung"] == document["summary"]["cases"] > 20
@@ -148,7 +147,7 @@ def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> N
         ("masked", "the output is not an array of numbers: "),
     ],
 )
-def test_a_wrong_kind_of_output(fault: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kind_of_output(fault, message, monkeypatch):
     document = checked(fault, monkeypatch, "onnx.PRelu-7")
     assert document["summary"]["exact"] == 0
     wrong = [case for case in document["cases"] if case["verdict"] == "wrong"]
@@ -156,7 +155,7 @@ def test_a_wrong_kind_of_output(fault: str, message: str, monkeypatch: pytest.Mo
     assert all((case["message"] or "").startswith(message) for case in wrong)
 
 
-def test_accepted_invalid_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepted_invalid_models(monkeypatch):
     document = checked("accepts_invalid", monkeypatch, groups=("invalid",))
     assert document["summary"]["rejected"] == 0
     accepted = [case for case in document["cases"] if case["verdict"] == "accepted"]
@@ -168,9 +167,7 @@ def test_accepted_invalid_models(monkeypatch: pytest.MonkeyPatch) -> None:
     ("fault", "aspects"),
     [("depends_on_position", {"position", "length"}), ("depends_on_threads", {"threads"})],
 )
-def test_bits_that_depend_on_surroundings(
-    fault: str, aspects: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bits_that_depend_on_surroundings(fault, aspects, monkeypatch):
     document = checked(fault, monkeypatch, groups=("values", "reproducibility"), threads=2)
     differing = {entry["aspect"] for entry in document["reproducibility"] if entry["verdict"] == "differs"}
     assert differing == aspects
@@ -178,18 +175,17 @@ def test_bits_that_depend_on_surroundings(
     assert faults(document) == len(aspects)
     for entry in document["reproducibility"]:
         if entry["verdict"] == "differs":
-            assert entry["example"] is not None
             assert entry["example"]["first"] != entry["example"]["again"]
 
 
-def test_garbage_on_its_streams(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_garbage_on_its_streams(monkeypatch, capfd):
     document = checked("prints_garbage", monkeypatch, "onnx.PRelu-7", "float16")
     assert not faults(document)
     assert document["summary"]["exact"] > 10
     assert capfd.readouterr() == ("", "")
 
 
-def test_exhausted_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exhausted_memory(monkeypatch):
     document = checked("exhausts_memory", monkeypatch, "onnx.PRelu-9", "int32", memory=1 << 28)
     assert found(document, "crashed")
     assert all(
@@ -198,7 +194,7 @@ def test_exhausted_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["summary"]["rejected"] > 5
 
 
-def test_faults_do_not_change_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_do_not_change_from_run_to_run(monkeypatch):
     """Two runs' documents are the same except for the description of the run."""
 
     def without_run(fault: str) -> dict[str, Any]:

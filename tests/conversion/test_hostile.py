@@ -78,14 +78,14 @@ def convert(data: bytes, way: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_mutated_bytes(way: dict[str, Any]) -> None:
+def test_mutated_bytes(way):
     rng = random.Random(str(way))
     found = {convert(mutated(rng), way) for _ in range(150)}
     assert found == {True, False}
 
 
 @pytest.mark.exhaustive
-def test_mutated_bytes_for_minutes() -> None:
+def test_mutated_bytes_for_minutes():
     rng = random.Random()
     seed = rng.randrange(1 << 32)
     print("seed", seed)
@@ -118,6 +118,6 @@ def test_mutated_bytes_for_minutes() -> None:
         ({"expand": "Pow"}, "'Pow' can't be written in other operators"),
     ],
 )
-def test_arguments_of_a_wrong_kind(arguments: dict[str, Any], words: str) -> None:
+def test_arguments_of_a_wrong_kind(arguments, words):
     with pytest.raises(hu.HalfulpError, match=words):
         hu.convert(parser.parse_model(PLAIN), **arguments)

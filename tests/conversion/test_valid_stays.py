@@ -20,26 +20,10 @@ import halfulp as hu
 FOLDER = Path(node.__file__).parent
 MODULES = [path.stem for path in sorted(FOLDER.glob("[a-z]*.py"))]
 NEAR = (
-    *(
-        "batch_normalization",
-        "clip",
-        "gelu",
-        "groupnormalization",
-        "if_",
-        "instance_normalization",
-        "layernormalization",
-    ),
-    *(
-        "leakyrelu",
-        "loop",
-        "lpnormalization",
-        "max",
-        "pow",
-        "prelu",
-        "reducel2",
-        "reducemean",
-        "rmsnormalization",
-    ),
+    *("batch_normalization", "clip", "gelu", "groupnormalization", "if_", "instance_normalization"),
+    "layernormalization",
+    *("leakyrelu", "loop", "lpnormalization", "max", "pow", "prelu", "reducel2", "reducemean"),
+    "rmsnormalization",
     *("softplus", "sqrt"),
 )
 FLOATS = (-np.inf, -3, -2, -1, -0.5, -0.0, 0.0, 1e-40, 0.5, 1, 2, 3, 7, 0.1, 1e30, np.inf, np.nan)
@@ -66,13 +50,13 @@ def assert_stay(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", [module for module in NEAR if module in MODULES])
-def test_valid_models_stay(module: str) -> None:
+def test_valid_models_stay(module):
     assert_stay(module)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", MODULES)
-def test_all_valid_models_stay(module: str) -> None:
+def test_all_valid_models_stay(module):
     assert_stay(module)
 
 
@@ -91,7 +75,7 @@ def inputs_of(model: ModelProto, seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("module", ["pow", "prelu"])
-def test_findings_about_valid_models_are_confirmed(module: str) -> None:
+def test_findings_about_valid_models_are_confirmed(module):
     ort = pytest.importorskip("onnxruntime")
     for case in cases(module):
         assert not hu.audit(case.model, ()).findings

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, helper, numpy_helper, parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 import halfulp.conversion as api
@@ -43,9 +44,7 @@ def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto]
 
 
 @pytest.mark.parametrize("factor", [1 + 2**-22, 1.01])
-def test_an_unchanged_node_with_other_bits_is_a_difference(
-    factor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchanged_node_with_other_bits_is_a_difference(factor, monkeypatch):
     """No change announces that, so that it is told, with the tensor."""
     real = Evaluation.outputs
 
@@ -91,13 +90,7 @@ def replace_exp(model: ModelProto) -> None:
         (replace_exp, "'a', of node 'exp' (Exp)"),
     ],
 )
-def test_a_wrong_conversion_is_a_difference(
-    change: Callable[[ModelProto], None],
-    node: str,
-    engine: str,
-    altering: Callable[[Callable[[ModelProto], None]], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_wrong_conversion_is_a_difference(change, node, engine, altering, monkeypatch):
     """Though it be by one unit in the last place of a constant."""
     if engine == "onnxruntime":
         pytest.importorskip("onnxruntime")
@@ -111,7 +104,7 @@ def test_a_wrong_conversion_is_a_difference(
 
 
 @pytest.mark.newer
-def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch):
     """They are in a file that all sessions map, and no copy of them is among the values that are compared."""
     pytest.importorskip("onnxruntime")
     text = """<ir_version: 8, opset_import: ["": 17]> g (float[64] x) => (float[64] y) <float e = {2.5}> {
@@ -129,7 +122,6 @@ def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.M
     monkeypatch.setattr(verify, "runs", runs)
     monkeypatch.setattr(verify, "_LARGE", 1 << 14)
     found = hu.convert(source, opset=16, verify=True).verification
-    assert found is not None
     assert found.same
     assert len(models) > 2  # node by node, too
     for model in models:
@@ -137,7 +129,7 @@ def test_the_weights_of_a_large_network_are_in_memory_once(monkeypatch: pytest.M
         assert not {"copy", "copy//given"} & {value.name for value in model.proto.graph.output}
 
 
-def test_one_nan_is_as_good_as_another() -> None:
+def test_one_nan_is_as_good_as_another():
     a, b = np.array([0x7FC00000, 0x3F800000], np.uint32), np.array([0xFFC00001, 0x3F800000], np.uint32)
     assert difference(a.view(np.float32), b.view(np.float32)) is None
     assert difference(np.float32([np.nan]), np.float32([1])) is not None
@@ -153,9 +145,7 @@ def test_one_nan_is_as_good_as_another() -> None:
             else_branch = b () => (v) { v = Identity (p) }>""",
     ],
 )
-def test_random_numbers_are_no_difference(
-    body: str, altering: Callable[[Callable[[ModelProto], None]], None]
-) -> None:
+def test_random_numbers_are_no_difference(body, altering):
     pytest.importorskip("onnxruntime")
     text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[8, 8] x) => (float[8, 8] y)
         <float half = {{0.5}}, float e = {{3.0}}> {{ p = Pow (x, e)  {body}  q = Pow (r, e)  y = Exp (q) }}"""
@@ -166,29 +156,27 @@ def test_random_numbers_are_no_difference(
     assert not verified(text).same
 
 
-def test_random_numbers_in_openvino() -> None:
+def test_random_numbers_in_openvino():
     pytest.importorskip("openvino")
     text = """<ir_version: 8, opset_import: ["": 17]> g (float[8, 8] x) => (float[8, 8] y) {
         n = RandomUniform <shape = [8, 8]> ()  y = Pow (n, x) }"""
     found = hu.convert(parser.parse_model(text), to="openvino", verify=True).verification
-    assert found is not None
     assert found.same
     assert "other numbers in each run, since node #0 (RandomUniform) draws them" in str(found)
 
 
-def test_a_slope_that_is_rounded_is_within_its_bound() -> None:
+def test_a_slope_that_is_rounded_is_within_its_bound():
     """ONNX Runtime takes LeakyRelu's alpha in float32, and the PRelu's slope is rounded to float16."""
     pytest.importorskip("onnxruntime")
     body = "g (float16[N] x) => (float16[N] y) { y = LeakyRelu <alpha = 0.3> (x) }"
-    source = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {body}')
+    source = parsed(f"16: {body}")
     found = hu.convert(source, prelu="fold", verify=True)
     assert "alpha is rounded to float16" in str(found.changes[0])
-    assert found.verification is not None
     assert found.verification.same
     assert found.verification.notes[-1] == WITHIN
 
 
-def test_no_outputs_verify_nothing() -> None:
+def test_no_outputs_verify_nothing():
     model = Onnx(parser.parse_model(TEXT), "m")
     found = verify.compare(model.with_outputs([]), model.with_outputs([]), verify.Feed())
     assert not found.same
@@ -222,15 +210,14 @@ WITHIN = "on the same operands each tensor is as near as the changes announce"
 
 
 @pytest.mark.newer
-def test_a_difference_that_a_change_announces_is_a_note() -> None:
+def test_a_difference_that_a_change_announces_is_a_note():
     found = hu.convert(parser.parse_model(ROOT), pow="logarithms", verify=True).verification
-    assert found is not None
     assert found.same, found
     assert found.notes[0].startswith("output 'y', inputs of seed 0: ")
     assert found.notes[-1] == WITHIN
 
 
-def test_what_is_announced_of_a_power_in_a_function_or_body() -> None:
+def test_what_is_announced_of_a_power_in_a_function_or_body():
     text = """<ir_version: 8, opset_import: ["": 17, "own": 1]>
         g (float[N, 8] x, bool c) => (float[N, 8] y, float[N, 8] z) <float third = {0.333}> {
             y = own.f (x)  a = Abs (x)
@@ -238,15 +225,12 @@ def test_what_is_announced_of_a_power_in_a_function_or_body() -> None:
                         else_branch = u () => (float[N, 8] q) { q = Pow (x, third) }> }
         <domain: "own", opset_import: ["": 17]> f (x) => (v) { k = Constant <value_float = 0.7> ()  v = Pow (x, k) }"""
     found = hu.convert(parser.parse_model(text), pow="logarithms", verify=True).verification
-    assert found is not None
     assert found.same, found
     assert found.notes[-1] == WITHIN
 
 
 @pytest.mark.parametrize("pow", ["expand", "logarithms"])
-def test_more_than_a_change_announces_is_a_difference(
-    pow: Any, altering: Callable[[Callable[[ModelProto], None]], None]
-) -> None:
+def test_more_than_a_change_announces_is_a_difference(pow, altering):
     """An exponent that is off by a thousandth, as if the conversion had taken another one."""
 
     def change(model: ModelProto) -> None:
@@ -259,7 +243,6 @@ def test_more_than_a_change_announces_is_a_difference(
     text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[N, 8] x) => (float[N, 8] y)
         <float e = {{{3 if pow == "expand" else 0.333}}}> {{ a = Abs(x)  [power] y = Pow(a, e) }}"""
     found = hu.convert(parser.parse_model(text), opset=18, pow=pow, verify=True).verification
-    assert found is not None
     assert not found.same
     assert "of node 'power' (Pow): " in found.differences[1]
     assert found.differences[1].endswith(", which is more than its change announces")
@@ -267,14 +250,13 @@ def test_more_than_a_change_announces_is_a_difference(
 
 @pytest.mark.newer
 @pytest.mark.parametrize("large", [False, True])
-def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large: bool) -> None:
+def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large):
     """In float16 the square overflows if it is written out, but not in ONNX Runtime's operator."""
     pytest.importorskip("onnxruntime")
     model = onnx.load(NETWORKS / ("norm_float16.onnx" if large else "transformer_block.onnx"))
     activations = np.random.default_rng(0).normal(scale=400, size=(4, 64)).astype(np.float16)
     inputs = {model.graph.input[0].name: activations} if large else None
     found = hu.convert(model, opset=17, fuse="norms", verify=True, inputs=inputs).verification
-    assert found is not None
     assert found.same, found
     assert found.engine == "onnxruntime"
     if large:
@@ -284,25 +266,22 @@ def test_a_fused_norm_is_judged_by_the_runtime_that_computes_it(large: bool) -> 
         assert WITHIN in str(found)
 
 
-def test_onnx_runtime_sums_a_pool_in_another_order() -> None:
+def test_onnx_runtime_sums_a_pool_in_another_order():
     """Its kernel for opset 19 and later; a change of the data beside it is a difference all the same."""
     pytest.importorskip("onnxruntime")
-    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-        g (float[1, 3, 9, 9] x) => (float[1, 3, 7, 7] y) <float e = {2.0}> {
+    source = parsed("""17: g (float[1, 3, 9, 9] x) => (float[1, 3, 7, 7] y) <float e = {2.0}> {
             p = Pow (x, e)  y = AveragePool <kernel_shape = [3, 3]> (p) }""")
     found = hu.convert(source, opset=20, verify=True).verification
-    assert found is not None
     assert found.same, found
 
 
 @pytest.mark.parametrize(("x", "failure"), [([[-1, 2]], False), ([[-1, -2]], True), ([[0, 0]], True)])
-def test_numbers_that_are_nan_verify_nothing(x: Any, failure: bool) -> None:
+def test_numbers_that_are_nan_verify_nothing(x, failure):
     """Some elements are a difference, and all of them leave nothing to compare."""
-    source = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float16[N, 2] x) => (float16[N, 2] z)
+    source = parsed("""17: g (float16[N, 2] x) => (float16[N, 2] z)
         <float16 two = {16384}> {
             s = Pow (x, two)  m = ReduceMean <axes = [-1]> (s)  r = Sqrt (m)  d = Div (x, r)  z = Log (d) }""")
     found = hu.convert(source, float32="norms", verify=True, inputs={"x": np.float16(x)}).verification
-    assert found is not None
     assert not found.same
     assert bool(found.failure) == failure
     assert failure or found.differences[0].startswith("output 'z': 1 of 2 elements are infinite or NaN")

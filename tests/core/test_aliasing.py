@@ -46,12 +46,12 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_out_shares_memory(place: str, rng: np.random.Generator) -> None:
+def test_out_shares_memory(place, rng):
     assert_same(*result_and_in_place(*PLACES[place](grid(rng))))
 
 
 @pytest.mark.parametrize("type_name", ["float16", "float32", "float64"])
-def test_out_of_a_few_elements_shares_memory(type_name: str, rng: np.random.Generator) -> None:
+def test_out_of_a_few_elements_shares_memory(type_name, rng):
     for size, behind in [(1, 0), (15, 1), (16, 0), (16, 3)]:
         memory = values(type_name, (40,), rng)
         x, out = memory[:size], memory[behind : behind + size]
@@ -62,13 +62,13 @@ def test_out_of_a_few_elements_shares_memory(type_name: str, rng: np.random.Gene
 @pytest.mark.parametrize(
     "out", [np.zeros(4), np.zeros((3, 1)), np.zeros(3, np.float16), np.frombuffer(bytes(24))]
 )
-def test_out_of_a_few_elements_that_does_not_fit(out: np.ndarray) -> None:
+def test_out_of_a_few_elements_that_does_not_fit(out):
     with pytest.raises(hu.SpecError):
         hu.pow(np.full(3, 2.0), np.full(3, 3.0), out=out)
     assert not out.any()
 
 
-def test_out_shares_memory_with_an_operand_of_another_type(rng: np.random.Generator) -> None:
+def test_out_shares_memory_with_an_operand_of_another_type(rng):
     memory = rng.integers(0, 5, 8000).astype(np.int8)
     x = values("float64", (1000,), rng)
     for y, out in [
@@ -82,7 +82,7 @@ def test_out_shares_memory_with_an_operand_of_another_type(rng: np.random.Genera
 
 
 @pytest.mark.parametrize("round_", range(4))
-def test_random_views_of_one_buffer(round_: int, rng: np.random.Generator) -> None:
+def test_random_views_of_one_buffer(round_, rng):
     def view(memory: np.ndarray) -> np.ndarray:
         """10 x 300 elements: any corner, any steps, perhaps transposed."""
         turned = memory.T if rng.random() < 0.4 else memory
@@ -96,14 +96,14 @@ def test_random_views_of_one_buffer(round_: int, rng: np.random.Generator) -> No
         assert_same(*result_and_in_place(view(memory), view(memory), view(memory)))
 
 
-def test_broadcasting_operands_that_overlap_themselves(rng: np.random.Generator) -> None:
+def test_broadcasting_operands_that_overlap_themselves(rng):
     memory = grid(rng, 4000)
     windows = np.lib.stride_tricks.sliding_window_view(memory, 1000)[::3]
     expected = hu.pow(windows.copy(), windows[:1].copy())
     assert_same(hu.pow(windows, windows[:1]), expected)
 
 
-def test_prelu_in_place(rng: np.random.Generator) -> None:
+def test_prelu_in_place(rng):
     x = rng.normal(size=(50, 8, 40)).astype(np.float32)
     slope = x[0, :, :1]
     expected = hu.prelu(x.copy(), slope.copy())

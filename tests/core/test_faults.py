@@ -1,7 +1,5 @@
 """Interrupts, too little memory, and what a long life would show: leaks."""
 
-from collections.abc import Callable
-
 import pytest
 
 INTERRUPTED = """
@@ -39,7 +37,7 @@ assert (small == 9).all()
 @pytest.mark.not_emulated
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("kind", ["floats", "integers"])
-def test_an_interrupt_ends_a_call_halfway(kind: str, threads: str, python: Callable[..., str]) -> None:
+def test_an_interrupt_ends_a_call_halfway(kind, threads, python):
     assert python(INTERRUPTED, kind, HALFULP_NUM_THREADS=threads) == "halfway\n"
 
 
@@ -73,7 +71,7 @@ print("ok")
 
 @pytest.mark.not_emulated
 @pytest.mark.parametrize("threads", ["1", "8"])
-def test_too_little_memory_is_a_memory_error(threads: str, python: Callable[..., str]) -> None:
+def test_too_little_memory_is_a_memory_error(threads, python):
     assert python(TOO_LITTLE_MEMORY, HALFULP_NUM_THREADS=threads) == "ok\n"
 
 
@@ -92,7 +90,7 @@ print("ok")
 
 
 @pytest.mark.not_emulated
-def test_without_memory_for_threads_fewer_do_the_work(python: Callable[..., str]) -> None:
+def test_without_memory_for_threads_fewer_do_the_work(python):
     assert python(NO_THREADS_TO_BE_HAD, HALFULP_NUM_THREADS="64") == "ok\n"
 
 
@@ -107,7 +105,7 @@ except (MemoryError, ValueError) as error:
 """
 
 
-def test_a_result_larger_than_any_memory(python: Callable[..., str]) -> None:
+def test_a_result_larger_than_any_memory(python):
     assert python(A_RESULT_PAST_MEMORY) in ("MemoryError\n", "ValueError\n")
 
 
@@ -156,11 +154,11 @@ print("ok")
 
 
 @pytest.mark.parametrize("rounds", [50, pytest.param(5000, marks=pytest.mark.exhaustive)])
-def test_nothing_leaks(rounds: int, python: Callable[..., str]) -> None:
+def test_nothing_leaks(rounds, python):
     assert python(LEAKS, rounds) == "ok\n"
 
 
-def test_the_interrupt_is_pythons_own(python: Callable[..., str]) -> None:
+def test_the_interrupt_is_pythons_own(python):
     """Importing changes no signal handler."""
     program = "import signal; before = signal.getsignal(signal.SIGINT); import halfulp"
     assert python(f"{program}; print(signal.getsignal(signal.SIGINT) is before)") == "True\n"

@@ -86,7 +86,7 @@ def calls() -> dict[str, Callable[[], np.ndarray]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_same_bits_and_the_callers_state_is_restored(mode: str) -> None:
+def test_same_bits_and_the_callers_state_is_restored(mode):
     cases = calls()
     expected = {name: call() for name, call in cases.items()}
     for name, call in cases.items():
@@ -113,7 +113,7 @@ print(hashlib.sha256(hu.pow(x, y).tobytes()).hexdigest())
 """
 
 
-def test_worker_threads_inherit_nothing(python: Callable[..., str]) -> None:
+def test_worker_threads_inherit_nothing(python):
     """A thread starts with its creator's control word: the pool must not keep it."""
     results = {python(POOL_MADE_UNDER_FLUSHING, bits, OFFSET) for bits in (0, *MODES.values())}
     assert len(results) == 1
@@ -136,5 +136,5 @@ print(result.tolist())
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="aarch64 need not have traps")
-def test_exceptions_that_trap(python: Callable[..., str]) -> None:
+def test_exceptions_that_trap(python):
     assert python(TRAPS).strip() == "[inf, nan, inf, 0.0]"

@@ -2,7 +2,6 @@
 
 import sys
 import sysconfig
-from collections.abc import Callable
 
 import pytest
 
@@ -49,11 +48,11 @@ ALONE = CREATE + "run(kinds[0])"
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="CPython's module")
 @pytest.mark.parametrize("program", [BESIDE, ALONE], ids=["beside the main one", "alone"])
-def test_a_sub_interpreter_is_refused(program: str, python: Callable[..., str]) -> None:
+def test_a_sub_interpreter_is_refused(program, python):
     expected = ["refused", "refused", "goes on"] if program is BESIDE else ["refused"]
     assert python(program).splitlines() == expected
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs a free-threaded Python")
-def test_a_free_threaded_python_keeps_its_lock_off(python: Callable[..., str]) -> None:
+def test_a_free_threaded_python_keeps_its_lock_off(python):
     assert python("import halfulp, sys; print(sys._is_gil_enabled())") == "False\n"

@@ -42,7 +42,7 @@ COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
 
 
 @pytest.mark.parametrize("language", COMMANDS)
-def test_a_program_prints_the_exact_power(language: str, tmp_path: Path) -> None:
+def test_a_program_prints_the_exact_power(language, tmp_path):
     program = tmp_path / f"program.{language}"
     program.write_text(PROGRAMS[language])
     command = COMMANDS[language](program)
@@ -52,5 +52,5 @@ def test_a_program_prints_the_exact_power(language: str, tmp_path: Path) -> None
     assert float(done.stdout) == hu.pow(5.2, 9.6) == 7475359.76843132
 
 
-def test_each_language_of_the_page_is_tried_or_named() -> None:
+def test_each_language_of_the_page_is_tried_or_named():
     assert PROGRAMS.keys() - COMMANDS.keys() == {"csharp"}  # its compiler is in no package of Debian's

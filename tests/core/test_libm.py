@@ -70,7 +70,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_unmodified_programs(name: str) -> None:
+def test_unmodified_programs(name):
     program, *arguments = OTHERS[name]
     numbers = HEXADECIMAL if name == "R" else LINES  # R rounds a decimal number twice
     done = subprocess.run(
@@ -80,7 +80,7 @@ def test_unmodified_programs(name: str) -> None:
     assert list(map(float, done.stdout.split())) == hu.pow(X, Y).tolist()
 
 
-def test_rust(tmp_path: Path) -> None:
+def test_rust(tmp_path):
     program = tmp_path / "pairs"
     run(tool("rustc"), "-O", PROGRAMS / "pairs.rs", "-o", program)
     done = subprocess.run([*PRELOADED, program], input=LINES, capture_output=True, text=True, check=True)
@@ -91,7 +91,7 @@ def test_rust(tmp_path: Path) -> None:
     ("compiler", "options"),
     [("gcc", ["-O2"]), ("gcc", ["-Ofast"]), ("g++", ["-O2", "-xc++"]), ("clang", ["-O2"])],
 )
-def test_compiled_programs(compiler: str, options: list[str], tmp_path: Path) -> None:
+def test_compiled_programs(compiler, options, tmp_path):
     """Preloaded; linked before the C library's; and by the static library."""
     source, folder = PROGRAMS / "pairs.c", Path(LIBRARY).parent
     expected = hu.pow(X, Y).tolist()
@@ -112,7 +112,7 @@ def test_compiled_programs(compiler: str, options: list[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) -> None:
+def test_rounding_modes_and_vectors(dtype, tmp_path):
     """Each mode has MPFR's powers, and so have the vectors of libmvec, SLEEF and SVML that the processor supports."""
     rng, count = np.random.default_rng(1), 1600
     name = np.dtype(dtype).name
@@ -154,7 +154,7 @@ def test_rounding_modes_and_vectors(dtype: type[np.floating], tmp_path: Path) ->
         assert np.array_equal(got, np.array(right, dtype), equal_nan=True), mode
 
 
-def test_errno_and_exceptions(tmp_path: Path) -> None:
+def test_errno_and_exceptions(tmp_path):
     """As the C library's, for special operands and at the edges of the range, but for what Annex F leaves open."""
     run(
         tool("gcc"),
@@ -188,13 +188,13 @@ def test_errno_and_exceptions(tmp_path: Path) -> None:
     assert compared == 2 * 30 * 30
 
 
-def test_traps(tmp_path: Path) -> None:
+def test_traps(tmp_path):
     """Ordinary powers raise nothing that traps, and a pole does."""
     run(tool("gcc"), "-O1", "-fno-builtin", PROGRAMS / "traps.c", "-lm", "-o", tmp_path / "traps")
     assert run(*PRELOADED, tmp_path / "traps") == "2.98845 1e-90 1.21577e+19 trap trap trap trap \n"
 
 
-def test_symbols() -> None:
+def test_symbols():
     """Only the C library is needed, and libhalfulp itself has no such name."""
     listed = run(tool("objdump"), "-T", "-p", LIBRARY)
     defined = {line.split()[-1] for line in listed.splitlines() if " g " in line and ".text" in line}
@@ -205,7 +205,7 @@ def test_symbols() -> None:
     assert not defined & {line.split()[-1].split("@")[0] for line in exported.splitlines()}
 
 
-def test_the_verb(tmp_path: Path) -> None:
+def test_the_verb(tmp_path):
     assert run(*EXEC, "--paths").strip() == LIBRARY
     for arguments, status, text in (
         ([], 2, "error: name the program to run, such as: halfulp exec python model.py"),

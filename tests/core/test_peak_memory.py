@@ -1,7 +1,6 @@
 """No temporary of an operand's size: the peak above operands and result stays under 4 MiB."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ print(json.dumps(extra))
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("threads", ["1", "8"])
-def test_the_output_and_under_4_mib(threads: str, python: Callable[..., str]) -> None:
+def test_the_output_and_under_4_mib(threads, python):
     extra = json.loads(python(PROGRAM, HALFULP_NUM_THREADS=threads))
     assert len(extra) > 30
     assert max(extra.values()) < 4 << 20, {name: n / 2**20 for name, n in extra.items() if n >= 4 << 20}

@@ -42,7 +42,7 @@ HARD = np.uint32(0x3F2FAAC2).view(np.float32), np.uint64(0xC038A3132D6586B8).vie
         ("3 34 float64", np.float64(3), np.float64(34), "the exact phase, as a power of at most 66 bits"),
     ],
 )
-def test_the_phase_and_the_bits(arguments: str, x: np.generic, y: np.generic, phase: str) -> None:
+def test_the_phase_and_the_bits(arguments, x, y, phase):
     printed = run(program(), *arguments.split())
     bits = np.asarray(hu.pow(x, y)).byteswap().tobytes().hex()
     assert printed.splitlines()[-1].split(maxsplit=1) == ["result", f"{bits}, by {phase}"]
@@ -55,7 +55,7 @@ def test_the_phase_and_the_bits(arguments: str, x: np.generic, y: np.generic, ph
 @pytest.mark.parametrize(
     "arguments", [("3", "34"), ("3", "34x", "float64"), ("", "1", "float32"), ("3", "3", "int8")]
 )
-def test_wrong_arguments_are_one_line(arguments: tuple[str, ...]) -> None:
+def test_wrong_arguments_are_one_line(arguments):
     done = subprocess.run([program(), *arguments], capture_output=True, text=True)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

@@ -1,6 +1,5 @@
 """Little room: small stacks, and hardly any address space left. A call gives the right result or a MemoryError."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,7 +86,7 @@ print("ok")
 
 
 @pytest.mark.parametrize(("kind", "kib"), [("thread", 64), ("thread", 128), ("process", 192)])
-def test_small_stacks(kind: str, kib: int, python: Callable[..., str]) -> None:
+def test_small_stacks(kind, kib, python):
     assert python(CALLS, ROOT, kind, kib, HALFULP_NUM_THREADS="1") == "ok\n"
 
 
@@ -135,6 +134,6 @@ print("ok")
     "kib", [(64,), pytest.param((0, 16, 64, 200, 1024, 3072), marks=pytest.mark.exhaustive)], ids=str
 )
 @pytest.mark.parametrize("threads", ["1", "4"])
-def test_little_address_space(threads: str, kib: tuple[int, ...], python: Callable[..., str]) -> None:
+def test_little_address_space(threads, kib, python):
     headrooms = [n << 10 for n in kib]
     assert python(LITTLE_ADDRESS_SPACE, *headrooms, HALFULP_NUM_THREADS=threads) == "ok\n"

@@ -23,7 +23,7 @@ def in_parts(x: np.ndarray, exponent: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 15])
-def test_any_alignment(offset: int, bases: np.ndarray) -> None:
+def test_any_alignment(offset, bases):
     room = np.full(ELEMENTS + 32, np.float32(7))
     out = room[offset : offset + ELEMENTS]
     hu.pow(bases, np.float32(2), out=out)
@@ -34,7 +34,7 @@ def test_any_alignment(offset: int, bases: np.ndarray) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("offset", [0, 7])
-def test_arrays_of_exponents(dtype, offset: int, bases: np.ndarray) -> None:
+def test_arrays_of_exponents(dtype, offset, bases):
     """Vectors of the first phase are stored so, and what it leaves to others after it."""
     count = ELEMENTS // (2 if dtype == "float64" else 1)
     x = np.abs(bases[:count]).astype(dtype)
@@ -52,7 +52,7 @@ def test_arrays_of_exponents(dtype, offset: int, bases: np.ndarray) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("exponent", [2, -0.5, 2.625])
-def test_16_bits(dtype, exponent: float) -> None:
+def test_16_bits(dtype, exponent):
     """Squares and reciprocal roots by formulas, which some bases have not, others looked up."""
     x = np.resize(np.arange(1 << 16, dtype=np.uint16), ELEMENTS).view(dtype)
     out = np.empty(ELEMENTS + 1, dtype)[1:]
@@ -62,7 +62,7 @@ def test_16_bits(dtype, exponent: float) -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.5, 3])
-def test_few_bases_without_a_formula(exponent: float, bases: np.ndarray) -> None:
+def test_few_bases_without_a_formula(exponent, bases):
     x = np.abs(bases)
     x[5::99999] = [np.nan, np.inf, -0.0, -3, 1e-42] * (len(x[5::99999]) // 5) + [7] * (len(x[5::99999]) % 5)
     assert_same(hu.pow(x, np.float32(exponent)), in_parts(x, exponent))
@@ -70,7 +70,7 @@ def test_few_bases_without_a_formula(exponent: float, bases: np.ndarray) -> None
 
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("length", [1000, 1024])
-def test_rows_of_16_bits(dtype, length: int, bases: np.ndarray) -> None:
+def test_rows_of_16_bits(dtype, length, bases):
     """Rows that begin where no cache line does, with a slope for each row or column."""
     rows = (1 << 24) // length + 1
     x = np.resize(bases, (rows, length)).astype(dtype)
@@ -87,7 +87,7 @@ def test_rows_of_16_bits(dtype, length: int, bases: np.ndarray) -> None:
     )
 
 
-def test_rows_that_do_not_follow_each_other(bases: np.ndarray) -> None:
+def test_rows_that_do_not_follow_each_other(bases):
     x = bases[: 4096 * 4096].reshape(4096, 4096)
     room = np.full((4096, 4099), np.float32(7))
     hu.pow(x, np.float32(2), out=room[:, 1:-2])

@@ -35,13 +35,13 @@ print(_core.instruction_set(), _core.thread_count(), digest.hexdigest())
 """
 
 
-def test_same_bits_on_any_number_of_threads(python: Callable[..., str]) -> None:
+def test_same_bits_on_any_number_of_threads(python):
     printed = [python(DIGEST, HALFULP_NUM_THREADS=n).split() for n in ("1", "2", "8")]
     assert [words[1] for words in printed] == ["1", "2", "8"]
     assert len({words[2] for words in printed}) == 1
 
 
-def test_same_bits_on_any_instruction_set(python: Callable[..., str]) -> None:
+def test_same_bits_on_any_instruction_set(python):
     names = ["scalar", "avx2", "avx512"]
     sets = names[: names.index(_core.instruction_set()) + 1]
     printed = [python(DIGEST, HALFULP_ISA=name).split() for name in sets]
@@ -49,7 +49,7 @@ def test_same_bits_on_any_instruction_set(python: Callable[..., str]) -> None:
     assert len({words[2] for words in printed}) == 1
 
 
-def test_an_instruction_set_that_is_not_there(python: Callable[..., str]) -> None:
+def test_an_instruction_set_that_is_not_there(python):
     said = python(
         "try:\n    import halfulp\nexcept ImportError as error:\n    print(type(error).__name__, error)",
         HALFULP_ISA="sse9",
@@ -58,7 +58,7 @@ def test_an_instruction_set_that_is_not_there(python: Callable[..., str]) -> Non
 
 
 @pytest.mark.parametrize("wanted", ["0", "many", "2.0", "-99999999999999999999"])
-def test_a_number_of_threads_that_is_none(wanted: str, python: Callable[..., str]) -> None:
+def test_a_number_of_threads_that_is_none(wanted, python):
     said = python(
         "try:\n    import halfulp\nexcept ImportError as error:\n    print(type(error).__name__, error)",
         HALFULP_NUM_THREADS=wanted,
@@ -70,13 +70,13 @@ def test_a_number_of_threads_that_is_none(wanted: str, python: Callable[..., str
 
 
 @pytest.mark.parametrize("wanted", ["257", "99999999999999999999"])
-def test_too_many_threads_are_256(wanted: str, python: Callable[..., str]) -> None:
+def test_too_many_threads_are_256(wanted, python):
     count = "from halfulp import _core; print(_core.thread_count())"
     assert python(count, HALFULP_NUM_THREADS=wanted) == "256\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to processors")
-def test_as_many_threads_as_processors_that_the_process_is_bound_to(python: Callable[..., str]) -> None:
+def test_as_many_threads_as_processors_that_the_process_is_bound_to(python):
     program = """
 import os, sys
 processors = sorted(os.sched_getaffinity(0))[: int(sys.argv[1])]
@@ -90,7 +90,7 @@ print(_core.thread_count() <= len(processors), _core.thread_count())
 
 
 @pytest.mark.not_emulated
-def test_another_thread_makes_progress_during_a_call() -> None:
+def test_another_thread_makes_progress_during_a_call():
     """With the interpreter held, this thread would only see results of whole calls."""
     x = np.full(10_000_000, 1.1)
     out = np.empty_like(x)
@@ -127,7 +127,7 @@ print("ends")
 
 
 @pytest.mark.not_emulated
-def test_a_daemon_thread_within_a_call_at_exit(python: Callable[..., str]) -> None:
+def test_a_daemon_thread_within_a_call_at_exit(python):
     """The interpreter ends as without it: no abort."""
     for _ in range(3):
         assert python(AT_EXIT) == "ends\n"
@@ -182,7 +182,7 @@ for base in (x, out):  # the second is written in place
         pytest.param("import torch, halfulp.integrations.torch", id="torch's", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_signal_handler_forks_during_a_call(before: str, python: Callable[..., str]) -> None:
+def test_a_signal_handler_forks_during_a_call(before, python):
     """Parent and child return from the handler, and both end the call with all results."""
     if "torch" in before:
         pytest.importorskip("torch")
@@ -192,7 +192,7 @@ def test_a_signal_handler_forks_during_a_call(before: str, python: Callable[...,
 
 @pytest.mark.filterwarnings("ignore:.*fork:Warning")
 @pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.exhaustive)])
-def test_eight_threads_and_forks_in_between(seconds: int) -> None:
+def test_eight_threads_and_forks_in_between(seconds):
     rng = np.random.default_rng(8)
     cases = []
     for length in (3, 1000, 30_000, 300_000):
@@ -248,7 +248,7 @@ def in_a_child(check: Callable[[], bool]) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore:.*fork:Warning")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_worker_processes(method: str) -> None:
+def test_worker_processes(method):
     x = np.linspace(0.1, 9, 100_000)
     with multiprocessing.get_context(method).Pool(2) as pool:
         parts = pool.starmap(hu.pow, [(part, 1.7) for part in np.split(x, 4)])

@@ -47,20 +47,20 @@ def zeros(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-def test_packed_operands_are_one_vector() -> None:
+def test_packed_operands_are_one_vector():
     found = tiling(zeros(30, 40, 50), zeros(30, 40, 50), zeros(30, 40, 50))
     assert found["flat"] == 1
     assert (found["shape"], found["tile"]) == ([60000], [BLOCK])
     assert (found["tiles"], found["chunks"]) == (30, 1)
 
 
-def test_a_transposed_input_is_read_in_panels() -> None:
+def test_a_transposed_input_is_read_in_panels():
     found = tiling(zeros(400, 300).T, zeros(300, 400), zeros(300, 400))
     assert (found["panel"], found["tile"]) == (1, [PANEL_ROWS, TILE])
     assert found["order"] == [1, 0]  # panels follow each other along the input's adjacent elements
 
 
-def test_long_rows_with_one_exponent_each_are_not_joined() -> None:
+def test_long_rows_with_one_exponent_each_are_not_joined():
     apart = zeros(300, 500)[:, :400]
     assert tiling(apart, zeros(300, 1), zeros(300, 400))["tile"] == [1, 400]
     assert tiling(zeros(300, 40), zeros(300, 1), zeros(300, 40), ARITHMETIC)["tile"] == [BLOCK // 40, 40]
@@ -80,23 +80,21 @@ def test_long_rows_with_one_exponent_each_are_not_joined() -> None:
         ((4, 300, 40), (300, 1), MEMORY, (1, ROWS // 40, 40)),
     ],
 )
-def test_rows_with_one_slope_each(
-    shape: tuple[int, ...], slopes: tuple[int, ...], bound_by: int, tile: tuple[int, ...] | None
-) -> None:
+def test_rows_with_one_slope_each(shape, slopes, bound_by, tile):
     found = tiling(zeros(*shape), zeros(*slopes), zeros(*shape), bound_by)
     assert found["rows"] == (tile is not None)
     if tile is not None:
         assert tuple(found["tile"]) == tile
 
 
-def test_rows_that_are_apart_or_swapped_or_unaligned_are_copied() -> None:
+def test_rows_that_are_apart_or_swapped_or_unaligned_are_copied():
     x, slopes = zeros(300, 400), zeros(300, 1)
     for other in (swapped(x), zeros(300, 500)[:, :400], unaligned(x)):
         assert tiling(other, slopes, x)["rows"] == tiling(x, slopes, other)["rows"] == 0
     assert tiling(x, swapped(slopes), x)["rows"] == 0
 
 
-def test_only_large_outputs_elsewhere_are_streamed() -> None:
+def test_only_large_outputs_elsewhere_are_streamed():
     large, small = np.broadcast_to(np.float32(0), (1 << 24,)), zeros(1000)
     out = np.empty(1 << 24, np.float32)
     assert tiling(large, large, out)["streams"] == 1
@@ -105,7 +103,7 @@ def test_only_large_outputs_elsewhere_are_streamed() -> None:
     assert tiling(small, small, zeros(1000))["streams"] == 0
 
 
-def test_tiles_cover_any_layout(rng: np.random.Generator) -> None:
+def test_tiles_cover_any_layout(rng):
     calls = []
     for _ in range(300):
         shape = tuple(int(n) for n in rng.choice([1, 2, 3, 17, 40, 130, 260], rng.integers(0, 5)))

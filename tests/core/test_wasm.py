@@ -4,7 +4,6 @@ import gzip
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -86,13 +85,11 @@ def by_wasmtime(folder: Path, x: np.ndarray, y: np.ndarray, _: Path) -> bytes:
 
 
 @pytest.mark.parametrize("powers", [by_node, by_wasmtime])
-def test_bits(
-    powers: Callable[..., bytes], folder: Path, operands: tuple[np.ndarray, np.ndarray], tmp_path: Path
-) -> None:
+def test_bits(powers, folder, operands, tmp_path):
     assert powers(folder, *operands, tmp_path) == hu.pow(*operands).tobytes()
 
 
-def test_the_page_computes_the_digest(folder: Path) -> None:
+def test_the_page_computes_the_digest(folder):
     """It is one file, and shows the digests of halfulp doors; the browser's own powers differ."""
     with chromium() as driver:
         show(driver, folder / "digest.html")
@@ -109,13 +106,13 @@ def test_the_page_computes_the_digest(folder: Path) -> None:
         assert requests(driver) == [(folder / "digest.html").as_uri()]
 
 
-def test_size(folder: Path) -> None:
+def test_size(folder):
     data = (folder / "halfulp.wasm").read_bytes()
     assert len(data) <= 180_000
     assert len(gzip.compress(data)) <= 60_000
 
 
-def test_the_module_refuses_other_operands(folder: Path) -> None:
+def test_the_module_refuses_other_operands(folder):
     program = f"""
     import {{ readFileSync }} from "node:fs";
     import {{ load }} from "{folder}/halfulp.mjs";

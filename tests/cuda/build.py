@@ -19,16 +19,8 @@ CUDA = ROOT / "bindings" / "cuda"
 NVRTC = ROOT / "build" / "nvrtc"
 # As make builds the kernels, but quickly: -Og. The processor's fused operations are the device's.
 FLAGS = [
-    *(
-        "-std=c++20",
-        "-Og",
-        "-fPIC",
-        "-ffp-contract=off",
-        "-fno-strict-aliasing",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-    ),
+    *("-std=c++20", "-Og", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall", "-Wextra"),
+    "-Werror",
     *("-Wno-unknown-pragmas", "-Wno-unused-variable", "-Wno-unused-label", "-Wno-unused-function"),
     "-Wno-unused-but-set-variable",
     *(f"-I{folder}" for folder in (HERE, ROOT / "core", CUDA)),

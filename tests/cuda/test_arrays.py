@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cuda.build import Driver
 
 import halfulp as hu
 from halfulp import cuda
@@ -76,7 +75,7 @@ def on_host(array: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", [WithInterface, WithDLPack])
-def test_the_bits_of_the_processors(kind: Any) -> None:
+def test_the_bits_of_the_processors(kind):
     for y in (2.5, 3, np.float64(2.5), np.array(-1.5), 10**30):
         assert on_host(hu.pow(kind(X), y)).tobytes() == hu.pow(X, y).tobytes()
     assert on_host(hu.pow(kind(X), kind(N))).tobytes() == hu.pow(X, N).tobytes()
@@ -85,7 +84,7 @@ def test_the_bits_of_the_processors(kind: Any) -> None:
     assert on_host(hu.prelu(kind(X), kind(X[0]))).tobytes() == hu.prelu(X, X[0]).tobytes()
 
 
-def test_dlpacks_types() -> None:
+def test_dlpacks_types():
     for name in set(cuda._DLPACK_TYPES.values()):
         x = np.array([0.5, 1, 2, 4]).astype(TYPES[name].dtype)
         result = hu.pow(WithDLPack(x), 2)
@@ -93,14 +92,14 @@ def test_dlpacks_types() -> None:
         assert on_host(result).tobytes() == hu.pow(x, 2).tobytes()
 
 
-def test_strides(driver: Driver) -> None:
+def test_strides(driver):
     x = np.repeat(X, 2, axis=1)[:, ::2]
     result = hu.pow(WithInterface(x), 2.5)
     assert on_host(result).tobytes() == hu.pow(np.ascontiguousarray(X), 2.5).tobytes()
     assert driver.log()[1].startswith("pow_each_float32 ")
 
 
-def test_the_producer_is_told_the_stream(driver: Driver) -> None:
+def test_the_producer_is_told_the_stream(driver):
     x = WithDLPack(X)
     hu.pow(x, 2.5)
     assert x.streams == [1]
@@ -111,7 +110,7 @@ def test_the_producer_is_told_the_stream(driver: Driver) -> None:
     assert driver.log()[0] == "synchronize stream 99"
 
 
-def test_results_go_on_to_others() -> None:
+def test_results_go_on_to_others():
     first = hu.pow(WithDLPack(X), 2)
     interface = first.__cuda_array_interface__
     assert (interface["shape"], interface["typestr"], interface["version"]) == (X.shape, "<f4", 3)
@@ -123,13 +122,13 @@ def test_results_go_on_to_others() -> None:
     assert read == (first.memory.address, 2, 32, [30, 40], [160, 4], 0)
 
 
-def test_a_result_of_the_operands_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_of_the_operands_kind(monkeypatch):
     class Array(WithDLPack):
         pass
 
     jax = ModuleType("jax")
-    jax.dlpack = ModuleType("jax.dlpack")  # type: ignore[attr-defined]
-    jax.dlpack.from_dlpack = lambda array: Array(on_host(array))  # type: ignore[attr-defined]
+    jax.dlpack = ModuleType("jax.dlpack")
+    jax.dlpack.from_dlpack = lambda array: Array(on_host(array))
     monkeypatch.setitem(sys.modules, "jax", jax)
     monkeypatch.setattr(Array, "__module__", "jaxlib._jax")
     result = hu.pow(Array(X), 2.5)
@@ -137,7 +136,7 @@ def test_a_result_of_the_operands_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.array.tobytes() == hu.pow(X, 2.5).tobytes()
 
 
-def test_out(driver: Driver) -> None:
+def test_out(driver):
     x, out = X.copy(), np.empty_like(X)
     target = WithInterface(out)
     assert hu.pow(WithInterface(x), 2.5, out=target) is target
@@ -157,7 +156,7 @@ def test_out(driver: Driver) -> None:
         hu.pow(X, 2.5, out=target)
 
 
-def test_refusals() -> None:
+def test_refusals():
     with pytest.raises(hu.HalfulpError, match="the other in the processor's memory"):
         hu.pow(WithDLPack(X), X)
     with pytest.raises(hu.HalfulpError, match=r"operands on several devices: \[0, 1\]"):
@@ -183,21 +182,21 @@ def test_refusals() -> None:
         hu.op("onnx.Pow-15")(WithDLPack(X), X)
 
 
-def test_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_kernels(monkeypatch):
     monkeypatch.setattr(cuda, "KERNELS", None)
     assert not cuda.is_available()
     with pytest.raises(hu.HalfulpError, match="has no kernels for CUDA"):
         hu.pow(WithDLPack(X), 2)
 
 
-def test_no_memory(driver: Driver) -> None:
+def test_no_memory(driver):
     driver.fail(0)
     with pytest.raises(hu.HalfulpError, match="memory for undecided powers: CUDA_ERROR_OUT_OF_MEMORY"):
         hu.pow(WithDLPack(X), 2.5)
     driver.fail(-1)
 
 
-def test_devices() -> None:
+def test_devices():
     assert cuda.is_available()
     assert cuda.device_count() == 2
     assert cuda.undecided(1) == 0
@@ -206,7 +205,7 @@ def test_devices() -> None:
     assert on_host(on_second).tobytes() == hu.pow(X, 2.5).tobytes()
 
 
-def test_nothing_is_left_behind(driver: Driver) -> None:
+def test_nothing_is_left_behind(driver):
     hu.pow(WithDLPack(X), 2.5)
     before = driver.library.fake_blocks()
     for _ in range(3):

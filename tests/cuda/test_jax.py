@@ -5,7 +5,7 @@ XLA's processor runs them here and passes their calls on to the handlers for CUD
 
 import ctypes
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def same(array: Any, expected: np.ndarray) -> bool:
 @pytest.mark.parametrize(
     "name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int32", "uint8"]
 )
-def test_the_bits_of_the_processors(xla: ctypes.CDLL, driver: Driver, name: str) -> None:
+def test_the_bits_of_the_processors(xla, driver, name):
     jax.config.update("jax_enable_x64", True)
     x = np.abs(X).astype(TYPES[name].dtype)
     exponents, numbers = x[0, :, :1], x[0, 0].astype(np.int32)
@@ -82,7 +82,7 @@ def test_the_bits_of_the_processors(xla: ctypes.CDLL, driver: Driver, name: str)
     assert {line.rsplit(maxsplit=1)[1] for line in driver.log()} == {str(STREAM)}
 
 
-def test_the_work_is_in_xlas_stream_and_its_memory(xla: ctypes.CDLL, driver: Driver) -> None:
+def test_the_work_is_in_xlas_stream_and_its_memory(xla, driver):
     program = jax.jit(lambda x, slope: hjax.prelu(hjax.pow(x, 3.5), slope))
     expected = hu.prelu(hu.pow(X, 3.5), SLOPE)
     assert same(program(X, SLOPE), expected)
@@ -93,7 +93,7 @@ def test_the_work_is_in_xlas_stream_and_its_memory(xla: ctypes.CDLL, driver: Dri
     assert xla.fake_xla_blocks() == 0
 
 
-def test_transformations(xla: ctypes.CDLL, driver: Driver) -> None:
+def test_transformations(xla, driver):
     assert same(jax.vmap(hjax.pow, (0, None))(X, X[0, 0]), hu.pow(X, X[0, 0]))
     assert same(jax.vmap(hjax.prelu, (None, 0))(X, SLOPE), hu.prelu(np.stack([X] * 6), SLOPE[:, None, None]))
     by_x = jax.jit(jax.grad(lambda x: hjax.pow(x, 3).sum()))(X)
@@ -102,7 +102,7 @@ def test_transformations(xla: ctypes.CDLL, driver: Driver) -> None:
     assert {line.split()[0] for line in driver.log()} > {"pow_rest", "prelu_one_float32"}
 
 
-def test_jaxs_own_powers(xla: ctypes.CDLL, driver: Driver) -> None:
+def test_jaxs_own_powers(xla, driver):
     x = np.abs(X)
     with hjax.exact():
         for function, exponent in ((lambda x: x**2.7, np.float32(2.7)), (lambda x: x**-5, -5)):
@@ -110,7 +110,7 @@ def test_jaxs_own_powers(xla: ctypes.CDLL, driver: Driver) -> None:
             assert [line.split()[0] for line in driver.log()] == ["pow_one_float32", "pow_rest"]
 
 
-def test_errors_of_xlas_device(xla: ctypes.CDLL, driver: Driver) -> None:
+def test_errors_of_xlas_device(xla, driver):
     for stream, memory, message in ((0, 1, "no stream"), (STREAM, 0, "no memory of XLA's")):
         xla.fake_device(ctypes.c_size_t(stream), memory)
         with pytest.raises(jax.errors.JaxRuntimeError, match=f"RESOURCE_EXHAUSTED: {message}"):
@@ -123,7 +123,7 @@ def test_errors_of_xlas_device(xla: ctypes.CDLL, driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "_on_cuda"])
-def test_calls_that_are_refused(xla: ctypes.CDLL, driver: Driver, ending: str) -> None:
+def test_calls_that_are_refused(xla, driver, ending):
     x = jnp.asarray(X)
     for name, operands, attributes in (
         ("pow", (x, x[0, 0, :7]), {}),
@@ -141,7 +141,7 @@ def test_calls_that_are_refused(xla: ctypes.CDLL, driver: Driver, ending: str) -
     assert not driver.log()
 
 
-def test_no_driver(python: Callable[..., str]) -> None:
+def test_no_driver(python):
     program = """
         import ctypes
         from tests.cuda import test_jax as on_cuda
@@ -173,14 +173,14 @@ def with_kernels(kernels: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
     hjax._replace_lowerings.cache_clear()
 
 
-def test_registration(with_kernels: list[tuple[str, str]]) -> None:
+def test_registration(with_kernels):
     assert hjax._PLATFORMS == ("cpu", "cuda")
     calls = ("halfulp_pow", "halfulp_pow_of_number", "halfulp_prelu")
     assert with_kernels == [(platform, name) for platform in ("cpu", "CUDA") for name in calls]
 
 
 @pytest.mark.usefixtures("with_kernels")
-def test_programs_for_cuda() -> None:
+def test_programs_for_cuda():
     def text_of(function: Any, *operands: Any) -> str:
         return jax.jit(function).trace(*operands).lower(lowering_platforms=("cuda",)).as_text()
 
@@ -207,9 +207,7 @@ def test_programs_for_cuda() -> None:
     assert "stablehlo.power" not in text
 
 
-def test_without_kernels_programs_for_cuda_call_back(
-    with_kernels: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_kernels_programs_for_cuda_call_back(with_kernels, monkeypatch):
     monkeypatch.setattr(cuda, "KERNELS", None)
     assert hjax._register() == ("cpu",)
     assert "CUDA" not in dict(with_kernels[-3:])

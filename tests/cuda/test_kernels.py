@@ -38,7 +38,7 @@ def compare(
 
 
 @pytest.mark.parametrize("x_name", TYPES)
-def test_powers_of_every_pair_of_types(driver: Driver, rng: np.random.Generator, x_name: str) -> None:
+def test_powers_of_every_pair_of_types(driver, rng, x_name):
     """Special values with each other, and random bits; the hard cases of some pairs (of the others, below)."""
     for y_name in TYPES:
         parts = [outer("specials", specials(x_name), specials(y_name))]
@@ -50,7 +50,7 @@ def test_powers_of_every_pair_of_types(driver: Driver, rng: np.random.Generator,
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("x_name", TYPES)
-def test_hard_cases_of_every_pair_of_types(driver: Driver, rng: np.random.Generator, x_name: str) -> None:
+def test_hard_cases_of_every_pair_of_types(driver, rng, x_name):
     for y_name in TYPES:
         compare_parts(driver, pow_grid(x_name, y_name, rng))
 
@@ -62,7 +62,7 @@ def compare_parts(driver: Driver, parts: list[Part]) -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_prelu_of_every_type(driver: Driver, rng: np.random.Generator, name: str) -> None:
+def test_prelu_of_every_type(driver, rng, name):
     for part in prelu_grid(name, rng):
         for device in (PTX, HOST):
             compare(driver, device, part.x, part.y, prelu=True)
@@ -71,7 +71,7 @@ def test_prelu_of_every_type(driver: Driver, rng: np.random.Generator, name: str
 
 @DEVICES
 @pytest.mark.parametrize("name", OWN)
-def test_random_powers(driver: Driver, rng: np.random.Generator, name: str, device: int) -> None:
+def test_random_powers(driver, rng, name, device):
     dtype = TYPES[name].dtype
     x = np.exp(rng.normal(0, 2, 40_000)).astype(dtype)
     compare(driver, device, x, rng.normal(0, 3, x.size).astype(dtype))
@@ -80,7 +80,7 @@ def test_random_powers(driver: Driver, rng: np.random.Generator, name: str, devi
 
 @DEVICES
 @pytest.mark.parametrize("name", OWN)
-def test_one_exponent(driver: Driver, rng: np.random.Generator, name: str, device: int) -> None:
+def test_one_exponent(driver, rng, name, device):
     """Those that have a formula, and others."""
     if TYPES[name].bits == 16:
         x = np.arange(0, 65536, 5, dtype=np.uint16).view(TYPES[name].dtype)
@@ -97,9 +97,7 @@ def test_one_exponent(driver: Driver, rng: np.random.Generator, name: str, devic
 @DEVICES
 @pytest.mark.parametrize("y_name", ["float32", "float64", "int64", "uint8"])
 @pytest.mark.parametrize("name", ["float32", "float64", "int32"])
-def test_numbers_in_an_operands_place(
-    driver: Driver, rng: np.random.Generator, name: str, y_name: str, device: int
-) -> None:
+def test_numbers_in_an_operands_place(driver, rng, name, y_name, device):
     x, y = random_bits(name, rng, 3000), random_bits(y_name, rng, 3000)
     result = np.empty_like(x)
     driver.apply(x, driver.number(3, y_name), result, device=device)
@@ -129,7 +127,7 @@ def views(array: np.ndarray) -> dict[str, np.ndarray]:
 @DEVICES
 @pytest.mark.parametrize("name", [*OWN, "int16"])
 @pytest.mark.parametrize("prelu", [False, True], ids=["pow", "prelu"])
-def test_layouts(driver: Driver, rng: np.random.Generator, name: str, prelu: bool, device: int) -> None:
+def test_layouts(driver, rng, name, prelu, device):
     shape = (8, 6, 10, 12)
     bases = views(random_bits(name, rng, 8 * 6 * 10 * 12).reshape(shape))
     others = views(random_bits(name, rng, 8 * 6 * 10 * 12).reshape(shape))
@@ -146,9 +144,7 @@ def test_layouts(driver: Driver, rng: np.random.Generator, name: str, prelu: boo
 
 @DEVICES
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int64"])
-def test_the_output_may_be_an_operand(
-    driver: Driver, rng: np.random.Generator, name: str, device: int
-) -> None:
+def test_the_output_may_be_an_operand(driver, rng, name, device):
     """Also for what the first phase leaves undecided: special values, subnormal numbers, ties."""
     parts = pow_grid(name, name, rng)
     x, y = (np.concatenate([getattr(part, n) for part in parts]) for n in ("x", "y"))
@@ -162,7 +158,7 @@ def test_the_output_may_be_an_operand(
 
 @DEVICES
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 255, 256, 257, 1023, 1025, 4099])
-def test_any_number_of_elements(driver: Driver, rng: np.random.Generator, n: int, device: int) -> None:
+def test_any_number_of_elements(driver, rng, n, device):
     for name in OWN:
         x, y = random_bits(name, rng, n), random_bits(name, rng, n)
         compare(driver, device, x, y)
@@ -171,7 +167,7 @@ def test_any_number_of_elements(driver: Driver, rng: np.random.Generator, n: int
 
 
 @DEVICES
-def test_nothing_is_undecidable(driver: Driver, rng: np.random.Generator, device: int) -> None:
+def test_nothing_is_undecidable(driver, rng, device):
     parts = [part for part in pow_grid("float64", "float64", rng) if part.name == "worst cases"]
     compare(driver, device, parts[0].x, parts[0].y)
     assert driver.core.undecided(device) == 0
@@ -180,7 +176,7 @@ def test_nothing_is_undecidable(driver: Driver, rng: np.random.Generator, device
 @pytest.mark.exhaustive
 @DEVICES
 @pytest.mark.parametrize("name", OWN)
-def test_many_powers(driver: Driver, rng: np.random.Generator, name: str, device: int) -> None:
+def test_many_powers(driver, rng, name, device):
     dtype = TYPES[name].dtype
     for _ in range(50):
         n = 1_000_000

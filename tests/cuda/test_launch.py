@@ -1,7 +1,6 @@
 """Launches: which kernels, of how many blocks, on which device and stream, with what memory; and what fails."""
 
 import textwrap
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ def launches(driver: Driver) -> list[str]:
     return [f"{words[0]} {words[4]}" for words in lines if words[1] == "device"]
 
 
-def test_a_power_takes_two_launches_and_a_byte_for_each_thread(driver: Driver) -> None:
+def test_a_power_takes_two_launches_and_a_byte_for_each_thread(driver):
     x = np.full(5000, 2.5, F32)
     driver.apply(x, x.copy(), np.empty_like(x), device=HOST, stream=77)
     assert driver.log() == [
@@ -28,7 +27,7 @@ def test_a_power_takes_two_launches_and_a_byte_for_each_thread(driver: Driver) -
     ]
 
 
-def test_memory_may_be_the_callers(driver: Driver) -> None:
+def test_memory_may_be_the_callers(driver):
     x, memory = np.full(5000, 2.5, F32), np.empty(1280, np.uint8)
     asked: list[int] = []
 
@@ -43,7 +42,7 @@ def test_memory_may_be_the_callers(driver: Driver) -> None:
     assert memory.max() == 0
 
 
-def test_few_elements_take_one_launch(driver: Driver) -> None:
+def test_few_elements_take_one_launch(driver):
     x = np.full(256, 2.5, F32)
     driver.apply(x, x, np.empty_like(x))
     assert launches(driver) == ["pow_rest 1"]
@@ -62,15 +61,13 @@ def test_few_elements_take_one_launch(driver: Driver) -> None:
         ((1,), (1000,), "each"),
     ],
 )
-def test_the_kernel_suits_the_layout(
-    driver: Driver, x: tuple[int, ...], y: tuple[int, ...], kernel: str
-) -> None:
+def test_the_kernel_suits_the_layout(driver, x, y, kernel):
     a, b = np.full(x, 2.5, F32), np.full(y, 1.5, F32)
     driver.apply(a, b, np.empty(np.broadcast_shapes(x, y), F32))
     assert launches(driver)[0].split()[0] == f"pow_{kernel}_float32"
 
 
-def test_what_does_not_fill_a_vector_is_another_launch(driver: Driver) -> None:
+def test_what_does_not_fill_a_vector_is_another_launch(driver):
     x = np.full(1027, 2.5, F32)
     driver.apply(x, x, np.empty_like(x))
     assert launches(driver) == ["pow_own_float32 1", "pow_rest 1", "pow_rest 1"]
@@ -78,7 +75,7 @@ def test_what_does_not_fill_a_vector_is_another_launch(driver: Driver) -> None:
     assert launches(driver) == ["prelu_own_float32 1", "prelu_each 1"]
 
 
-def test_exponents_of_another_type(driver: Driver) -> None:
+def test_exponents_of_another_type(driver):
     x = np.full(1024, 2.5, F32)
     driver.apply(x, np.arange(1024), np.empty_like(x))
     assert launches(driver) == ["pow_each_float32 1", "pow_rest 1"]
@@ -86,7 +83,7 @@ def test_exponents_of_another_type(driver: Driver) -> None:
     assert launches(driver) == ["pow_rest 4"]
 
 
-def test_more_than_two_to_the_30_elements(driver: Driver) -> None:
+def test_more_than_two_to_the_30_elements(driver):
     """One element of memory, walked over; of the launches only the last runs, and what the others are is looked at."""
     one, out = np.full(1, 2.5, F32), np.zeros(1, F32)
     operand, to = driver.operand(one), driver.core.Operand(out.ctypes.data, "float32", [3 << 30, 2], [0, 0])
@@ -99,14 +96,14 @@ def test_more_than_two_to_the_30_elements(driver: Driver) -> None:
     assert launches(driver) == [f"prelu_each {blocks}"] * 6
 
 
-def test_a_device_that_is_not_there(driver: Driver) -> None:
+def test_a_device_that_is_not_there(driver):
     x = np.ones(10, F32)
     with pytest.raises(RuntimeError, match=r"^CUDA, device 7: CUDA_ERROR_INVALID_VALUE$"):
         driver.apply(x, x, x.copy(), device=7)
     assert driver.library.fake_open_contexts() == 0
 
 
-def test_no_memory(driver: Driver) -> None:
+def test_no_memory(driver):
     x = np.ones(1000, F32)
     driver.fail(0)
     with pytest.raises(RuntimeError, match=r"^CUDA, memory for undecided powers: CUDA_ERROR_OUT_OF_MEMORY$"):
@@ -116,7 +113,7 @@ def test_no_memory(driver: Driver) -> None:
     assert not launches(driver)
 
 
-def test_operands_that_do_not_fit_are_refused(driver: Driver) -> None:
+def test_operands_that_do_not_fit_are_refused(driver):
     x = np.ones((3, 4), F32)
     with pytest.raises(ValueError, match="does not broadcast"):
         driver.apply(x, np.ones(3, F32), x.copy())
@@ -145,13 +142,13 @@ print("ends")
 """
 
 
-def test_a_daemon_thread_that_waits_at_exit(driver: Driver, python: Callable[..., str]) -> None:
+def test_a_daemon_thread_that_waits_at_exit(driver, python):
     """The interpreter ends as without it: no abort."""
     for _ in range(3):
         assert python(AT_EXIT, PYTHONPATH=str(ROOT)) == "ends\n"
 
 
-def test_no_driver_is_said_in_a_line(python: Callable[..., str]) -> None:
+def test_no_driver_is_said_in_a_line(python):
     program = """
         from halfulp import _cuda
         try:

@@ -33,7 +33,7 @@ def hold(pairs: Pairs, *, prelu: bool = False) -> int:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("device")
-def test_hard_cases(rng: np.random.Generator) -> None:
+def test_hard_cases(rng):
     print(hold(on_device.hard_pairs(rng)), "pairs of operands for powers,", end=" ")
     print(hold(on_device.prelu_pairs(rng), prelu=True), "for PRelu: the same bits")
 
@@ -41,7 +41,7 @@ def test_hard_cases(rng: np.random.Generator) -> None:
 @pytest.mark.gpu
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_all_pairs(name: str) -> None:
+def test_all_pairs(name):
     count = hold(on_device.all_pairs(name))
     assert count == 2**32
     print(f"{name}: all {count} pairs, the same bits")
@@ -50,13 +50,13 @@ def test_all_pairs(name: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("name", ["float32", "float64"])
-def test_random_pairs(name: str, rng: np.random.Generator) -> None:
+def test_random_pairs(name, rng):
     print(f"{name}: {hold(on_device.random_pairs(name, PAIRS, rng))} random pairs, the same bits")
     assert undecided(0) == 0
 
 
 @pytest.mark.parametrize("platform", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
-def test_jax(platform: str, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+def test_jax(platform, monkeypatch, rng):
     """Compiled programs call the kernels. On the processor, that this test is right."""
     jax = pytest.importorskip("jax")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch takes memory of the device, too

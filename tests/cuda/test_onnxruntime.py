@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cuda.build import Driver, ptx_file, stand_in
+from tests.cuda.build import ptx_file, stand_in
 from tests.house.builds import ROOT
 
 import halfulp as hu
@@ -63,7 +63,7 @@ def call(
     return out
 
 
-def test_powers(driver: Driver, runtime: ctypes.CDLL, package: Path) -> None:
+def test_powers(driver, runtime, package):
     y = np.arange(20, dtype=np.uint8)
     assert call(runtime, package, "Pow_float32", "numpy", X, y).tobytes() == hu.pow(X, y).tobytes()
     log = driver.log()
@@ -75,7 +75,7 @@ def test_powers(driver: Driver, runtime: ctypes.CDLL, package: Path) -> None:
     )
 
 
-def test_prelu(runtime: ctypes.CDLL, package: Path, driver: Driver) -> None:
+def test_prelu(runtime, package, driver):
     slope = np.array([0.1, 0.2, 0.3], np.float32).reshape(3, 1, 1)
     assert (
         call(runtime, package, "PRelu_float32", "unidirectional", X, slope).tobytes()
@@ -84,17 +84,17 @@ def test_prelu(runtime: ctypes.CDLL, package: Path, driver: Driver) -> None:
     assert driver.log()[0].startswith("prelu_one_float32 ")
 
 
-def test_nothing_to_compute(runtime: ctypes.CDLL, package: Path, driver: Driver) -> None:
+def test_nothing_to_compute(runtime, package, driver):
     assert call(runtime, package, "Pow_float32", "numpy", X[:0], X[:1]).size == 0
     assert not driver.log()
 
 
-def test_shapes_that_do_not_fit(runtime: ctypes.CDLL, package: Path, driver: Driver) -> None:
+def test_shapes_that_do_not_fit(runtime, package, driver):
     with pytest.raises(RuntimeError, match="clause_shape"):
         call(runtime, package, "PRelu_float32", "unidirectional", X[0, 0, 0], X)
 
 
-def test_no_kernels(runtime: ctypes.CDLL, driver: Driver, tmp_path: Path) -> None:
+def test_no_kernels(runtime, driver, tmp_path):
     library = shutil.copy(hort.library(), tmp_path)
     with pytest.raises(RuntimeError, match="has no kernels for CUDA"):
         call(runtime, Path(library), "Pow_float32", "numpy", X, X)

@@ -6,7 +6,7 @@ from tests.house.builds import AVX512_MODEL, ROOT, program, run, tool
 
 
 @pytest.mark.parametrize("distance", [16 * 256, pytest.param(256, marks=pytest.mark.exhaustive)])
-def test_the_logarithm_by_tables_is_that_of_avx512(distance: int) -> None:
+def test_the_logarithm_by_tables_is_that_of_avx512(distance):
     """The other functions of the phase are those of the proofs themselves."""
     if not has_avx2():
         pytest.skip("the model needs a processor with AVX2")

@@ -3,7 +3,6 @@
 import ctypes
 import hashlib
 import re
-from pathlib import Path
 
 import pytest
 from tests.cuda.build import CUDA, FLAGS, HERE, compile_with_nvrtc, ptx
@@ -16,11 +15,11 @@ def operations(text: str) -> set[str]:
     return set(re.findall(r"(?m)^\s+(?:@!?%p\d+\s+)?([a-z]\w*(?:\.\w+)+)\s", text))
 
 
-def test_the_compiler_makes_the_same_bytes() -> None:
+def test_the_compiler_makes_the_same_bytes():
     assert hashlib.sha256(ptx().encode()).hexdigest() == (CUDA / "kernels.ptx.sha256").read_text().strip()
 
 
-def test_every_floating_operation_rounds_as_it_is_written() -> None:
+def test_every_floating_operation_rounds_as_it_is_written():
     found = operations(ptx())
     assert {"add.rn.f64", "mul.rn.f64", "fma.rn.f64", "sqrt.rn.f32"} <= found
     assert not [name for name in found if re.search(r"\.(ftz|sat|full|rz|rm|rp)\b", name)]
@@ -33,7 +32,7 @@ def test_every_floating_operation_rounds_as_it_is_written() -> None:
 
 
 @pytest.mark.exhaustive
-def test_no_operation_is_fused_that_is_not_written_so() -> None:
+def test_no_operation_is_fused_that_is_not_written_so():
     """Where what the source writes is something else, there is none. (This compiles the kernels a second time.)"""
     assert any(name.startswith("fma") for name in operations(ptx()))
     program = (
@@ -45,13 +44,13 @@ def test_no_operation_is_fused_that_is_not_written_so() -> None:
     assert not [name for name in operations(without) if re.match(r"fma|mad\.\w+\.f", name)]
 
 
-def test_tables_are_not_empty() -> None:
+def test_tables_are_not_empty():
     """The compiler leaves a function's own constant object without its values, silently."""
     empty = re.findall(r"(?m)^\.(?:global|const) .*\[\d+\];$", ptx())
     assert not empty
 
 
-def test_kernels_fit_a_launch() -> None:
+def test_kernels_fit_a_launch():
     kernels = re.findall(r"\.visible \.entry (\w+)\(([^)]*)\)", ptx())
     assert len(kernels) == 22
     for name, parameters in kernels:
@@ -61,7 +60,7 @@ def test_kernels_fit_a_launch() -> None:
 
 
 @pytest.mark.exhaustive
-def test_an_assembler_takes_it(tmp_path: Path) -> None:
+def test_an_assembler_takes_it(tmp_path):
     """For the oldest devices; docs/cuda.md says of which versions this was tried. A digest pins what it takes."""
     assembler = tool("ptxas")
     source = tmp_path / "kernels.ptx"
@@ -173,7 +172,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: CASES[number][0].split()[0])
-def test_instructions(machine: ctypes.CDLL, number: int) -> None:
+def test_instructions(machine, number):
     _, a, b, expected = CASES[number]
     operands, result = (ctypes.c_uint64 * 2)(a, b), ctypes.c_uint64(0)
     pointers = [ctypes.c_void_p(ctypes.addressof(o)) for o in (operands, result)]
@@ -194,6 +193,6 @@ def test_instructions(machine: ctypes.CDLL, number: int) -> None:
         "atom.global.cas.b64 %rd1, [%rd2], %rd3, %rd4;",
     ],
 )
-def test_what_has_no_translation_is_an_error(instruction: str) -> None:
+def test_what_has_no_translation_is_an_error(instruction):
     with pytest.raises(UnknownInstruction):
         translate(HEADER + PROGRAM.format(name="program", instructions=instruction))

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.cuda.build import Driver
 from tests.cuda.conftest import STREAM
 from tests.cuda.test_arrays import WithDLPack, WithInterface, on_host
 
@@ -23,7 +22,7 @@ X = np.random.default_rng(3).uniform(-3, 9, (4, 6, 10, 10)).astype(np.float32)
 pytestmark = pytest.mark.usefixtures("torch_on_device")
 
 
-def test_tensors(driver: Driver) -> None:
+def test_tensors(driver):
     x = torch.from_numpy(X)
     result = hu.pow(x, 2.5)
     assert isinstance(result, torch.Tensor)
@@ -40,14 +39,14 @@ def test_tensors(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e5m2", "int8", "int64", "uint16"])
-def test_types(name: str) -> None:
+def test_types(name):
     x = torch.arange(0, 60).to(torch.float32).to(getattr(torch, name))
     raw = x.view(torch.uint8).numpy()
     expected = hu.pow(raw.view(hu.types.TYPES[name].dtype), 2)
     assert hu.pow(x, 2).view(torch.uint8).numpy().tobytes() == expected.tobytes()
 
 
-def test_numbers_beside_tensors(driver: Driver) -> None:
+def test_numbers_beside_tensors(driver):
     """As the operators get them: 0-d tensors in the processor's memory, of types that NumPy lacks, too."""
     x = torch.from_numpy(X)
     by_number = compute_on_cuda(hu.pow, x, exponent_tensor(2.5, torch.device("cuda")))
@@ -60,7 +59,7 @@ def test_numbers_beside_tensors(driver: Driver) -> None:
     assert from_number.numpy().tobytes() == hu.pow(np.float32(2), X).tobytes()
 
 
-def test_operands_of_several_libraries(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operands_of_several_libraries(driver, monkeypatch):
     """By their protocols, and the result is of the first one's kind."""
     monkeypatch.setattr(WithDLPack, "__module__", "torch._tensor")
     taken: list[Any] = []
@@ -70,14 +69,14 @@ def test_operands_of_several_libraries(driver: Driver, monkeypatch: pytest.Monke
     assert on_host(taken[0]).tobytes() == hu.pow(X, X[0, 0, 0]).tobytes()
 
 
-def test_the_layout_of_a_tensor_is_kept() -> None:
+def test_the_layout_of_a_tensor_is_kept():
     x = torch.from_numpy(X).to(memory_format=torch.channels_last)
     for result in (hu.pow(x, 2.5), hu.prelu(x, 0.1), hu.pow(x, torch.full((6, 1, 1), 2.5))):
         assert result.is_contiguous(memory_format=torch.channels_last)
     assert hu.pow(x, 2.5).contiguous().numpy().tobytes() == hu.pow(X, 2.5).tobytes()
 
 
-def test_out(driver: Driver) -> None:
+def test_out(driver):
     x = torch.from_numpy(X.copy())
     assert hu.pow(x, 2.5, out=x) is x
     assert x.numpy().tobytes() == hu.pow(X, 2.5).tobytes()
@@ -86,7 +85,7 @@ def test_out(driver: Driver) -> None:
     assert line[:-1].numpy().tobytes() == hu.pow(X.ravel()[1:], 2.5).tobytes()
 
 
-def test_the_negative_bit_counts() -> None:
+def test_the_negative_bit_counts():
     x = torch.from_numpy(X)
     for negated in (torch._neg_view(x), torch.complex(x, x).conj().imag):
         assert hu.pow(negated, 3).numpy().tobytes() == hu.pow(-X, 3).tobytes()
@@ -96,7 +95,7 @@ def test_the_negative_bit_counts() -> None:
             hu.pow(x, 3, out=negated)
 
 
-def test_the_negative_bit_beside_another_library(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_negative_bit_beside_another_library(driver, monkeypatch):
     """DLPack leaves it out."""
 
     def export(tensor: Any, **options: Any) -> Any:
@@ -114,7 +113,7 @@ def test_the_negative_bit_beside_another_library(driver: Driver, monkeypatch: py
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of nested tensors
-def test_refusals() -> None:
+def test_refusals():
     with pytest.raises(hu.HalfulpError, match=r"requires gradients: call halfulp\.integrations\.torch\.pow"):
         hu.pow(torch.ones(3, requires_grad=True), 2)
     with torch.no_grad():
@@ -150,7 +149,7 @@ class Device(nullcontext[None]):
         self.id = number
 
 
-def test_cupy(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cupy(driver, monkeypatch):
     cupy: Any = ModuleType("cupy")
     cupy.empty = lambda shape, dtype: FakeCuPy(np.empty(shape, dtype))
     cupy.empty_like = lambda like, dtype: FakeCuPy(np.empty_like(like.array, dtype=dtype))

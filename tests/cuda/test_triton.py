@@ -99,7 +99,7 @@ def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["float64", "float32"])
-def test_the_bits_of_hu_pow(folder: Path, name: str, rng: np.random.Generator) -> None:
+def test_the_bits_of_hu_pow(folder, name, rng):
     x, y = operands(name, 20_000, rng)
     assert same(computed(folder, name, x, y), hu.pow(x, y)).all()
     n = np.resize(
@@ -109,7 +109,7 @@ def test_the_bits_of_hu_pow(folder: Path, name: str, rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("name", ["float64", "float32"])
-def test_hard_cases_beside_mpfr(folder: Path, name: str) -> None:
+def test_hard_cases_beside_mpfr(folder, name):
     """By all phases, and by the last one."""
     x, y = hard_cases(name)
     assert len(x) > 100
@@ -119,12 +119,12 @@ def test_hard_cases_beside_mpfr(folder: Path, name: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["float64", "float32"])
-def test_many_powers(folder: Path, name: str, rng: np.random.Generator) -> None:
+def test_many_powers(folder, name, rng):
     x, y = operands(name, 10_000_000, rng)
     assert same(computed(folder, name, x, y), hu.pow(x, y)).all()
 
 
-def test_every_operation_names_its_rounding(folder: Path) -> None:
+def test_every_operation_names_its_rounding(folder):
     """An assembler fuses mul.f64 and add.f64, but not mul.rn.f64 and add.rn.f64."""
     names = operations((folder / "powers.ptx").read_text())
     assert {"add.rn.f64", "mul.rn.f64", "fma.rn.f64"} <= names
@@ -133,18 +133,18 @@ def test_every_operation_names_its_rounding(folder: Path) -> None:
     ]
 
 
-def test_the_bitcode_is_small(folder: Path) -> None:
+def test_the_bitcode_is_small(folder):
     assert (folder / "powers.bc").stat().st_size < 60_000
 
 
-def test_kernels_of_triton(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_triton(folder, monkeypatch):
     language = pytest.importorskip("triton.language")
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.language.extra import libdevice
 
     @triton.jit
-    def powers(x, y, z):  # type: ignore[no-untyped-def]
+    def powers(x, y, z):
         language.store(z, libdevice.pow(language.load(x), language.load(y)))
 
     def ptx(kind: str) -> str:
@@ -166,7 +166,7 @@ def test_kernels_of_triton(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert not re.search(r"(add|sub|mul|mad|fma|div|sqrt)\.(?!rn\.)[\w.]*f(32|64)|ftz|approx", text)
 
 
-def test_a_build_without_the_bitcode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_without_the_bitcode(monkeypatch):
     monkeypatch.setattr(door, "BITCODE", None)
     with pytest.raises(hu.HalfulpError, match="no powers for Triton: it was built without HALFULP_CUDA=1"):
         door.enable()

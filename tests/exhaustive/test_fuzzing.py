@@ -67,14 +67,14 @@ def environment() -> Iterator[dict[str, str]]:
         }
 
 
-def test_the_address_sanitizer_sees_the_core(environment: dict[str, str]) -> None:
+def test_the_address_sanitizer_sees_the_core(environment):
     done = subprocess.run([*PYTHON, "-c", SEES], env=environment, capture_output=True, text=True)
     assert done.returncode != 0
     assert "AddressSanitizer: heap-buffer-overflow" in done.stderr
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_fuzzing(reader: str, environment: dict[str, str]) -> None:
+def test_fuzzing(reader, environment):
     folder = FOLDER / reader
     kept = folder / "corpus"
     kept.mkdir(parents=True, exist_ok=True)

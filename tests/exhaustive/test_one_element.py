@@ -15,7 +15,7 @@ ELEMENTS = 100_000
 
 
 @pytest.mark.exhaustive
-def test_one_element_after_the_other() -> None:
+def test_one_element_after_the_other():
     printed = run(build("one-element", "g++") / "core_check", str(ELEMENTS))
     compared = re.findall(rf"^pow(?:, domain error)? (\w+) (\w+) {ELEMENTS} ", printed, re.MULTILINE)
     assert set(compared) == set(product(TYPES, repeat=2))
@@ -24,15 +24,11 @@ def test_one_element_after_the_other() -> None:
 
 @pytest.mark.parametrize("instruction_set", ["", "scalar"])
 @pytest.mark.parametrize("millions", ["0.01", pytest.param("13", marks=pytest.mark.exhaustive)])
-def test_the_functions_of_c(millions: str, instruction_set: str) -> None:
+def test_the_functions_of_c(millions, instruction_set):
     """Eight kinds of operands, in every floating-point environment; and hard cases in each of these."""
     library = Path(hu.get_library())
     options = [
-        "-std=c++20",
-        "-O2",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-ffp-contract=off",
+        *("-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
         "-frounding-math",
     ]
     folders = [ROOT / "core", ROOT / "bindings" / "c"]

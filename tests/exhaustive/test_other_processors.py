@@ -31,9 +31,7 @@ sys.exit(0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code)
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("instruction_set", "file"), FILES)
-def test_what_passes_here_passes_there(
-    instruction_set: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_passes_here_passes_there(instruction_set, file, tmp_path, monkeypatch):
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("emulates another x86-64 on Linux")
     monkeypatch.delenv("HALFULP_ISA", raising=False)

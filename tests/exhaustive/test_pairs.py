@@ -38,7 +38,7 @@ def compared(path: Path, seed: int, tiles: int) -> int:
 
 
 @pytest.mark.exhaustive
-def test_random_powers() -> None:
+def test_random_powers():
     path, native = built()
     wanted = int(os.environ.get("HALFULP_PAIRS_POWERS", 10**9 if native else 10**8))
     progress, code, start = FOLDER / path.name, sources(), time.monotonic()

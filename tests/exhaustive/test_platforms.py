@@ -2,7 +2,6 @@
 
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from tests.house.builds import FOLDER, ROOT, WORST_CASES, build, build_here, cross, run, tool
@@ -26,13 +25,13 @@ pytestmark = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
-def test_another_processor_gives_the_same_bits(processor: str) -> None:
+def test_another_processor_gives_the_same_bits(processor):
     emulator = tool(f"qemu-{PROCESSORS[processor]}")
     folder = build(f"g++-{processor}", f"{processor}-linux-gnu-g++", *cross("Linux", processor))
     assert run(emulator, folder / "core_check", *WORST_CASES) == bits_here()
 
 
-def test_windows(tmp_path: Path) -> None:
+def test_windows(tmp_path):
     """By MinGW-w64 and Wine: the same bits; threads, processors and the library work."""
     wine = tool("wine")
     environment = {"WINEPREFIX": str(tmp_path / "wine"), "WINEDEBUG": "-all", "DISPLAY": ""}
@@ -52,7 +51,7 @@ def test_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ZIG_TARGETS)
-def test_it_compiles_for(target: str) -> None:
+def test_it_compiles_for(target):
     """Compiled and linked, not run."""
     if find_spec("ziglang") is None:
         pytest.skip("the package ziglang is not installed")

@@ -24,7 +24,7 @@ FLAGS = [
 
 @pytest.mark.exhaustive
 @BOTH
-def test_no_data_race(compiler: str, tmp_path: Path) -> None:
+def test_no_data_race(compiler, tmp_path):
     libraries(compiler, "libtsan.so" if compiler == "g++" else f"libclang_rt.tsan-{platform.machine()}.a")
     sources = [
         Path(__file__).with_name("thread_pool.cpp"),

@@ -13,7 +13,7 @@ from tests.models.bounded import little_memory
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_every_input_is_read_or_refused(reader: str) -> None:
+def test_every_input_is_read_or_refused(reader):
     inputs = corpus(reader)
     read = 0
     for data in inputs:
@@ -25,7 +25,7 @@ def test_every_input_is_read_or_refused(reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_mutated_inputs_are_read_or_refused(reader: str) -> None:
+def test_mutated_inputs_are_read_or_refused(reader):
     """Valid inputs, changed so that they keep their form: most can be changed, and some are still read."""
     inputs = [data for data in corpus(reader) if attempt(reader, data)]
     changed = read = 0

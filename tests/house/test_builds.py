@@ -37,7 +37,7 @@ QUICKLY = (
 @pytest.mark.parametrize(
     ("options", "count"), [(QUICKLY, "128"), pytest.param(REPORT, "4096", marks=pytest.mark.exhaustive)]
 )
-def test_aarch64_gives_the_same_bits(here: Path, options: tuple[str, ...], count: str) -> None:
+def test_aarch64_gives_the_same_bits(here, options, count):
     # Each line is a digest of many results of one kernel and types. Each run also compares its instruction sets.
     folder = aarch64(*options)
     on_this = run(here / "core_check", count, *WORST_CASES).splitlines()
@@ -47,7 +47,7 @@ def test_aarch64_gives_the_same_bits(here: Path, options: tuple[str, ...], count
     assert not [lines for lines in zip(on_this, on_that, strict=True) if lines[0] != lines[1]]
 
 
-def test_worst_cases_have_the_bits_of_the_oracle(here: Path) -> None:
+def test_worst_cases_have_the_bits_of_the_oracle(here):
     """Of every instruction set, as core_check compares them, and so of aarch64."""
     few = run(here / "core_check").splitlines()
     lines = run(here / "core_check", *WORST_CASES).splitlines()
@@ -72,7 +72,7 @@ def fnv(data: bytes) -> str:
 @pytest.mark.parametrize(
     "instruction_set", ["avx512", "avx2", "scalar", pytest.param("neon", marks=pytest.mark.exhaustive)]
 )
-def test_marked_loops_are_vectors(instruction_set: str, request: pytest.FixtureRequest) -> None:
+def test_marked_loops_are_vectors(instruction_set, request):
     if instruction_set == "neon":
         objects = aarch64(*REPORT) / "CMakeFiles" / "kernels_scalar.dir"
     elif platform.machine() == "x86_64":
@@ -127,7 +127,7 @@ def loops(objects: Path, width: int) -> tuple[list[str], list[str]]:
     return made, missed
 
 
-def test_instruction_sets_share_no_function(here: Path) -> None:
+def test_instruction_sets_share_no_function(here):
     """A weak function outside an instruction set's namespace could be linked in from another set's object."""
     if platform.machine() != "x86_64":
         pytest.skip("one instruction set only")

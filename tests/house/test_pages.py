@@ -57,7 +57,7 @@ def jax_defaults() -> Iterator[None]:
 
 @page
 @pytest.mark.usefixtures("jax_defaults")
-def test_python_examples_give_what_the_page_shows(page: Path) -> None:
+def test_python_examples_give_what_the_page_shows(page):
     if page.parent.name == "integrations" and page.stem != "numpy":
         # What the whole page is about: of ONNX Runtime, the oldest that takes an execution provider with kernels.
         pytest.importorskip(page.stem, minversion="1.24" if page.stem == "onnxruntime" else None)
@@ -81,7 +81,7 @@ def is_installed(block: str, page: Path) -> bool:
 
 
 @page
-def test_links_and_paths_exist(page: Path) -> None:
+def test_links_and_paths_exist(page):
     text = page.read_text()
     prose = FENCE.sub("", text)
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in link]
@@ -107,7 +107,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @page
-def test_make_targets_exist(page: Path) -> None:
+def test_make_targets_exist(page):
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for words in commands(page):
         if words[0] == "make":
@@ -141,7 +141,7 @@ LINES = sorted({tuple(words) for path in PAGES for words in commands(path) if wo
 
 
 @pytest.mark.parametrize("words", LINES, ids=" ".join)
-def test_commands_run(words: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_run(words, folder, monkeypatch):
     monkeypatch.chdir(folder)
     done = CliRunner().invoke(app, words[1:])
     wanted = re.findall(r"'halfulp\[(\w+)\]'", done.output) if done.exit_code == 2 else []
@@ -167,9 +167,7 @@ SHOWN = sorted({session for path in PAGES for session in sessions(path)})
 
 
 @pytest.mark.parametrize(("line", "shown"), SHOWN, ids=[line for line, _ in SHOWN])
-def test_commands_print_what_the_page_shows(
-    line: str, shown: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_print_what_the_page_shows(line, shown, folder, monkeypatch):
     monkeypatch.chdir(folder)
     done = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from tests.house.builds import ROOT, run, tool
@@ -21,7 +20,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_preset_configures(name: str, tmp_path: Path) -> None:
+def test_preset_configures(name, tmp_path):
     here = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DPython_EXECUTABLE={sys.executable}"]
     run(tool("cmake"), "--preset", name, "-B", tmp_path, *here)
     assert (tmp_path / "build.ninja").exists()

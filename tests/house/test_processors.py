@@ -59,7 +59,7 @@ V1 = "7:memory:/small\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n0::/\n"
         ("0::a\nnonsense\n:::\n", {"cpu.max": "100000 100000\n"}, 0),
     ],
 )
-def test_quotas(groups: str, files: dict[str, str], count: int, program: Path, tmp_path: Path) -> None:
+def test_quotas(groups, files, count, program, tmp_path):
     (tmp_path / "list").write_text(groups)
     root = tmp_path / "root"
     for name, text in files.items():
@@ -68,5 +68,5 @@ def test_quotas(groups: str, files: dict[str, str], count: int, program: Path, t
     assert run(program, tmp_path / "list", root) == str(count)
 
 
-def test_no_list(program: Path, tmp_path: Path) -> None:
+def test_no_list(program, tmp_path):
     assert run(program, tmp_path / "none", tmp_path) == "0"

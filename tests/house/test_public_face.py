@@ -11,7 +11,7 @@ import pytest
 import halfulp as hu
 
 
-def test_a_shell_completes_what_is_public() -> None:
+def test_a_shell_completes_what_is_public():
     assert dir(hu) == sorted(hu.__all__)
     assert {"run", "convert", "check", "audit"} < set(dir(hu))
     assert all(hasattr(hu, name) for name in dir(hu))
@@ -27,14 +27,14 @@ def test_a_shell_completes_what_is_public() -> None:
         ("nothing", None),
     ],
 )
-def test_a_guess_is_answered_with_the_name(name: str, meant: str | None) -> None:
+def test_a_guess_is_answered_with_the_name(name, meant):
     with pytest.raises(AttributeError) as caught:
         getattr(hu, name)
     said = str(caught.value)
     assert said.endswith(f"Did you mean: {meant!r}?" if meant else f"has no attribute {name!r}")
 
 
-def test_what_was_asked_for_once_is_kept() -> None:
+def test_what_was_asked_for_once_is_kept():
     code = (
         "import halfulp as hu; assert 'convert' not in vars(hu);"
         "convert = hu.convert; version = hu.__version__;"
@@ -43,7 +43,7 @@ def test_what_was_asked_for_once_is_kept() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_public_modules_say_what_is_public() -> None:
+def test_public_modules_say_what_is_public():
     """Those that the page on support names have an ``__all__``, and their names exist."""
     page = (Path(__file__).parents[2] / "docs" / "support.md").read_text()
     table = page.partition("**The public surface**")[2].partition("**Versions**")[0]
@@ -61,11 +61,11 @@ def test_public_modules_say_what_is_public() -> None:
         assert dir(module) == sorted(module.__all__) or ".integrations" not in name, name
 
 
-def test_functions_name_themselves() -> None:
+def test_functions_name_themselves():
     assert (repr(hu.pow), repr(hu.prelu)) == ("<halfulp.pow>", "<halfulp.prelu>")
 
 
-def test_no_module_hides_a_function() -> None:
+def test_no_module_hides_a_function():
     """A module of the same name would take its place as soon as something imports it."""
     code = (
         "import pkgutil, importlib, halfulp;"

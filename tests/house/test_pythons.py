@@ -74,7 +74,7 @@ def wheel(version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", VERSIONS_IN_ORDER)
-def test_the_package_builds_and_runs(version: str) -> None:
+def test_the_package_builds_and_runs(version):
     folder = FOLDER / version
     python = folder / "env" / "bin" / "python"
     file = wheel(version)

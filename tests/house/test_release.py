@@ -10,14 +10,14 @@ import halfulp as hu
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_versions_and_dates_agree() -> None:
+def test_versions_and_dates_agree():
     citation = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert hu.__version__ == PROJECT["version"] == citation["version"]
     assert headings[:2] == ["[Unreleased]", f"[{PROJECT['version']}] - {citation['date-released']}"]
 
 
-def test_users_are_bound_to_no_version() -> None:
+def test_users_are_bound_to_no_version():
     """What is pinned is in tests/constraints.txt, beside NVIDIA's compiler, whose bytes are compared."""
     extras = PROJECT["optional-dependencies"]
     wanted = [PROJECT["dependencies"], *(extras[name] for name in extras if name != "kernels")]

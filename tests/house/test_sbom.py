@@ -22,7 +22,7 @@ def check(text: str) -> dict[str, dict[str, object]]:
     return {part["name"]: part for part in document["components"]}
 
 
-def test_the_build_installs_it() -> None:
+def test_the_build_installs_it():
     (file,) = [file for file in distribution("halfulp").files or [] if file.match("sboms/halfulp.cdx.json")]
     assert file.parts[0].endswith(".dist-info")
     parts = check(Path(str(file.locate())).read_text())
@@ -33,7 +33,7 @@ def test_the_build_installs_it() -> None:
 @pytest.mark.parametrize(
     ("compiler", "runtime"), [("GNU", "libgcc"), ("AppleClang", "compiler-rt"), ("Clang", "compiler-rt")]
 )
-def test_what_it_lists(compiler: str, runtime: str, tmp_path: Path) -> None:
+def test_what_it_lists(compiler, runtime, tmp_path):
     output = tmp_path / "halfulp.cdx.json"
     run(sys.executable, ROOT / "tools" / "make_sbom.py", output, "--compiler", compiler, "12.2.0")
     parts = check(output.read_text())

@@ -37,7 +37,7 @@ def assert_same(lazy: Any, expected: np.ndarray, **options: Any) -> None:
 class TestBothWays:
     @pytest.mark.parametrize("x_chunks", [-1, 1, (3, 4), ((1, 6), (2, 3, 4))])
     @pytest.mark.parametrize("y_chunks", [-1, 2])
-    def test_any_chunks(self, pow: Any, prelu: Any, x_chunks: Any, y_chunks: Any) -> None:
+    def test_any_chunks(self, pow, prelu, x_chunks, y_chunks):
         x, y = da.from_array(X, x_chunks), da.from_array(Y, y_chunks)
         assert_same(pow(x, y), hu.pow(X, Y))
         assert_same(pow(y[:, None], x.T), hu.pow(Y[:, None], X.T))
@@ -45,7 +45,7 @@ class TestBothWays:
         assert_same(prelu(-x, y), hu.prelu(-X, Y))
         assert_same(prelu(-x, y[0]), hu.prelu(-X, Y[0]))
 
-    def test_numbers_and_arrays(self, pow: Any, prelu: Any) -> None:
+    def test_numbers_and_arrays(self, pow, prelu):
         x = da.from_array(X, (3, 4))
         for number in (2, 2.3, np.float64(2.3), 10**30 + 1):
             assert_same(pow(x, number), hu.pow(X, number))
@@ -55,7 +55,7 @@ class TestBothWays:
         assert_same(pow(X, da.from_array(Y, 2)), hu.pow(X, Y))
 
     @pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3fn", "int4", "int8", "uint64"])
-    def test_types(self, pow: Any, prelu: Any, name: str) -> None:
+    def test_types(self, pow, prelu, name):
         array = np.arange(7).astype(getattr(ml_dtypes, name, name))
         x = da.from_array(array, 2)
         assert_same(pow(x, 2.5), hu.pow(array, 2.5))
@@ -63,19 +63,19 @@ class TestBothWays:
         assert_same(pow(X[:, :7], x), hu.pow(X[:, :7], array))
         assert_same(prelu(x, 3), hu.prelu(array, 3))
 
-    def test_sizes_that_dask_does_not_know(self, pow: Any, prelu: Any) -> None:
+    def test_sizes_that_dask_does_not_know(self, pow, prelu):
         x = da.from_array(X, (3, 4))
         some = x[x > 2]
         assert np.isnan(some.shape[0])
         assert_same(pow(some, some), hu.pow(some.compute(), some.compute()))
         assert_same(prelu(-some, 0.3), hu.prelu(-some.compute(), 0.3))
 
-    def test_no_elements(self, pow: Any, prelu: Any) -> None:
+    def test_no_elements(self, pow, prelu):
         empty = da.ones((0, 4), dtype="float32")
         assert_same(pow(empty, 2.5), np.ones((0, 4), np.float32))
         assert_same(prelu(empty, np.ones(4, np.float32)), np.ones((0, 4), np.float32))
 
-    def test_nothing_is_computed_before_it_is_asked_for(self, pow: Any, prelu: Any) -> None:
+    def test_nothing_is_computed_before_it_is_asked_for(self, pow, prelu):
         computed = []
 
         def block(*_: Any, **__: Any) -> Any:
@@ -88,17 +88,17 @@ class TestBothWays:
         lazy.compute()
         assert len(computed) == 4
 
-    def test_the_same_call_has_the_same_name(self, pow: Any, prelu: Any) -> None:
+    def test_the_same_call_has_the_same_name(self, pow, prelu):
         x = da.from_array(X, (3, 4))
         assert pow(x, 2.5).name == pow(x, 2.5).name != pow(x, 2.0).name
         assert pow(x, 2.5).name != prelu(x, 2.5).name
 
     @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-    def test_schedulers(self, pow: Any, prelu: Any, scheduler: str) -> None:
+    def test_schedulers(self, pow, prelu, scheduler):
         assert_same(pow(da.from_array(X, 2), Y), hu.pow(X, Y), scheduler=scheduler)
 
 
-def test_what_is_refused_is_refused_at_once() -> None:
+def test_what_is_refused_is_refused_at_once():
     x, y = da.from_array(X, (3, 4)), da.from_array(Y, 5)
     with pytest.raises(hu.SpecError, match="X and Y must be broadcastable"):
         hdask.pow(x, y[:4])
@@ -115,7 +115,7 @@ def test_what_is_refused_is_refused_at_once() -> None:
         hu.pow(x.astype(bool), 2)
 
 
-def test_arrays_are_made_dask_arrays() -> None:
+def test_arrays_are_made_dask_arrays():
     assert_same(hdask.pow(X, Y), hu.pow(X, Y))
     assert_same(hdask.prelu([[-1.0, 2.0]], [0.5, 0.5]), np.array([[-0.5, 2.0]]))
     assert_same(hdask.pow(2, 3), np.array(8))
@@ -134,9 +134,16 @@ def process() -> tuple[int, int]:
     return os.getpid(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def test_a_graph_goes_to_another_process():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    lazy = hdask.prelu(hu.pow(da.from_array(X, 2), Y), 0.3)
+    assert_same(cloudpickle.loads(cloudpickle.dumps(lazy)), hu.prelu(hu.pow(X, Y), 0.3))
+
+
+@pytest.mark.exhaustive
 @pytest.mark.not_emulated
 @pytest.mark.filterwarnings("ignore")  # distributed's own: ports in use, event loops, open sockets
-def test_a_cluster_holds_a_small_part_of_the_array() -> None:
+def test_a_cluster_holds_a_small_part_of_the_array():
     distributed = pytest.importorskip("distributed")
     # In blocks of 4 MiB, made where they are used, of which only a digest comes back.
     x = da.random.default_rng(9).uniform(0.1, 9, (40, 1 << 20), chunks=(1, -1)).astype(np.float32)

@@ -9,7 +9,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS  # as in pyproject.toml
 
 
 @pytest.mark.parametrize("framework", ["dask", "jax", "openvino", "torch"])
-def test_examples(framework: str) -> None:
+def test_examples(framework):
     pytest.importorskip(framework)
     module = importlib.import_module(f"halfulp.integrations.{framework}")
     done = doctest.testmod(module, optionflags=FLAGS)

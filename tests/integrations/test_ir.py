@@ -41,7 +41,7 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 TRUSTED = pytest.mark.usefixtures("trusted")
 
 
-def test_names(tmp_path: Path) -> None:
+def test_names(tmp_path):
     path = written(tmp_path)
     for name in ("x", "input", "data"):  # two tensor names, and the Parameter's
         outputs = hu.run(path, {name: X})
@@ -61,7 +61,7 @@ def test_names(tmp_path: Path) -> None:
 
 
 @TRUSTED
-def test_both_spellings_of_prelu(tmp_path: Path) -> None:
+def test_both_spellings_of_prelu(tmp_path):
     for spelled in ("PReLU", "Prelu"):
         text = SMALL.replace('type="Power"', f'type="{spelled}"')
         model = ir.load(written(tmp_path, text.replace('<data auto_broadcast="numpy" />', "")))
@@ -70,7 +70,7 @@ def test_both_spellings_of_prelu(tmp_path: Path) -> None:
 
 
 @TRUSTED
-def test_broadcasting_that_the_file_rules_out(tmp_path: Path) -> None:
+def test_broadcasting_that_the_file_rules_out(tmp_path):
     text = SMALL.replace('auto_broadcast="numpy"', 'auto_broadcast="none"')
     with pytest.raises(
         hu.ModelError, match=r"net\.xml: fails in openvino: .*Argument shapes are inconsistent"
@@ -83,7 +83,7 @@ def test_broadcasting_that_the_file_rules_out(tmp_path: Path) -> None:
 
 
 @TRUSTED
-def test_a_dynamic_rank_and_ranges(tmp_path: Path) -> None:
+def test_a_dynamic_rank_and_ranges(tmp_path):
     text = SMALL.replace(DIMS, "")
     model = ir.load(written(tmp_path, text.replace('shape="?,3"', 'shape="..."')))
     assert model.graph.inputs[0].shape is None
@@ -97,7 +97,7 @@ def test_a_dynamic_rank_and_ranges(tmp_path: Path) -> None:
 
 
 @TRUSTED
-def test_results_of_one_value_and_of_an_input(tmp_path: Path) -> None:
+def test_results_of_one_value_and_of_an_input(tmp_path):
     x = op.parameter([2, 3], np.float32, name="x")
     outputs = hu.run(saved(tmp_path, [op.result(x, name="a"), op.result(x, name="b")], [x]), {"x": X})
     for name in ("x", "a", "b"):
@@ -106,7 +106,7 @@ def test_results_of_one_value_and_of_an_input(tmp_path: Path) -> None:
 
 
 @TRUSTED
-def test_layers_beside_the_powers(tmp_path: Path) -> None:
+def test_layers_beside_the_powers(tmp_path):
     """halfulp evaluates each of its layers as OpenVINO does."""
     x = op.parameter([-1, 3], np.float32, name="x")
     x.output(0).set_names({"x", "x, too"})
@@ -132,7 +132,7 @@ def test_layers_beside_the_powers(tmp_path: Path) -> None:
 
 
 @TRUSTED
-def test_a_broadcast_that_no_memory_holds(tmp_path: Path) -> None:
+def test_a_broadcast_that_no_memory_holds(tmp_path):
     text = SMALL.replace('shape="?,3"', 'shape="?,1,1,1,1"').replace(DIMS, "")
     model = ir.load(written(tmp_path, text))
     x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1 << 45, 1, 1, 1, 1), (0, 0, 0, 0, 0))
@@ -146,7 +146,7 @@ def typed(name: str, kind: str, *shape: int) -> Any:
 
 @TRUSTED
 @pytest.mark.parametrize("kind", list(operators.ROWS))
-def test_every_type(kind: str, tmp_path: Path) -> None:
+def test_every_type(kind, tmp_path):
     """The bits of hu.pow and hu.prelu, and a constant."""
     row = operators.ROWS[kind]
     grid = pow_grid(row.name, row.name, np.random.default_rng(6))
@@ -171,9 +171,7 @@ def test_every_type(kind: str, tmp_path: Path) -> None:
         same(output, hu.prelu(base[None], slope))
 
 
-def test_without_openvino_a_line_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_openvino_a_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openvino", None)
     with pytest.raises(hu.UnsupportedError, match=r"pip install 'halfulp\[openvino\]'"):
         hu.run(written(tmp_path), {"x": X})
@@ -235,7 +233,7 @@ HELD = 'shape="3" offset="4" size="12"'
         (edited(('auto_broadcast="numpy"', 'auto_broadcast="wide"')), "fails in openvino"),
     ],
 )
-def test_what_a_file_can_not_be(text: str | bytes, words: str, tmp_path: Path) -> None:
+def test_what_a_file_can_not_be(text, words, tmp_path):
     refused(tmp_path, text, words)
 
 
@@ -243,7 +241,7 @@ def test_what_a_file_can_not_be(text: str | bytes, words: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "new"), [('num="5"', 'num="-1"'), ('classes="20"', 'classes="-21"'), ('coords="4"', 'coords="9"')]
 )
-def test_regions_that_are_not_the_channels_of_a_layer(old: str, new: str, tmp_path: Path) -> None:
+def test_regions_that_are_not_the_channels_of_a_layer(old, new, tmp_path):
     x = typed("x", "f32", 1, 125, 2, 2)
     path = saved(tmp_path, [op.region_yolo(x, 4, 20, 5, True, [], 1, 3)], [x])
     assert [value.shape for value in hu.run(path, "random").values()] == [(1, 500)]
@@ -253,19 +251,19 @@ def test_regions_that_are_not_the_channels_of_a_layer(old: str, new: str, tmp_pa
 
 
 @TRUSTED
-def test_regions_of_an_unknown_rank(tmp_path: Path) -> None:
+def test_regions_of_an_unknown_rank(tmp_path):
     x = op.parameter(ov.PartialShape.dynamic(), ov.Type.f32, "x")
     path = saved(tmp_path, [op.region_yolo(x, 4, 20, 5, True, [], 1, 3)], [x])
     with pytest.raises(hu.ModelError, match="dynamic rank"):
         hu.run(path, {"x": np.zeros((1, 125, 2, 2), np.float32)})
 
 
-def test_entities_are_not_expanded(tmp_path: Path) -> None:
+def test_entities_are_not_expanded(tmp_path):
     declaration = '<?xml version="1.0"?>'
     same(hu.run(written(tmp_path, edited((declaration, declaration + ENTITIES))), {"x": X})["y"], Y)
 
 
-def test_weights_that_are_missing_or_no_file(tmp_path: Path) -> None:
+def test_weights_that_are_missing_or_no_file(tmp_path):
     path = written(tmp_path)
     weights = path.with_suffix(".bin")
     weights.unlink()
@@ -285,7 +283,7 @@ def test_weights_that_are_missing_or_no_file(tmp_path: Path) -> None:
             ir.load(Path(other))
 
 
-def test_a_file_that_takes_too_long_or_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_takes_too_long_or_too_much(tmp_path, monkeypatch):
     path = written(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(ir, "_SECONDS", 0.01)
@@ -298,7 +296,7 @@ def test_a_file_that_takes_too_long_or_too_much(tmp_path: Path, monkeypatch: pyt
         ir.load(written(tmp_path, SMALL.replace("<rt_info />", "<a/>" * 200_000)))
 
 
-def test_packed_constants_that_overlap_are_not_unpacked(tmp_path: Path) -> None:
+def test_packed_constants_that_overlap_are_not_unpacked(tmp_path):
     layer = (
         '<layer id="{0}" name="c{0}" type="Const" version="opset1"><data element_type="i4" shape="262144" '
         'offset="{0}" size="131072"/><output><port id="0" precision="I4"><dim>262144</dim></port></output></layer>'
@@ -319,8 +317,8 @@ PARTS = """0 2 -1 ? 1..4 ... 4,4 9999999999999999999 x f16 FP16 i64 pdpd none op
     Add PReLU Result Const Parameter Reshape Select ReadValue If"""
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(2000, marks=pytest.mark.exhaustive)])
-def test_mutated_attributes_give_our_errors_or_a_model(rounds: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [3, pytest.param(2000, marks=pytest.mark.exhaustive)])
+def test_mutated_attributes_give_our_errors_or_a_model(rounds, tmp_path):
     rng = random.Random(4)
     for _ in range(rounds):
         parts = SMALL.split('"')  # the odd ones are the attributes' values

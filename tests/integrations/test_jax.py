@@ -39,14 +39,14 @@ X_TYPES = ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "int32", "
         *((x, "float32", jax.jit) for x in X_TYPES),
     ],
 )
-def test_the_bits_are_ours(x_type: str, y_type: str, transform: Any) -> None:
+def test_the_bits_are_ours(x_type, y_type, transform):
     x, y = jnp.asarray(X * 3).astype(x_type), jnp.abs(jnp.asarray(Y)).astype(y_type)
     assert_same(transform(hjax.pow)(x, y), hu.pow(np.asarray(x), np.asarray(y)))
     slope = y.astype(x_type)
     assert_same(transform(hjax.prelu)(-x, slope), hu.prelu(np.asarray(-x), np.asarray(slope)))
 
 
-def test_numbers_count_exactly() -> None:
+def test_numbers_count_exactly():
     for number in (2.3, -2, 10**30 + 1):
         assert_same(jax.jit(lambda x, n=number: hjax.pow(x, n))(X), hu.pow(X, number))
     assert_same(hjax.pow(2.3, X), hu.pow(2.3, X))
@@ -55,7 +55,7 @@ def test_numbers_count_exactly() -> None:
         hjax.pow(300, jnp.array([1], jnp.int8))
 
 
-def test_a_float_beside_integers_is_a_float() -> None:
+def test_a_float_beside_integers_is_a_float():
     integers = np.array([-1, 0, 1, 3], np.int32)
     for base in (10.0, 2.3):
         result = hjax.pow(base, jnp.asarray(integers))
@@ -70,11 +70,11 @@ def test_a_float_beside_integers_is_a_float() -> None:
 
 
 @pytest.mark.parametrize("function", [hjax.pow, hjax.prelu, lambda x, _: hjax.pow(x, 2.5)])
-def test_derivatives(function: Any) -> None:
+def test_derivatives(function):
     check_grads(function, (jnp.asarray(X), jnp.asarray(Y)), order=1, eps=1e-2, atol=3e-2, rtol=3e-2)
 
 
-def test_every_order_agrees_with_jaxs() -> None:
+def test_every_order_agrees_with_jaxs():
     x = jnp.array([0.7, 1.3, 2.1])
     for chain in (jax.hessian, lambda f: jax.jit(jax.jacrev(jax.jacfwd(f)))):
         for exponent in (3.5, x[::-1]):
@@ -85,7 +85,7 @@ def test_every_order_agrees_with_jaxs() -> None:
     np.testing.assert_allclose(by_x, [4, 27])
 
 
-def test_vmap() -> None:
+def test_vmap():
     x, y, many = jnp.asarray(X), jnp.asarray(Y), jnp.asarray(RNG.uniform(-2, 2, (3, 4)).astype(np.float32))
     vmap = jax.vmap
     assert_same(vmap(hjax.pow, (0, None))(x, y), hu.pow(X, Y))
@@ -105,7 +105,7 @@ def no_wide_types() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_wide_types")
-def test_integers_that_jax_would_cut_are_refused() -> None:
+def test_integers_that_jax_would_cut_are_refused():
     small, large = np.array([2, 3, 4, 5]), np.array([2, 3, 4, 2**32])
     assert hjax.pow(X, small).tolist() == hu.pow(np.asarray(X), small).tolist()
     for call in (lambda y: hjax.pow(X, y), lambda y: hjax.pow(y, X), lambda y: hjax.prelu(y, y)):
@@ -115,7 +115,7 @@ def test_integers_that_jax_would_cut_are_refused() -> None:
             jax.jit(lambda call=call: call(large))()
 
 
-def test_what_is_refused_is_refused_at_once() -> None:
+def test_what_is_refused_is_refused_at_once():
     with pytest.raises(hu.SpecError, match="X and Y must be broadcastable"):
         jax.jit(hjax.pow)(X, Y[:3])
     with pytest.raises(hu.SpecError, match="slope must be broadcastable to X"):
@@ -127,7 +127,7 @@ def test_what_is_refused_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["pow", "prelu"])
-def test_programs_call_the_kernels_without_python(name: str) -> None:
+def test_programs_call_the_kernels_without_python(name):
     x = RNG.uniform(-2, 2, 300_000).astype(np.float32)  # enough for several threads
     program = jax.jit(getattr(hjax, name)).lower(x, x[::-1]).compile()
     assert f'custom_call_target="halfulp_{name}"' in program.as_text()
@@ -136,7 +136,7 @@ def test_programs_call_the_kernels_without_python(name: str) -> None:
     assert_same(hjax.pow(x.astype(np.float16), 2.7), hu.pow(x.astype(np.float16), 2.7))  # by a table
 
 
-def test_a_platform_that_takes_no_handlers_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_platform_that_takes_no_handlers_leaves_the_others(monkeypatch):
     def register(name: str, handler: Any, *, platform: str) -> None:
         if platform == "CUDA":
             raise ValueError("no such platform")
@@ -150,7 +150,7 @@ def test_a_platform_that_takes_no_handlers_leaves_the_others(monkeypatch: pytest
         assert hjax._register() == ("cpu",)
 
 
-def test_shard_map() -> None:
+def test_shard_map():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), "a")
     along = jax.sharding.PartitionSpec("a")
 
@@ -163,7 +163,7 @@ def test_shard_map() -> None:
     np.testing.assert_allclose(by_x, 3 * X**2, rtol=1e-6)
 
 
-def test_an_exported_program_with_symbolic_dims() -> None:
+def test_an_exported_program_with_symbolic_dims():
     (n,) = export.symbolic_shape("n")
     names = ("halfulp_pow", "halfulp_pow_of_number", "halfulp_prelu")
     allowed = [export.DisabledSafetyCheck.custom_call(name) for name in names]
@@ -180,7 +180,7 @@ def test_an_exported_program_with_symbolic_dims() -> None:
         export.export(jax.jit(lambda x: hjax.pow(x, Y[:3])))(jax.ShapeDtypeStruct((n, 4), np.float32))
 
 
-def test_jaxs_own_powers() -> None:
+def test_jaxs_own_powers():
     x = RNG.uniform(0.5, 2, 100_000).astype(np.float32)
     exponent = np.float32(2.7)
     for function, expected in (

@@ -46,7 +46,7 @@ class TestTorch:
                     call(one, make())
 
     @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
-    def test_sparse(self, layout: str) -> None:
+    def test_sparse(self, layout):
         kind = getattr(self.torch, layout)
         self.refused(
             lambda: self.torch.eye(2).to_sparse(layout=kind),
@@ -54,7 +54,7 @@ class TestTorch:
         )
 
     @pytest.mark.parametrize("layout", ["strided", "jagged"])
-    def test_nested(self, layout: str) -> None:
+    def test_nested(self, layout):
         parts = [self.torch.ones(2), self.torch.ones(3)]
         kind = getattr(self.torch, layout)
         with warnings.catch_warnings():
@@ -64,21 +64,21 @@ class TestTorch:
                 r"a nested tensor: .*; pass the tensors of x\.unbind\(\)",
             )
 
-    def test_quantised(self) -> None:
+    def test_quantised(self):
         torch = self.torch
         self.refused(
             lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
             r"a quantised tensor \(torch\.qint8\): .*; pass x\.dequantize\(\)",
         )
 
-    def test_masked(self) -> None:
+    def test_masked(self):
         torch = self.torch
         self.refused(
             lambda: torch.masked.masked_tensor(torch.ones(2), torch.tensor([True, False])),
             r"a MaskedTensor: .*; pass x\.to_tensor\(value\)",
         )
 
-    def test_without_elements(self) -> None:
+    def test_without_elements(self):
         from torch._subclasses.fake_tensor import FakeTensorMode
 
         import halfulp.integrations.torch as htorch
@@ -91,7 +91,7 @@ class TestTorch:
             lambda: fake, "a FakeTensor: this subclass .* does not keep its elements in its own memory"
         )
 
-    def test_a_subclass_with_memory_of_its_own(self) -> None:
+    def test_a_subclass_with_memory_of_its_own(self):
         class Named(self.torch.Tensor):
             pass
 
@@ -99,7 +99,7 @@ class TestTorch:
         assert isinstance(result, self.torch.Tensor)
         assert result.tolist() == [4, 9]
 
-    def test_a_subclass_around_another_tensor(self) -> None:
+    def test_a_subclass_around_another_tensor(self):
         torch = self.torch
 
         class Around(torch.Tensor):
@@ -122,7 +122,7 @@ class TestTorch:
 
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of torch.jit
     @pytest.mark.parametrize("transform", ["vmap", "grad", "jvp", "functionalize"])
-    def test_inside_a_transform(self, transform: str) -> None:
+    def test_inside_a_transform(self, transform):
         torch, seen = self.torch, []
 
         def function(x: Any) -> Any:
@@ -137,7 +137,7 @@ class TestTorch:
             getattr(torch.func, transform)(function)(*operands)
         assert len(seen) == 1
 
-    def test_parameters(self) -> None:
+    def test_parameters(self):
         parameter = self.torch.nn.Parameter(self.torch.tensor([2.0, 3.0]))
         refused_by_all(lambda: parameter, r"requires gradients: .*; x\.detach\(\) drops them")
         assert hu.pow(parameter.detach(), 2).tolist() == [4, 9]
@@ -145,7 +145,7 @@ class TestTorch:
 
     @pytest.mark.exhaustive  # tests of torch compile, too
     @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of functions that it does not trace
-    def test_a_compiled_call_computes(self) -> None:
+    def test_a_compiled_call_computes(self):
         self.torch._dynamo.reset()
         compiled = self.torch.compile(lambda x: hu.pow(x, 2) + 1, backend="eager")
         assert compiled(self.torch.tensor([2.0, 3.0])).tolist() == [5, 10]
@@ -155,7 +155,7 @@ class TestJax:
     jax = pytest.importorskip("jax")
 
     @pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "eval_shape"])
-    def test_tracers(self, transform: str) -> None:
+    def test_tracers(self, transform):
         import halfulp.integrations.jax as hjax
 
         def function(x: Any) -> Any:
@@ -167,7 +167,7 @@ class TestJax:
         result = wrap(function, x) if transform == "eval_shape" else wrap(function)(x)
         assert result.dtype == np.float32
 
-    def test_sparse(self) -> None:
+    def test_sparse(self):
         import halfulp.integrations.jax as hjax
 
         sparse = pytest.importorskip("jax.experimental.sparse")
@@ -186,7 +186,7 @@ class TestJax:
         ],
         ids=["masked", "record", "object", "bool"],
     )
-    def test_operands_of_numpys(self, operand: Any, words: str) -> None:
+    def test_operands_of_numpys(self, operand, words):
         import halfulp.integrations.jax as hjax
 
         jnp = self.jax.numpy
@@ -196,7 +196,7 @@ class TestJax:
 
 
 class TestNumPy:
-    def test_an_operator_refuses_a_mask(self) -> None:
+    def test_an_operator_refuses_a_mask(self):
         operator = hu.op("onnx.Pow-15")
         for call in (lambda: operator(np_masked, 2), lambda: operator(np.ones(2), np_masked)):
             with pytest.raises(hu.HalfulpError, match=r"a masked array: .*; pass x\.filled\(value\)"):
@@ -207,7 +207,7 @@ class TestNumPy:
 
     @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
     @pytest.mark.parametrize("kind", [np.matrix, lambda a: np.rec.array(a), lambda a: a.view(np.recarray)])
-    def test_other_subclasses(self, kind: Any) -> None:
+    def test_other_subclasses(self, kind):
         x = kind(np.array([[2.0, 3.0]]))
         assert np.asarray(hu.pow(x, 2)).tolist() == [[4, 9]]
         assert type(hu.op("onnx.Pow-15")(x, 2.0)) is np.ndarray
@@ -217,7 +217,7 @@ class TestPandas:
     pd = pytest.importorskip("pandas")
 
     @pytest.mark.parametrize("dtype", ["Int64", "Int8", "Float32", "Float64"])
-    def test_missing_values(self, dtype: str) -> None:
+    def test_missing_values(self, dtype):
         operator = hu.op("onnx.Pow-15")
         array = self.pd.array([2, None], dtype=dtype)
         for x in (array, self.pd.Series(array), self.pd.Index(array), self.pd.DataFrame({"a": array})):
@@ -227,17 +227,17 @@ class TestPandas:
                 operator(np.ones(2), x)
         assert operator([3.0, 3.0], self.pd.Series([2, 3], dtype=dtype)).tolist() == [9, 27]
 
-    def test_categories(self) -> None:
+    def test_categories(self):
         for x in (self.pd.Categorical([2.0, 3.0]), self.pd.Series([2.0, 3.0], dtype="category")):
             with pytest.raises(TypeError, match="dtype category"):  # pandas' own, as of a NumPy ufunc
                 hu.pow(x, 2)
         assert hu.pow(np.asarray(self.pd.Categorical([2.0, 3.0])), 2).tolist() == [4, 9]
 
-    def test_sparse(self) -> None:
+    def test_sparse(self):
         x = self.pd.arrays.SparseArray([0.0, 3.0], fill_value=0.0)
         assert np.asarray(hu.pow(x, 0)).tolist() == [1, 1]
 
-    def test_a_frame_of_several_types(self) -> None:
+    def test_a_frame_of_several_types(self):
         frame = self.pd.DataFrame({"a": [2.0, 3.0], "b": [3**37, 2]})  # an integer that float64 does not hold
         for number in (1, np.int64(1), np.float32(1)):
             assert hu.pow(frame, number)["b"].tolist() == [3**37, 2]
@@ -247,7 +247,7 @@ class TestPandas:
             with pytest.raises(hu.HalfulpError, match=words):
                 call()
 
-    def test_out_of_a_frame(self) -> None:
+    def test_out_of_a_frame(self):
         frame, out = (self.pd.DataFrame({"a": [2.0, 3.0]}) for _ in range(2))
         hu.pow(frame, 2, out=out)
         assert out["a"].tolist() == [4, 9]
@@ -257,7 +257,7 @@ class TestSciPy:
     sparse = pytest.importorskip("scipy.sparse")
 
     @pytest.mark.parametrize("kind", ["csr_matrix", "csr_array", "coo_array", "dok_array"])
-    def test_sparse(self, kind: str) -> None:
+    def test_sparse(self, kind):
         make = getattr(self.sparse, kind)
         refused_by_all(lambda: make(np.eye(2)), rf"a {kind}: it is not dense; pass x\.todense\(\)")
 
@@ -265,14 +265,14 @@ class TestSciPy:
 class TestDask:
     da = pytest.importorskip("dask.array")
 
-    def test_masked(self) -> None:
+    def test_masked(self):
         x = self.da.ma.masked_array(self.da.from_array(np.array([2.0, 3.0]), chunks=1), [True, False])
         result = hu.pow(x, 2).compute()
         assert result.mask.tolist() == [True, False]
         with pytest.raises(hu.HalfulpError, match="a masked array"):
             hu.op("onnx.Pow-15")(x, 2.0)
 
-    def test_inside_xarray(self) -> None:
+    def test_inside_xarray(self):
         xarray = pytest.importorskip("xarray")
         x = xarray.DataArray([2.0, 3.0], dims="x").chunk(x=1)
         for lazy in (hu.pow(x, 2), hu.pow(x.to_dataset(name="v"), 2)["v"]):

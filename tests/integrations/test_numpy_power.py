@@ -42,7 +42,7 @@ def one_by_one(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_bits_are_mpfrs(name: str) -> None:
+def test_the_bits_are_mpfrs(name):
     parts = pow_grid(name, name, generator(5, name))
     assert_same_bits(parts, hu.power, reference.pow, 5)
     with door.exact():
@@ -54,7 +54,7 @@ def test_the_bits_are_mpfrs(name: str) -> None:
         assert not np.array_equal(np.power(x, y), hu.power(x, y))
 
 
-def test_every_way_to_a_power() -> None:
+def test_every_way_to_a_power():
     where = X > 1
     strided = np.zeros((3, 640), np.float32)
     with door.exact():
@@ -82,7 +82,7 @@ def test_every_way_to_a_power() -> None:
         assert_same((np.ma.masked_array(X, ~where) ** Y).compressed(), EXACT[where & np.isfinite(EXACT)])
 
 
-def test_other_libraries() -> None:
+def test_other_libraries():
     pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     stats = pytest.importorskip("scipy.stats")
     series, array = pandas.Series(X[0]), xarray.DataArray(X)
@@ -99,7 +99,7 @@ def test_other_libraries() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_exponents_that_numpy_takes_for_operations_of_their_own(name: str) -> None:
+def test_exponents_that_numpy_takes_for_operations_of_their_own(name):
     """They are square, reciprocal, sqrt, and with NumPy before 2.3 positive and ones: right but for two roots."""
     x = np.concatenate([part.x for part in pow_grid(name, name, generator(6, name))])
     roots = np.isin(x, [0, -np.inf])  # these are np.sqrt's: -0.0 and NaN
@@ -112,7 +112,7 @@ def test_exponents_that_numpy_takes_for_operations_of_their_own(name: str) -> No
             np.testing.assert_array_equal(np.power(x, np.array(y, name)), expected)
 
 
-def test_rules_for_types_and_other_numbers_are_numpys() -> None:
+def test_rules_for_types_and_other_numbers_are_numpys():
     assert hu.power.types == np.power.types
 
     def outcome(power: Any, x: Any, y: Any) -> Any:
@@ -131,13 +131,13 @@ def test_rules_for_types_and_other_numbers_are_numpys() -> None:
             assert ours.dtype.kind not in "biu" or (ours == numpys).all()
 
 
-def test_it_is_pickled_and_has_a_name_of_its_own() -> None:
+def test_it_is_pickled_and_has_a_name_of_its_own():
     assert pickle.loads(pickle.dumps(hu.power)) is hu.power is door.power
     assert hu.power.__name__ == "halfulp_power"  # pandas takes a ufunc named power for its own **
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_exceptions_are_those_of_ieee_754(name: str) -> None:
+def test_exceptions_are_those_of_ieee_754(name):
     """Apart from those of exact subnormals, which raise nothing, NumPy's are the same."""
     info = np.finfo(name)
     exponents = [0, 1, 2, 3, 0.5, 0.99, info.minexp - 3, info.minexp / 2, info.minexp - info.nmant]
@@ -165,7 +165,7 @@ def test_exceptions_are_those_of_ieee_754(name: str) -> None:
         assert raised(few, y) == raised(many, y) == raised(many, y, many) == kinds, (x, y)
 
 
-def test_warnings_are_numpys() -> None:
+def test_warnings_are_numpys():
     zero, two = np.zeros(3), np.full(3, 2.0)
     with pytest.warns(RuntimeWarning, match="divide by zero encountered in halfulp_power"):
         hu.power(zero, -1)
@@ -186,7 +186,7 @@ def test_warnings_are_numpys() -> None:
             np.power(np.array([np.inf, np.nan, 0.0, -np.inf]), [-1.5, 2, 3, 0.5])
 
 
-def test_contexts_count_and_leave_nothing() -> None:
+def test_contexts_count_and_leave_nothing():
     before = np.power(X, Y)
     assert not np.array_equal(before, EXACT)
     with door.exact():
@@ -209,7 +209,7 @@ def test_contexts_count_and_leave_nothing() -> None:
     assert_same(X**Y, before)
 
 
-def test_large_arrays_and_little_memory() -> None:
+def test_large_arrays_and_little_memory():
     x, y = RNG.uniform(0.2, 4, 300_001), RNG.uniform(-5, 5, 300_001)
     assert_same(hu.power(x, y), hu.pow(x, y))
     assert_same(hu.power(x, y, out=x.copy()), hu.pow(x, y))

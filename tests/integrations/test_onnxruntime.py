@@ -76,9 +76,7 @@ def node_model(row: OpVersion, x: np.ndarray, y: np.ndarray, **attributes: int) 
 
 @BOTH_WAYS
 @pytest.mark.parametrize(("row", "x_type", "y_type"), PAIRS, ids=lambda value: getattr(value, "id", value))
-def test_every_version_and_type_pair(
-    row: OpVersion, x_type: str, y_type: str, session_of: Any, rng: np.random.Generator
-) -> None:
+def test_every_version_and_type_pair(row, x_type, y_type, session_of, rng):
     grid = prelu_grid(x_type, rng) if row.name == "PRelu" else pow_grid(x_type, y_type, rng)
     x, y = (np.concatenate([getattr(part, operand) for part in grid]) for operand in "xy")
     if row.version in ("1", "6") and row.name == "PRelu":  # whose slope of rank 1 is a channel's
@@ -89,7 +87,7 @@ def test_every_version_and_type_pair(
     assert_same_bits(got, function(x, y))
 
 
-def test_many_powers_with_one_exponent(rng: np.random.Generator) -> None:
+def test_many_powers_with_one_exponent(rng):
     """They are looked up, in a table that a node keeps for the same exponent, while others may compute theirs."""
     x, exponents = rng.uniform(0.5, 3, 1 << 18).astype(np.float16), np.array([2.7, 1.3] * 6, np.float16)
     expected = {y: hu.pow(x, np.full_like(x, y)) for y in set(exponents.tolist())}
@@ -111,7 +109,7 @@ ATTRIBUTES: list[dict[str, int]] = [
 
 @BOTH_WAYS
 @pytest.mark.parametrize("row", RULES, ids=lambda row: row.id)
-def test_shapes_known_only_at_run_time(row: OpVersion, session_of: Any, rng: np.random.Generator) -> None:
+def test_shapes_known_only_at_run_time(row, session_of, rng):
     """Each pair of shapes gives the operator's own result, or its own error, word for word."""
     operator = hu.op(row.id)
     refused = 0
@@ -132,7 +130,7 @@ def test_shapes_known_only_at_run_time(row: OpVersion, session_of: Any, rng: np.
     assert refused > 20
 
 
-def test_a_broken_model_is_repaired(rng: np.random.Generator) -> None:
+def test_a_broken_model_is_repaired(rng):
     model = single("PRelu", 9, {"x": ("float32", [2, 3, 4]), "w": ("float32", [3])}, ("float32", None))
     with pytest.warns(HalfulpWarning, match=r"slope of shape \[3\] gets the shape \[3, 1\]"):
         session = plugin.session(model, repair=True)
@@ -141,7 +139,7 @@ def test_a_broken_model_is_repaired(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(got, np.where(x < 0, x * w[:, None], x))
 
 
-def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
+def test_what_is_wrong_before_the_run_is_found_at_the_start():
     model = single("PRelu", 9, {"x": ("float32", [2, 3]), "w": ("float32", [5])}, ("float32", None))
     with pytest.raises(
         ModelError, match=r"node 'node' \(PRelu\): slope must be .* \(onnx.PRelu-9.C2\)"
@@ -188,7 +186,7 @@ SUBGRAPHS = {
 
 @BOTH_WAYS
 @pytest.mark.parametrize("name", SUBGRAPHS)
-def test_nodes_within(name: str, session_of: Any) -> None:
+def test_nodes_within(name, session_of):
     """ONNX Runtime's answer is that of hu.run, which walks the model itself."""
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 15, "own": 1]> g {SUBGRAPHS[name]}')
     assert "Pow_float16" in str(plugin.patch(model))
@@ -198,7 +196,7 @@ def test_nodes_within(name: str, session_of: Any) -> None:
         assert_same_bits(session_of(model).run(None, feeds)[0], hu.run(model, feeds)["z"])
 
 
-def test_a_function_that_calls_itself() -> None:
+def test_a_function_that_calls_itself():
     text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
         g (float[N] x) => (float[N] y) { y = own.f(x) }
         <domain: "own", opset_import: ["": 15, "own": 1]> f (a) => (b) { c = own.f(a)  b = Pow(c, a) }"""
@@ -207,7 +205,7 @@ def test_a_function_that_calls_itself() -> None:
 
 
 @pytest.mark.parametrize("version", [10**9, 2**62, 0, -5])
-def test_functions_of_unknown_opsets(version: int) -> None:
+def test_functions_of_unknown_opsets(version):
     text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
         g (float[N] x) => (float[N] y) { t = own.f (x)  y = Pow (t, t) }
         <domain: "own", opset_import: ["": 15]> f (a) => (b) { b = Pow (a, a) }"""
@@ -220,7 +218,7 @@ def test_functions_of_unknown_opsets(version: int) -> None:
 
 
 @pytest.mark.parametrize("every", [True, False])
-def test_functions_that_nest_too_deep(every: bool) -> None:
+def test_functions_that_nest_too_deep(every):
     head = '<domain: "own", opset_import: ["": 15, "own": 1]>'
     texts = "".join(f"{head} f{i} (x) => (y) {{ y = own.f{i - 1} (x) }}" for i in range(1, 300))
     calls = "".join(f"t{i} = own.f{i} (x)" for i in range(300 if every else 0))
@@ -233,7 +231,7 @@ def test_functions_that_nest_too_deep(every: bool) -> None:
         plugin.patch(model)
 
 
-def test_broken_models_are_refused_in_words() -> None:
+def test_broken_models_are_refused_in_words():
     def refused(words: str, **changes: list[str]) -> None:
         model = single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])})
         for field, value in changes.items():
@@ -252,7 +250,7 @@ def test_broken_models_are_refused_in_words() -> None:
         plugin.patch(name.replace(b"name", b"na\xffe"))
 
 
-def test_types_that_only_onnxruntime_infers() -> None:
+def test_types_that_only_onnxruntime_infers():
     """BiasGelu is ONNX Runtime's own: the onnx package does not know its output's type."""
     text = """<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>
         g (float[N, 2] x, float[2] b) => (float[M, 2] z) {
@@ -268,7 +266,7 @@ def test_types_that_only_onnxruntime_infers() -> None:
         plugin.patch(parser.parse_model(unknown))
 
 
-def test_a_float16_node_alone_stays_float16() -> None:
+def test_a_float16_node_alone_stays_float16():
     """Where a name has a float32 kernel as well, ONNX Runtime takes that for such a node."""
     text = """<ir_version: 8, opset_import: ["": 15]> g (float16[N] x, float16[N] y) => (float16[N] z) {
         a = Identity(x)  p = Pow(a, y)  z = Sign(p) }"""
@@ -279,7 +277,7 @@ def test_a_float16_node_alone_stays_float16() -> None:
     assert_same_bits(plugin.run(plugin.session(model), {"x": x, "y": y})["p"], hu.pow(x, y))
 
 
-def test_initializers_and_constants(tmp_path: Path) -> None:
+def test_initializers_and_constants(tmp_path):
     w = np.array([0.5, 2, -1], np.float64)
     model = with_initializer(w)
     x = np.array([2.0, 3.0, 4.0])
@@ -294,7 +292,7 @@ def test_initializers_and_constants(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("types", [("float32", "int64"), ("bfloat16", "int64")])
-def test_byte_order_is_not_a_type(types: tuple[str, str]) -> None:
+def test_byte_order_is_not_a_type(types):
     """onnxruntime itself takes an array's bytes as if they were in the machine's order."""
     model = single("Pow", 15, {"x": (types[0], ["N"]), "y": (types[1], ["N"])}, (types[0], ["N"]))
     x, y = np.arange(3).astype(TYPES[types[0]].dtype), np.array([2, 3, 4])
@@ -302,7 +300,7 @@ def test_byte_order_is_not_a_type(types: tuple[str, str]) -> None:
     assert_same_bits(answer(model, {"x": other, "y": y.astype(">i8")}), hu.pow(x, y))
 
 
-def test_the_types_of_the_table_are_those_of_the_rows() -> None:
+def test_the_types_of_the_table_are_those_of_the_rows():
     """A row that gains a type must gain a custom operator: the library names one for each."""
     data = Path(plugin.library()).read_bytes()
     for row in ROWS:

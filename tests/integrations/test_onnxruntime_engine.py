@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
@@ -36,7 +36,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def saved(text: str) -> Path:
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> g {text}')
+    model = parsed(f"16: g {text}")
     onnx.save(model, "net.onnx")
     return Path("net.onnx")
 
@@ -47,7 +47,7 @@ def invoked(*arguments: str, status: int = 0) -> str:
     return result.stdout if status == 0 else result.stderr
 
 
-def test_the_report_is_that_of_our_own_walk() -> None:
+def test_the_report_is_that_of_our_own_walk():
     path = saved(SUPPORTED_OPS)
     model = load(path)
     feeds = Fit({"N": 5}).inputs(model)
@@ -68,7 +68,7 @@ def test_the_report_is_that_of_our_own_walk() -> None:
     assert os.listdir() == ["net.onnx"]
 
 
-def test_auto_takes_onnxruntime_and_says_so() -> None:
+def test_auto_takes_onnxruntime_and_says_so():
     saved(NETWORK)
     text = invoked("net.onnx", "-o", "out.npz")
     assert "engine: onnxruntime, with Pow and PRelu by halfulp" in text
@@ -80,7 +80,7 @@ def test_auto_takes_onnxruntime_and_says_so() -> None:
         np.testing.assert_array_equal(out["z"], -halfulp.pow(np.abs(x), x))
 
 
-def test_auto_falls_back_and_says_why() -> None:
+def test_auto_falls_back_and_says_why():
     saved(ONLY_HALFULP)
     text = invoked("net.onnx")
     assert "engine: halfulp (net.onnx: refused by onnxruntime: " in text
@@ -89,14 +89,14 @@ def test_auto_falls_back_and_says_why() -> None:
     assert text.splitlines()[1:] != []
 
 
-def test_auto_walks_a_model_of_operators_that_halfulp_has() -> None:
+def test_auto_walks_a_model_of_operators_that_halfulp_has():
     saved(SUPPORTED_OPS)
     assert "engine: halfulp (it has all operators of the model)" in invoked("net.onnx")
     assert "engine: onnxruntime" in invoked("net.onnx", "--engine", "onnxruntime")
 
 
 @pytest.mark.parametrize("kind", ["path", "bytes", "message"])
-def test_python_chooses_as_the_command_line_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_chooses_as_the_command_line_does(kind, monkeypatch):
     path = saved(NETWORK)
     source: Any = {"path": path, "bytes": path.read_bytes(), "message": onnx.load(path)}[kind]
     asked: list[Any] = []
@@ -123,31 +123,31 @@ def test_python_chooses_as_the_command_line_does(kind: str, monkeypatch: pytest.
     assert len(asked) == 4
 
 
-def test_python_falls_back_too() -> None:
+def test_python_falls_back_too():
     path = saved(ONLY_HALFULP)
     assert hu.run(path, "random")["z"].dtype.name == "bfloat16"
     with pytest.raises(engine.Refused, match="refused by onnxruntime"):
         hu.run(path, "random", engine="onnxruntime")
 
 
-def test_options_that_contradict_each_other() -> None:
+def test_options_that_contradict_each_other():
     path = saved(NETWORK)
     x = {"x": np.ones(2, np.float32)}
     for call, words in (
         (lambda: hu.run(path, x, dims={"N": 2}), "dims are for inputs that are made up"),
-        (lambda: hu.run(path, "made up"), "inputs must be a dict of arrays by name, or 'random'"),  # type: ignore[arg-type]
-        (lambda: hu.run(path, [1, 2]), "fed as a dict"),  # type: ignore[arg-type]
-        (lambda: hu.run(path, np.ones(2)), "fed as a dict"),  # type: ignore[arg-type]
-        (lambda: hu.run(path, x, engine="cuda"), "no such engine"),  # type: ignore[arg-type]
+        (lambda: hu.run(path, "made up"), "inputs must be a dict of arrays by name, or 'random'"),
+        (lambda: hu.run(path, [1, 2]), "fed as a dict"),
+        (lambda: hu.run(path, np.ones(2)), "fed as a dict"),
+        (lambda: hu.run(path, x, engine="cuda"), "no such engine"),
         (lambda: hu.run(path, "random", seed=-1), "seed must be an integer >= 0"),
-        (lambda: hu.run(path, "random", dims={"N": 1.5}), "the size of dim 'N' must be"),  # type: ignore[dict-item]
+        (lambda: hu.run(path, "random", dims={"N": 1.5}), "the size of dim 'N' must be"),
         (lambda: hu.run(load(path), x, engine="onnxruntime"), "onnxruntime runs ONNX files only"),
     ):
         with pytest.raises(hu.HalfulpError, match=words):
             call()
 
 
-def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime(monkeypatch):
     monkeypatch.setattr(halfulp.running, "has_module", lambda name: False)
     saved(NETWORK)
     assert "engine: halfulp (onnxruntime is not installed)" in invoked("net.onnx")
@@ -155,13 +155,13 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "engine: halfulp\n" in invoked("net.onnx", "--engine", "halfulp")
 
 
-def test_other_files_are_not_for_onnxruntime() -> None:
+def test_other_files_are_not_for_onnxruntime():
     hu.convert(saved("(float[2] x) => (float[2] z) { z = Pow(x, x) }"), "net.xml")
     assert "onnxruntime runs ONNX files only" in invoked("net.xml")
     assert "onnxruntime runs ONNX files only" in invoked("net.xml", "--engine", "onnxruntime", status=2)
 
 
-def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_onnxruntime_says_is_told_whole_and_once(capfd):
     saved(
         "(float[N] x) => (float[P, Q] z) { s = Constant<value_ints=[1009, -1]>()  p = Exp(x)  z = Reshape(p, s) }"
     )

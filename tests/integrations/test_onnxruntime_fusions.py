@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import parser
 from onnx.reference import ReferenceEvaluator
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.errors import HalfulpWarning
@@ -20,8 +21,7 @@ ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
 
 # A LayerNorm, a power of it, a constant power, a PReLU.
-MODEL = parser.parse_model(
-    """<ir_version: 8, opset_import: ["": 17]>
+MODEL = parsed("""17:
     g (float[N, 8] x, float[8] slope) => (float[N, 8] normal, float[N, 8] z, float[8] c)
     <float two = {2.0}, float eps = {0.00001}, float third = {0.333},
      float[8] scale = {1, 2, 3, 4, 5, 6, 7, 8}, float[8] bias = {9, 8, 7, 6, 5, 4, 3, 2}> {
@@ -37,8 +37,7 @@ MODEL = parser.parse_model(
         power = Pow (normal, third)
         z = PRelu (power, slope)
         c = Pow (scale, third)
-    }"""
-)
+    }""")
 FEEDS = {
     "x": np.random.default_rng(3).standard_normal((5, 8), np.float32),
     "slope": np.linspace(-1, 1, 8, dtype=np.float32),
@@ -60,7 +59,7 @@ def check(outputs: list[np.ndarray]) -> None:
     ("name", "operator"),
     [("variance", "ReduceMax"), ("shifted", "Mul"), ("deviation", "Exp"), ("quotient", "Sub")],
 )
-def test_parts_that_only_begin_like_a_norm_are_none(name: str, operator: str) -> None:
+def test_parts_that_only_begin_like_a_norm_are_none(name, operator):
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
     (node,) = (each for each in model.graph.node if each.output[0] == name)
@@ -69,7 +68,7 @@ def test_parts_that_only_begin_like_a_norm_are_none(name: str, operator: str) ->
     assert [*fused_by_onnxruntime(model)] == []
 
 
-def test_what_is_fused_and_what_is_ours() -> None:
+def test_what_is_fused_and_what_is_ours():
     before = MODEL.SerializeToString(deterministic=True)
     assert "LayerNormalization" not in kinds(plugin.patch(MODEL))
     assert MODEL.SerializeToString(deterministic=True) == before
@@ -83,7 +82,7 @@ def test_what_is_fused_and_what_is_ours() -> None:
 
 
 @pytest.mark.parametrize("keep_fusions", [False, True])
-def test_a_norm_is_one_operator_where_fusions_are_kept(keep_fusions: bool, tmp_path: Path) -> None:
+def test_a_norm_is_one_operator_where_fusions_are_kept(keep_fusions, tmp_path):
     if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24):
         pytest.skip("this onnxruntime takes no execution provider")
     options = ort.SessionOptions()
@@ -120,7 +119,7 @@ HALVES = parser.parse_model(
 
 
 @pytest.mark.filterwarnings("ignore:the norms around")
-def test_halves_are_computed_of_their_own_operands() -> None:
+def test_halves_are_computed_of_their_own_operands():
     rng = np.random.default_rng(5)
     feeds = {name: rng.standard_normal((50, 8)).astype(np.float16) for name in "xy"} | {"b": np.array(True)}
     for session in (plugin.session(HALVES, keep_fusions=True), plugin.session(HALVES)):
@@ -200,7 +199,7 @@ PARTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.filterwarnings("ignore:.*stays OpenVINO's own")  # it computes doubles in float32
 @pytest.mark.parametrize("name", PARTS)
-def test_a_part_that_only_resembles_a_norm_keeps_its_function(name: str) -> None:
+def test_a_part_that_only_resembles_a_norm_keeps_its_function(name):
     model = part(**PARTS[name])
     data = model.SerializeToString()
     dims = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
@@ -237,7 +236,7 @@ def test_a_part_that_only_resembles_a_norm_keeps_its_function(name: str) -> None
     assert wrong == {runtime for runtime, z in plain.items() if not is_right(z)}
 
 
-def test_dims_that_are_not_known_may_be_lost() -> None:
+def test_dims_that_are_not_known_may_be_lost():
     model = part(keepdims=0)
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.ClearField("shape")
@@ -246,7 +245,7 @@ def test_dims_that_are_not_known_may_be_lost() -> None:
 
 
 @pytest.mark.parametrize("model", [b"no model", b"", "no such file.onnx", 7])
-def test_what_is_no_model_is_left_to_onnxruntime(model: object) -> None:
+def test_what_is_no_model_is_left_to_onnxruntime(model):
     errors = []
     for providers in (["CPUExecutionProvider"], [plugin.provider(), "CPUExecutionProvider"]):
         with pytest.raises(Exception) as error:

@@ -14,7 +14,7 @@ import pytest
 from onnx import ModelProto, parser
 from tests.house.builds import tool
 from tests.integrations.test_onnxruntime import RULES, assert_same_bits, node_model, opened, takes_providers
-from tests.models.onnx_models import external
+from tests.models.onnx_models import external, parsed
 
 import halfulp as hu
 from halfulp.errors import UnsupportedError
@@ -39,7 +39,7 @@ def optimized(model: ModelProto, path: Path, **choices: Any) -> list[str]:
 
 
 @takes_providers
-def test_a_broadcast_of_two_is_refused() -> None:
+def test_a_broadcast_of_two_is_refused():
     x = np.zeros(3, np.float32)
     model = node_model(RULES[0], x, x, broadcast=2)
     with pytest.raises(
@@ -49,7 +49,7 @@ def test_a_broadcast_of_two_is_refused() -> None:
 
 
 @takes_providers
-def test_by_name_and_by_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_name_and_by_devices(monkeypatch):
     model = parser.parse_model(POW).SerializeToString()
     name = plugin.provider(ort.SessionOptions())
     options = ort.SessionOptions()
@@ -68,7 +68,7 @@ def test_by_name_and_by_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @takes_providers
-def test_several_sessions_and_threads() -> None:
+def test_several_sessions_and_threads():
     sessions = [opened(parser.parse_model(POW)) for _ in range(3)]
     with ThreadPoolExecutor(4) as callers:
         for (got,) in callers.map(lambda i: sessions[i % 3].run(None, FEEDS), range(24)):
@@ -76,7 +76,7 @@ def test_several_sessions_and_threads() -> None:
 
 
 @takes_providers
-def test_bound_memory_is_read_and_written_in_place() -> None:
+def test_bound_memory_is_read_and_written_in_place():
     session = opened(parser.parse_model(POW.replace("named = Pow(x, y)  z = Abs(named)", "z = Pow(x, y)")))
     binding = session.io_binding()
     for name, value in FEEDS.items():
@@ -88,7 +88,7 @@ def test_bound_memory_is_read_and_written_in_place() -> None:
 
 
 @takes_providers
-def test_profiles_name_the_nodes_and_nothing_is_copied(tmp_path: Path) -> None:
+def test_profiles_name_the_nodes_and_nothing_is_copied(tmp_path):
     model = parser.parse_model(POW)
     model.graph.node[0].name = "the power"
     options = ort.SessionOptions()
@@ -102,8 +102,8 @@ def test_profiles_name_the_nodes_and_nothing_is_copied(tmp_path: Path) -> None:
 
 
 @takes_providers
-def test_choices(tmp_path: Path) -> None:
-    folded = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+def test_choices(tmp_path):
+    folded = parsed("""17:
         g (float[3] x) => (float[3] z) <float[3] k = {1.1, 2.3, 3.7}, float[3] e = {1.7, 2.9, 3.3}>
         { p = Pow(k, e)  z = Add(x, p) }""")
     assert optimized(folded, tmp_path / "o.onnx") == ["Add"]
@@ -133,15 +133,14 @@ def test_choices(tmp_path: Path) -> None:
 
 
 @takes_providers
-def test_a_path_with_two_gib_of_external_data(tmp_path: Path) -> None:
+def test_a_path_with_two_gib_of_external_data(tmp_path):
     """The file has holes, and ONNX Runtime maps it, so that neither disk nor memory holds that much."""
     count = (1 << 31) // 4 + 2
     with (tmp_path / "w").open("wb") as file:
         file.truncate(4 * count - 8)
         file.seek(0, 2)
         file.write(np.float32([2.5, 0.3]).tobytes())
-    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x, int64[N] i) => (float[N] z) { e = Gather(w, i)  z = Pow(x, e) }""")
+    model = parsed("15: g (float[N] x, int64[N] i) => (float[N] z) { e = Gather(w, i) z = Pow(x, e) }")
     model.graph.initializer.add(name="w", data_type=1, dims=[count])
     onnx.save(external(model, "w"), tmp_path / "m.onnx")
     session = plugin.session(tmp_path / "m.onnx")
@@ -161,7 +160,7 @@ def ran(model: ModelProto, path: Path, **asked: Any) -> tuple[Any, set[str], lis
 
 @takes_providers
 @pytest.mark.parametrize("kind", ["path", "bytes", "message"])
-def test_a_session_runs_the_model_as_it_is(kind: str, tmp_path: Path) -> None:
+def test_a_session_runs_the_model_as_it_is(kind, tmp_path):
     model = parser.parse_model(POW)
     onnx.save(model, tmp_path / "m.onnx")
     data = model.SerializeToString()
@@ -173,9 +172,7 @@ def test_a_session_runs_the_model_as_it_is(kind: str, tmp_path: Path) -> None:
 
 
 @takes_providers
-def test_a_session_patches_where_the_provider_is_not_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_patches_where_the_provider_is_not_for(tmp_path, monkeypatch):
     model, patched = parser.parse_model(POW), ["Pow_float32", "Abs"]
     others = ["AzureExecutionProvider", "CPUExecutionProvider"]
     session, _, operators = ran(model, tmp_path / "o.onnx", providers=others)
@@ -204,7 +201,7 @@ FOLDED = """<ir_version: 8, opset_import: ["": 17, "own": 1]>
         ("s = Shape(x)  p = Cast<to = 1>(s)  q = Pow(p, k)  r = Abs(k)  z = Add(q, r)", False),
     ],
 )  # fmt: skip
-def test_only_powers_of_constants_keep_a_session_from_folding(body: str, folds: bool, tmp_path: Path) -> None:
+def test_only_powers_of_constants_keep_a_session_from_folding(body, folds, tmp_path):
     model = parser.parse_model(FOLDED.replace("BODY", body).replace("BRANCH", "t () => (a)"))
     session, domains, operators = ran(model, tmp_path / "o.onnx")
     assert domains == {""}
@@ -214,7 +211,7 @@ def test_only_powers_of_constants_keep_a_session_from_folding(body: str, folds: 
     assert_same_bits(session.run(None, feeds)[0], hu.run(model, feeds, engine="halfulp")["z"])
 
 
-def test_a_power_of_constants_is_found_in_bytes() -> None:
+def test_a_power_of_constants_is_found_in_bytes():
     """Without a parser: whatever the bytes are, there is an answer or a ValueError."""
     data = parser.parse_model(FOLDED.replace("BODY", "p = Abs(k)  z = Pow(x, p)")).SerializeToString()
     assert powers_of(data) == (False, False)
@@ -247,7 +244,7 @@ def test_a_power_of_constants_is_found_in_bytes() -> None:
 
 
 @takes_providers
-def test_a_clause_that_known_shapes_break_is_an_error_at_the_start() -> None:
+def test_a_clause_that_known_shapes_break_is_an_error_at_the_start():
     text = """<ir_version: 8, opset_import: ["": 16]>
         g (float[2, 3] x, float[5] s) => (float[2, 3] z) { a = Abs(x)  z = PRelu(a, s) }"""
     opened(parser.parse_model(text.replace("[2, 3]", "[2, N]")))
@@ -257,7 +254,7 @@ def test_a_clause_that_known_shapes_break_is_an_error_at_the_start() -> None:
 
 
 @takes_providers
-def test_one_set_of_options_takes_the_provider_once() -> None:
+def test_one_set_of_options_takes_the_provider_once():
     model = parser.parse_model(POW)
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -268,7 +265,7 @@ def test_one_set_of_options_takes_the_provider_once() -> None:
 
 
 @takes_providers
-def test_it_unregisters_and_registers_again() -> None:
+def test_it_unregisters_and_registers_again():
     program = (
         "import sys, onnxruntime as ort; from halfulp.integrations import onnxruntime as hort\n"
         "model = sys.stdin.buffer.read()\n"
@@ -290,7 +287,7 @@ def test_it_unregisters_and_registers_again() -> None:
 
 @takes_providers
 @pytest.mark.parametrize("compiler", [["gcc", "-std=c11"], ["g++", "-std=c++11", "-x", "c++"]])
-def test_programs_in_c_and_cpp(compiler: list[str], tmp_path: Path) -> None:
+def test_programs_in_c_and_cpp(compiler, tmp_path):
     model = POW.replace("named = Pow(x, y)  z = Abs(named)", "z = Pow(x, y)")
     onnx.save(parser.parse_model(model), tmp_path / "m.onnx")
     library = next(Path(ort.__file__).parent.glob("capi/libonnxruntime.so.*"), None)
@@ -308,13 +305,13 @@ def test_programs_in_c_and_cpp(compiler: list[str], tmp_path: Path) -> None:
     )
 
 
-def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch):
     monkeypatch.setattr(ort, "__version__", "1.23.2")
     with pytest.raises(UnsupportedError, match="takes no execution provider with kernels"):
         plugin.provider()
 
 
-def test_a_misspelt_keyword_is_refused() -> None:
+def test_a_misspelt_keyword_is_refused():
     for name, meant in (("keep_fusion", "keep_fusions"), ("provider_option", "provider_options")):
         with pytest.raises(TypeError, match=f"no argument '{name}'; did you mean {meant}"):
             plugin.session(parser.parse_model(POW), **{name: True})

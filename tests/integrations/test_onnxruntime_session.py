@@ -2,9 +2,7 @@
 
 import ctypes
 import gc
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 
@@ -20,9 +19,7 @@ plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
 
 
 def model(body: str, operands: str = "float[N] x, float[N] y", result: str = "float[M] z") -> ModelProto:
-    return parser.parse_model(
-        f'<ir_version: 8, opset_import: ["": 16]> g ({operands}) => ({result}) {{ {body} }}'
-    )
+    return parsed(f"16: g ({operands}) => ({result}) {{ {body} }}")
 
 
 POW = model("z = Pow(x, y)")
@@ -36,7 +33,7 @@ def operands(size: int) -> dict[str, np.ndarray]:
     }
 
 
-def test_one_set_of_options_for_many_sessions() -> None:
+def test_one_set_of_options_for_many_sessions():
     options = ort.SessionOptions()
     plugin.register(options)
     plugin.register(options)
@@ -46,7 +43,7 @@ def test_one_set_of_options_for_many_sessions() -> None:
     np.testing.assert_array_equal(second.run(None, feeds)[0], hu.prelu(feeds["x"], feeds["y"]))
 
 
-def test_a_patched_model_needs_no_session_of_ours() -> None:
+def test_a_patched_model_needs_no_session_of_ours():
     """A program in another language does this: register the library, load the model."""
     options = ort.SessionOptions()
     options.register_custom_ops_library(plugin.library())
@@ -55,7 +52,7 @@ def test_a_patched_model_needs_no_session_of_ours() -> None:
     np.testing.assert_array_equal(session.run(None, feeds)[0], hu.pow(feeds["x"], feeds["y"]))
 
 
-def test_patching_leaves_the_given_model_and_a_patched_one_as_they_are() -> None:
+def test_patching_leaves_the_given_model_and_a_patched_one_as_they_are():
     before = POW.SerializeToString(deterministic=True)
     patched = plugin.patch(POW)
     assert POW.SerializeToString(deterministic=True) == before
@@ -81,13 +78,13 @@ print(len(os.listdir("/proc/self/task")) - before, got.tobytes() == hu.pow(x, x)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_sessions_own_threads(threads: int, python: Callable[..., str]) -> None:
+def test_the_sessions_own_threads(threads, python):
     """The session's number of threads counts, whatever HALFULP_NUM_THREADS says, and the bits are the same."""
     # In a process of its own: threads of other tests' sessions may end at any time.
     assert python(THREADS, threads).split() == [str(threads - 1), "True"]
 
 
-def test_many_threads_of_callers() -> None:
+def test_many_threads_of_callers():
     session = plugin.session(model("a = Pow(x, y) z = PRelu(a, y)"))
     sizes = [1, 1000, 20_000, 100_000] * 8
 
@@ -118,12 +115,12 @@ print(np.array_equal(session.run(None, {"x": x, "y": y})[0].view("u4"), expected
 """
 
 
-def test_subnormals_where_the_session_flushes_them(python: Callable[..., str]) -> None:
+def test_subnormals_where_the_session_flushes_them(python):
     assert python(FLUSHED).split() == ["True", "True"]
 
 
 @pytest.mark.parametrize("operator", ["Pow", "Add"])
-def test_functions_that_double_are_refused(operator: str, tmp_path: Path) -> None:
+def test_functions_that_double_are_refused(operator, tmp_path):
     texts = [f"f0 (a) => (b) {{ b = {operator}(a, a) }}"]
     texts += [f"f{n} (a) => (c) {{ b = l.f{n - 1}(a)  c = l.f{n - 1}(b) }}" for n in range(1, 33)]
     functions = "".join(f'<domain: "l", opset_import: ["": 16, "l": 1]> {text}' for text in texts)
@@ -136,7 +133,7 @@ def test_functions_that_double_are_refused(operator: str, tmp_path: Path) -> Non
             plugin.session(source)
 
 
-def test_optimizations_leave_the_bits() -> None:
+def test_optimizations_leave_the_bits():
     """In place, with constants folded, with neighbours fused: at every level the same."""
     body = """c = Constant<value_floats = [0.5, 2.0, 3.0]>()  d = Pow(c, c)
         a = Relu(x)  b = Pow(a, d)  e = PRelu(b, c)  f = Pow(e, e)  g = Neg(f)  h = PRelu(g, d)  z = Add(h, c)"""
@@ -178,13 +175,13 @@ print((status("VmHWM") - before) / x.nbytes)
 """
 
 
-def test_no_tensor_is_copied(python: Callable[..., str]) -> None:
+def test_no_tensor_is_copied(python):
     """Eight powers in a row take the memory of two tensors, the result's included; the shape may be symbolic."""
     for dim in (str(1 << 22), "N"):
         assert float(python(PEAK, dim)) < 2.2, dim
 
 
-def test_arrays_of_small_types_are_not_copied_on_their_way_out() -> None:
+def test_arrays_of_small_types_are_not_copied_on_their_way_out():
     session = plugin.session(model("z = PRelu(x, y)", "bfloat16[N] x, bfloat16[N] y", "bfloat16[N] z"))
     x = np.array([-1.5, 2], ml_dtypes.bfloat16)
     got = plugin.run(session, {"x": x, "y": x})["z"]
@@ -194,7 +191,7 @@ def test_arrays_of_small_types_are_not_copied_on_their_way_out() -> None:
     assert got.base is not None
 
 
-def test_arrays_of_small_types_keep_their_rank() -> None:
+def test_arrays_of_small_types_keep_their_rank():
     source = model("z = PRelu(x, x)", "bfloat16 x", "bfloat16 z")
     for value in (*source.graph.input, *source.graph.output):
         value.type.tensor_type.ClearField("shape")
@@ -234,7 +231,7 @@ print(sizes[-1] - sizes[60])
 """
 
 
-def test_sessions_that_come_and_go_leak_nothing(python: Callable[..., str]) -> None:
+def test_sessions_that_come_and_go_leak_nothing(python):
     assert int(python(LIFE)) < 1024  # KiB, for 60 sessions
 
 
@@ -248,7 +245,7 @@ def test_sessions_that_come_and_go_leak_nothing(python: Callable[..., str]) -> N
         ),
     ],
 )
-def test_an_onnxruntime_that_is_too_old_is_refused_in_words(function: str, words: str) -> None:
+def test_an_onnxruntime_that_is_too_old_is_refused_in_words(function, words):
     """The library is handed the tables that version 1.19 would hand it."""
     messages: list[str] = []
     create_status = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
@@ -268,6 +265,6 @@ def test_an_onnxruntime_that_is_too_old_is_refused_in_words(function: str, words
     assert messages == [words]
 
 
-def test_importing_the_integration_loads_no_onnxruntime(python: Callable[..., str]) -> None:
+def test_importing_the_integration_loads_no_onnxruntime(python):
     program = "import sys, halfulp.integrations.onnxruntime; print('onnxruntime' in sys.modules)"
     assert python(program).split() == ["False"]

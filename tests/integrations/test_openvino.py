@@ -1,8 +1,6 @@
 """OpenVINO on our operators: the bits of hu.op in every type, and an error wherever a type would be narrowed."""
 
 import gc
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +44,7 @@ def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_powers_of_every_type(kind: str, dynamic: bool) -> None:
+def test_powers_of_every_type(kind, dynamic):
     name = operators.ROWS[kind].name
     grid = pow_grid(name, name, np.random.default_rng(6))
     x, y = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
@@ -56,7 +54,7 @@ def test_powers_of_every_type(kind: str, dynamic: bool) -> None:
 
 @pytest.mark.newer
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if operators.ROWS[kind].kind == "float"])
-def test_prelu_of_every_type(kind: str) -> None:
+def test_prelu_of_every_type(kind):
     name = operators.ROWS[kind].name
     grid = prelu_grid(name, np.random.default_rng(7))
     x, slope = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
@@ -66,7 +64,7 @@ def test_prelu_of_every_type(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "i16", "u16", "u32"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_type_that_is_held_in_a_wider_one_meets_other_operators(kind: str, dynamic: bool) -> None:
+def test_a_type_that_is_held_in_a_wider_one_meets_other_operators(kind, dynamic):
     dtype = operators.ROWS[kind].dtype
     x = parameter(kind, -1 if dynamic else 4)
     power = o.power(x, x)
@@ -83,7 +81,7 @@ def test_a_type_that_is_held_in_a_wider_one_meets_other_operators(kind: str, dyn
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
-def test_a_slope_of_rank_1_goes_to_the_channels(kind: str) -> None:
+def test_a_slope_of_rank_1_goes_to_the_channels(kind):
     dtype = operators.ROWS[kind].dtype
     x = np.random.default_rng(8).normal(size=(2, 3, 3)).astype(dtype)
     slope = np.array([0.1, 0.2, 0.3], dtype)
@@ -92,7 +90,7 @@ def test_a_slope_of_rank_1_goes_to_the_channels(kind: str) -> None:
     assert_same_bits(got, hu.prelu(x, slope[:, None]))
 
 
-def test_broadcasting_with_sizes_that_are_not_known() -> None:
+def test_broadcasting_with_sizes_that_are_not_known():
     x, y = np.float32([[[2]], [[3]]]), np.float32([[1, 2, 0.5]])
     a, b = parameter("f32", -1, -1, -1), parameter("f32", -1, -1)
     model = replaced([o.power(a, b)], a, b)
@@ -102,7 +100,7 @@ def test_broadcasting_with_sizes_that_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "xml"])
-def test_a_model_from_a_file(suffix: str, tmp_path: Path) -> None:
+def test_a_model_from_a_file(suffix, tmp_path):
     text = """<ir_version: 8, opset_import: ["": 15]>
         g (float[N, 3] x, float[3] slope) => (float[N, 3] z) {
             half = Constant <value = float {0.3}> ()
@@ -126,7 +124,7 @@ def test_a_model_from_a_file(suffix: str, tmp_path: Path) -> None:
     assert_same_bits(answer(model, x, slope), hu.prelu(-hu.pow(np.ones_like(x), np.float32(0.3)), slope))
 
 
-def test_bodies_of_a_condition() -> None:
+def test_bodies_of_a_condition():
     choice, x = o.parameter([], np.bool_), parameter("f32", 3)
     then, other = parameter("f32", 3), parameter("f32", 3)
     bodies = [
@@ -154,8 +152,11 @@ def left_to_openvino(outputs: list[Any], *parameters: Any, match: str) -> None:
     assert not any("Halfulp" in kind for kind in kinds(model))
 
 
-@pytest.mark.parametrize(("kind", "narrow"), [("f64", "f32"), ("i64", "i32"), ("u64", "i32")])
-def test_wide_types_stay_openvinos_own(kind: str, narrow: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "narrow"),
+    [("f64", "f32"), ("i64", "i32"), pytest.param("u64", "i32", marks=pytest.mark.exhaustive)],
+)
+def test_wide_types_stay_openvinos_own(kind, narrow, tmp_path):
     """hu.run computes them node by node; beside a layer that only OpenVINO has, it refuses them."""
     x = parameter(kind, 2)
     power = o.power(x, x, name="square")
@@ -171,7 +172,7 @@ def test_wide_types_stay_openvinos_own(kind: str, narrow: str, tmp_path: Path) -
         hu.run(tmp_path / "beside.xml", {x.friendly_name: values})
 
 
-def test_a_size_that_is_raised_to_a_power() -> None:
+def test_a_size_that_is_raised_to_a_power():
     """What torch's older exporter makes of ``head_dim ** 0.5``: the size is OpenVINO's, the power is halfulp's."""
     x = parameter("f32", -1, 12)
     last = o.gather(o.shape_of(x), o.constant(np.array([1])), o.constant(np.array(0)))
@@ -189,7 +190,7 @@ def test_a_size_that_is_raised_to_a_power() -> None:
     assert results[1].ravel().tolist() == [9]
 
 
-def test_a_type_that_halfulp_lacks_stays() -> None:
+def test_a_type_that_halfulp_lacks_stays():
     x = parameter("f32", 2)
     rows = {name: row for name, row in operators.ROWS.items() if name != "f32"}
     with pytest.MonkeyPatch.context() as patch:
@@ -200,7 +201,7 @@ def test_a_type_that_halfulp_lacks_stays() -> None:
 # The rest.
 
 
-def test_a_node_that_breaks_a_clause_is_named() -> None:
+def test_a_node_that_breaks_a_clause_is_named():
     x = parameter("i32", 2)
     node = o.prelu(x, np.int32([2]))
     node.set_friendly_name("leak")
@@ -209,7 +210,7 @@ def test_a_node_that_breaks_a_clause_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
-def test_saved_and_read_back(kind: str, tmp_path: Path) -> None:
+def test_saved_and_read_back(kind, tmp_path):
     dtype = operators.ROWS[kind].dtype
     x = parameter(kind, 3)
     ov.save_model(
@@ -223,7 +224,7 @@ def test_saved_and_read_back(kind: str, tmp_path: Path) -> None:
     assert_same_bits(got, hu.pow(values, dtype.type(0.3)))
 
 
-def test_the_host_may_flush_denormals() -> None:
+def test_the_host_may_flush_denormals():
     x = parameter("f32", 2)
     model = plugin.replace(ov.Model([o.power(x, np.float32(1))], [x]), every_node=True)
     values = np.float32([1e-45, -3e-39])
@@ -241,7 +242,7 @@ def kinds(model: Any) -> set[str]:
 @pytest.mark.parametrize(
     "what", ["-1", "0", "1", "2", "one slope", "slope by channel", "negative slope by channel"]
 )
-def test_what_the_plugin_computes_exactly_stays_its_own(what: str, convolved: bool) -> None:
+def test_what_the_plugin_computes_exactly_stays_its_own(what, convolved):
     random = np.random.default_rng(12)
     shape = (3, 24, 6, 11)
     signs = random.choice(np.float32([-1, 1]), shape)
@@ -268,7 +269,7 @@ def test_what_the_plugin_computes_exactly_stays_its_own(what: str, convolved: bo
     assert kinds(every) & {"PRelu", "Power"} == set()
 
 
-def test_what_the_plugin_gets_wrong_does_not_stay() -> None:
+def test_what_the_plugin_gets_wrong_does_not_stay():
     x, halves = parameter("f32", 2, 3, 4), parameter("f16", 2, 3, 4)
     unknown = o.parameter(ov.PartialShape.dynamic(), ov.Type.f32)
     nodes = [
@@ -288,7 +289,7 @@ def test_what_the_plugin_gets_wrong_does_not_stay() -> None:
     assert sum("Halfulp" in node.get_type_name() for node in model.get_ordered_ops()) == len(nodes)
 
 
-def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch):
     """A plugin that rounds otherwise: what it gives is what ours gives for other operands."""
     monkeypatch.setattr(plugin, "op", lambda name: lambda x, y: hu.op(name)(x, y) * np.float32(1 + 2**-23))
     plugin._passes_trial.cache_clear()
@@ -320,11 +321,11 @@ signal.raise_signal(signal.SIGTERM)
 """
 
 
-def test_a_signal_after_models_that_ended_in_the_order_they_began(python: Callable[..., str]) -> None:
+def test_a_signal_after_models_that_ended_in_the_order_they_began(python):
     """The plugin's stack for signals is still there."""
     assert python(SIGNALLED).split() == ["handled", "handled"]
 
 
-def test_replace_takes_a_model() -> None:
+def test_replace_takes_a_model():
     with pytest.raises(hu.HalfulpError, match=r"replace takes an openvino\.Model; .*read_model"):
         plugin.replace("net.xml")

@@ -44,7 +44,7 @@ def expected(x: np.ndarray) -> list[np.ndarray]:
     return [hu.prelu(-power[:, 1:2], np.float32(0.1)), power[:, 2:]]
 
 
-def test_run(path: Path) -> None:
+def test_run(path):
     x = np.random.default_rng(3).uniform(0, 2, (50, 3)).astype(np.float32)
     outputs = hu.run(path, {"x": x})
     for name, right in zip(("last", "third"), expected(x), strict=True):
@@ -56,7 +56,7 @@ def test_run(path: Path) -> None:
     assert outputs["third"].tobytes() == values["power"][:, 2:].tobytes()
     assert outputs["last"].tobytes() == values["last"].tobytes()
     assert values["last"].tobytes() == hu.prelu(-values["power"][:, 1:2], np.float32(0.1)).tobytes()
-    rows = {row.label: row for row in run.report().nodes}  # type: ignore[attr-defined]
+    rows = {row.label: row for row in run.report().nodes}
     power, product = rows["'power' (Power)"], rows["'product' (MatMul)"]
     assert (power.operator, power.engine, product.engine) == ("openvino.Power-1", "halfulp", "openvino")
     assert (power.inputs, power.outputs) == (("float32[?, 3]", "float32[]"), ("float32[?, 3]",))
@@ -64,7 +64,7 @@ def test_run(path: Path) -> None:
         hu.run(path, {"x": x[0]})
 
 
-def test_a_file_of_a_replaced_model(path: Path, tmp_path: Path) -> None:
+def test_a_file_of_a_replaced_model(path, tmp_path):
     x = {"x": np.random.default_rng(3).uniform(0, 2, (50, 3)).astype(np.float32)}
     saved = tmp_path / "replaced.xml"
     ov.save_model(plugin.replace(ov.Core().read_model(path), every_node=True), saved, compress_to_fp16=False)
@@ -78,7 +78,7 @@ def test_a_file_of_a_replaced_model(path: Path, tmp_path: Path) -> None:
     assert "measure the file before replace(model)" in " ".join(measured.output.split())
 
 
-def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
+def test_the_command_line_says_who_evaluated_what(path):
     told = CliRunner().invoke(app, ["run", str(path), "-i", "x[0]=4"])
     assert told.exit_code == 0, told.output
     assert "engine: openvino, with Power and PReLU by halfulp" in told.output
@@ -93,14 +93,14 @@ def test_the_command_line_says_who_evaluated_what(path: Path) -> None:
     assert "  with halfulp" in measured.output
 
 
-def test_layers_that_halfulp_lacks_are_named(path: Path) -> None:
+def test_layers_that_halfulp_lacks_are_named(path):
     with pytest.raises(
         hu.UnsupportedError, match=r"layers that halfulp lacks; [\S\s]*'product' \(MatMul\), 'FakeQ"
     ):
         hu.run(path, "random", engine="halfulp")
 
 
-def test_what_openvino_refuses_is_an_error_of_the_model(path: Path, tmp_path: Path) -> None:
+def test_what_openvino_refuses_is_an_error_of_the_model(path, tmp_path):
     broken = tmp_path / "net.xml"
     broken.write_text(path.read_text().replace('type="MatMul"', 'type="MatMull"'))
     broken.with_suffix(".bin").write_bytes(path.with_suffix(".bin").read_bytes())

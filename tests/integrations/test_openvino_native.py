@@ -55,7 +55,7 @@ def answer(make: Any, *feeds: np.ndarray, dynamic: bool = False) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_powers_and_prelu(name: str, dynamic: bool) -> None:
+def test_powers_and_prelu(name, dynamic):
     for grid, make, right in (
         (pow_grid(name, name, np.random.default_rng(6)), o.power, POWER),
         (prelu_grid(name, np.random.default_rng(7)), o.prelu, PRELU),
@@ -65,7 +65,7 @@ def test_powers_and_prelu(name: str, dynamic: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-def test_halves_that_the_plugin_holds_in_f32(name: str) -> None:
+def test_halves_that_the_plugin_holds_in_f32(name):
     """The sum keeps the plugin from leaving these tensors in their type."""
     x = np.random.default_rng(6).uniform(0.1, 9, 1000).astype(TYPES[name].dtype)
     half = x.dtype.type(0.7)
@@ -79,20 +79,20 @@ def test_halves_that_the_plugin_holds_in_f32(name: str) -> None:
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shape", [(3,), (1,), (4,), (3, 1, 1), (2, 3, 1, 4)])
-def test_slopes(shape: tuple[int, ...], dynamic: bool) -> None:
+def test_slopes(shape, dynamic):
     rng = np.random.default_rng(8)
     x, slope = (rng.normal(size=dims).astype(np.float32) for dims in ((2, 3, 5, 4), shape))
     assert answer(o.prelu, x, slope, dynamic=dynamic).tobytes() == PRELU(x, slope).tobytes()
 
 
 @pytest.mark.parametrize("shapes", [((2, 1, 3), (5, 1)), ((), (3,)), ((0, 3), (1,)), ((200, 1000), ())])
-def test_shapes(shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_shapes(shapes):
     rng = np.random.default_rng(9)
     x, y = (rng.uniform(0.1, 3, size=dims).astype(np.float32) for dims in shapes)
     assert answer(o.power, x, y, dynamic=True).tobytes() == POWER(x, y).tobytes()
 
 
-def test_shapes_that_do_not_go_together() -> None:
+def test_shapes_that_do_not_go_together():
     x, slope = np.zeros((2, 3), np.float32), np.zeros(5, np.float32)
     with pytest.raises(hu.ModelError, match=r"openvino\.PReLU-1\.C"):
         answer(o.prelu, x, slope)
@@ -100,7 +100,7 @@ def test_shapes_that_do_not_go_together() -> None:
         answer(o.prelu, x, slope, dynamic=True)
 
 
-def test_files_are_those_of_the_operators_in_python(tmp_path: Path) -> None:
+def test_files_are_those_of_the_operators_in_python(tmp_path):
     x = o.parameter([2], np.float32, name="x")
     model = ov.Model([o.power(x, o.constant(np.float32([2.5]), name="y"), name="p")], [x])
     other = model.clone()
@@ -114,7 +114,7 @@ def test_files_are_those_of_the_operators_in_python(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_files_that_the_library_reads(tmp_path: Path) -> None:
+def test_files_that_the_library_reads(tmp_path):
     """It knows no integers; the operators that were registered first read a file."""
     for kind in (np.float32, np.int32):
         x = o.parameter([2], kind)
@@ -139,7 +139,7 @@ def test_files_that_the_library_reads(tmp_path: Path) -> None:
     assert cubes(np.int32, *plugin.OPERATORS, library) == [27, -125]
 
 
-def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(hu.UnsupportedError, match="no-such-compiler: no compiler for C"):
@@ -152,7 +152,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         native.build()
 
 
-def test_two_threads_build_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_two_threads_build_at_once(monkeypatch, tmp_path):
     """Each writes a file of its own, which then replaces the library."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "_factory", cache(lambda: None))

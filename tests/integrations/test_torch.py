@@ -6,7 +6,6 @@ import io
 import os
 import pickle
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,26 +63,26 @@ def assert_same(tensor: Any, expected: np.ndarray) -> None:
 class TestValues:
     @pytest.mark.parametrize("y_dtype", TYPES, ids=str)
     @pytest.mark.parametrize("x_dtype", TYPES, ids=str)
-    def test_pow_of_every_pair_of_types(self, x_dtype: Any, y_dtype: Any) -> None:
+    def test_pow_of_every_pair_of_types(self, x_dtype, y_dtype):
         x, y = values(x_dtype, 5, 300), values(y_dtype, 300, seed=1)
         expected = hu.pow(array(x), array(y))
         assert_same(htorch.pow(x, y), expected)
         assert_same(torch.ops.halfulp.pow(x, y), expected)
 
     @pytest.mark.parametrize("dtype", TYPES, ids=str)
-    def test_prelu_of_every_type(self, dtype: Any) -> None:
+    def test_prelu_of_every_type(self, dtype):
         x, slope = values(dtype, 2, 3, 50), values(dtype, 3, 1, seed=1)
         expected = hu.prelu(array(x), array(slope))
         assert_same(htorch.prelu(x, slope[:, 0]), expected)
         assert_same(torch.ops.halfulp.prelu(x, slope), expected)
 
-    def test_every_type_that_both_have(self) -> None:
+    def test_every_type_that_both_have(self):
         names = {str(dtype).removeprefix("torch.") for dtype in TYPES}
         assert names >= {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
         assert names >= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-    def test_numbers_count_exactly(self, dtype: Any) -> None:
+    def test_numbers_count_exactly(self, dtype):
         x = values(dtype, 1000)
         for number in (2, -3, 0.1, 2.5, 10**30, -(10**30) - 1, float("inf")):
             assert_same(htorch.pow(x, number), hu.pow(array(x), number))
@@ -91,7 +90,7 @@ class TestValues:
             assert_same(htorch.pow(number, x), hu.pow(number, array(x)))
             assert_same(htorch.prelu(-x, number), hu.prelu(-array(x), number))
 
-    def test_layouts(self) -> None:
+    def test_layouts(self):
         images = values(torch.float32, 2, 3, 8, 8).to(memory_format=torch.channels_last)
         exponents = values(torch.float32, 3, 1, 1, seed=1)
         result = htorch.pow(images, exponents)
@@ -102,13 +101,13 @@ class TestValues:
             assert_same(htorch.pow(view, 1.7), hu.pow(array(view), 1.7))
             assert_same(htorch.prelu(-view, 0.3), hu.prelu(-array(view), 0.3))
 
-    def test_no_copy(self) -> None:
+    def test_no_copy(self):
         for dtype in TYPES:
             x = values(dtype, 10)
             view = as_array(x)
             assert view.__array_interface__["data"][0] == x.data_ptr()
 
-    def test_a_result_does_not_depend_on_its_place_or_on_threads(self) -> None:
+    def test_a_result_does_not_depend_on_its_place_or_on_threads(self):
         x, y = values(torch.float32, 4000), values(torch.float32, 4000, seed=1)
         before = torch.get_num_threads()
         whole, torchs = htorch.pow(x, y), torch.pow(x, y)
@@ -124,14 +123,14 @@ class TestValues:
             torch.set_num_threads(before)
         assert differ > 0, "torch's own depend on it, or these operands don't tell"
 
-    def test_a_float_beside_integers_has_the_default_type(self) -> None:
+    def test_a_float_beside_integers_has_the_default_type(self):
         integers = torch.tensor([-1, 0, 1, 3])
         for base in (10.0, 2.3):
             result = htorch.pow(base, integers)
             assert result.dtype == torch.pow(base, integers).dtype == torch.float32
             assert_same(result, hu.pow(np.float32(base), integers.numpy()))
 
-    def test_inductor_calls_the_operators(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_inductor_calls_the_operators(self, monkeypatch):
         """Inductor refuses what it could decompose where CI is set; a cached graph would hide that."""
         monkeypatch.setenv("CI", "1")
         integers, x, slope = torch.tensor([-1, 0, 1, 3]), torch.tensor([-2.0, 3.0]), torch.tensor([0.1])
@@ -143,7 +142,7 @@ class TestValues:
         assert_same(powers, htorch.pow(10.0, integers).numpy())
         assert_same(rectified, htorch.prelu(x, slope).numpy())
 
-    def test_what_is_refused(self) -> None:
+    def test_what_is_refused(self):
         x = torch.ones(2, 3)
         with pytest.raises(hu.SpecError, match=r"^X and Y must be broadcastable"):
             htorch.pow(x, torch.ones(4))
@@ -169,7 +168,7 @@ class TestValues:
 
     @pytest.mark.parametrize("operand", [np.array([2.5] * 3), np.array(2.5), [2.5] * 3, None, "2", 1j])
     @pytest.mark.parametrize("requires_grad", [False, True])
-    def test_what_is_no_number(self, operand: Any, requires_grad: bool) -> None:
+    def test_what_is_no_number(self, operand, requires_grad):
         x = torch.ones(3, requires_grad=requires_grad)
         message = f"an operand must be a tensor or a number, not {type(operand).__name__}"
         for call in (htorch.pow, htorch.prelu, lambda x, y: htorch.pow(y, x)):
@@ -177,7 +176,7 @@ class TestValues:
                 call(x, operand)
 
     @pytest.mark.parametrize("number", [np.float32(2.5), np.float64(2.5), np.float16(2.5), np.int64(3)])
-    def test_a_scalar_of_numpys_is_its_value(self, number: Any) -> None:
+    def test_a_scalar_of_numpys_is_its_value(self, number):
         x = torch.tensor([1.5, 2.0, 3.0])
         assert torch.equal(htorch.pow(x, number), htorch.pow(x, number.item()))
         assert torch.equal(htorch.prelu(-x, number), htorch.prelu(-x, number.item()))
@@ -188,7 +187,7 @@ class TestPreluIsTorchs:
 
     @pytest.mark.parametrize("weight", [(), (1,), (3,)])
     @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (1, 3, 3, 3), (3, 3, 2), (0, 3, 2)])
-    def test_values_and_derivatives(self, shape: tuple[int, ...], weight: tuple[int, ...]) -> None:
+    def test_values_and_derivatives(self, shape, weight):
         found = []
         for function in (htorch.prelu, torch.nn.functional.prelu):
             x = (values(torch.float32, *shape) - 1.5).requires_grad_()
@@ -206,7 +205,7 @@ class TestPreluIsTorchs:
             torch.testing.assert_close(ours, theirs)
 
     @pytest.mark.parametrize("shape", [(), (3,), (0,)])
-    def test_without_channels(self, shape: tuple[int, ...]) -> None:
+    def test_without_channels(self, shape):
         x = values(torch.float32, *shape) - 1.5
         for weight in (torch.tensor(0.25), torch.tensor([0.25])):
             assert raw(htorch.prelu(x, weight)) == raw(torch.nn.functional.prelu(x, weight))
@@ -224,7 +223,7 @@ class TestPreluIsTorchs:
         ],
     )
     @pytest.mark.parametrize("is_watched", [False, True])
-    def test_refuses_what_torch_refuses(self, x: Any, weight: Any, is_watched: bool) -> None:
+    def test_refuses_what_torch_refuses(self, x, weight, is_watched):
         with pytest.raises(RuntimeError):
             torch.nn.functional.prelu(x, weight)
         with (
@@ -234,7 +233,7 @@ class TestPreluIsTorchs:
             htorch.prelu(x, weight)
         assert isinstance(caught.value, RuntimeError)
 
-    def test_onnx_alignment_is_that_of_hu(self) -> None:
+    def test_onnx_alignment_is_that_of_hu(self):
         x, slope = -torch.ones(1, 3, 3), torch.tensor([1.0, 2.0, 3.0])
         assert hu.prelu(x, slope)[0, 0].tolist() == [-1, -2, -3]
         assert htorch.prelu(x, slope)[0, 0].tolist() == [-1, -1, -1]
@@ -257,7 +256,7 @@ class TestWhoeverWatches:
 
     @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
     @pytest.mark.parametrize("y", [2, torch.tensor(2.5)], ids=["number", "tensor"])
-    def test_sees_the_operator(self, y: Any) -> None:
+    def test_sees_the_operator(self, y):
         plain = htorch.pow(self.x, y)
         with Recorded() as recorded:
             watched = htorch.pow(self.x, y)
@@ -270,7 +269,7 @@ class TestWhoeverWatches:
         for result in (watched, traced(self.x)):
             assert raw(result) == raw(plain)
 
-    def test_is_told_of_gradients_only_where_they_are_on(self) -> None:
+    def test_is_told_of_gradients_only_where_they_are_on(self):
         x = self.x.clone().requires_grad_()
         assert htorch.pow(x, 2).requires_grad
         assert htorch.prelu(x, 0.5).requires_grad
@@ -308,7 +307,7 @@ def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 class TestDerivatives:
     @pytest.mark.parametrize("name", grad_operands())
-    def test_against_numerical_differentiation(self, name: str) -> None:
+    def test_against_numerical_differentiation(self, name):
         function, operands = grad_operands()[name]
         assert torch.autograd.gradcheck(
             function,
@@ -321,7 +320,7 @@ class TestDerivatives:
             function, operands, check_fwd_over_rev=True, check_batched_grad=True
         )
 
-    def test_every_order_and_mode_agrees_with_torchs(self) -> None:
+    def test_every_order_and_mode_agrees_with_torchs(self):
         func = torch.func
         x = torch.tensor([0.7, 1.3, 2.1], dtype=torch.float64)
         chains = [
@@ -344,7 +343,7 @@ class TestDerivatives:
             torchs = chain(lambda t: torch.where(t < 1, 0.25 * (t - 1), t - 1) ** 2)(x)
             torch.testing.assert_close(ours, torchs)
 
-    def test_where_the_power_is_constant_or_0(self) -> None:
+    def test_where_the_power_is_constant_or_0(self):
         x = torch.tensor([0.0, 0.0, 0.0, float("nan"), 2.0, 0.0, -2.0], requires_grad=True)
         y = torch.tensor([0.0, 1.0, 2.0, 0.0, 0.0, 0.5, 2.0], requires_grad=True)
         htorch.pow(x, y).sum().backward()
@@ -355,13 +354,13 @@ class TestDerivatives:
         assert np.isnan(by_y[6])
 
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-    def test_gradients_have_the_operands_types(self, dtype: Any) -> None:
+    def test_gradients_have_the_operands_types(self, dtype):
         x, y = values(dtype, 3, 4).requires_grad_(), values(torch.float32, 4, seed=1).requires_grad_()
         htorch.pow(x, y).sum().backward()
         assert (x.grad.dtype, x.grad.shape) == (dtype, (3, 4))
         assert (y.grad.dtype, y.grad.shape) == (torch.float32, (4,))
 
-    def test_vmap(self) -> None:
+    def test_vmap(self):
         x, y = values(torch.float64, 3, 4), values(torch.float64, 3, 4, seed=1)
         vmap = torch.func.vmap
         assert raw(vmap(htorch.pow)(x, y)) == raw(htorch.pow(x, y))
@@ -393,7 +392,7 @@ class TestNegativeBit:
     x = torch.tensor([3.0, 4.0, 0.5])
 
     @pytest.mark.parametrize("negated", NEGATED.values(), ids=NEGATED)
-    def test_counts(self, negated: Any) -> None:
+    def test_counts(self, negated):
         t, minus = negated(self.x), -array(self.x)
         assert t.is_neg()
         slope = torch.tensor([0.25])
@@ -410,12 +409,12 @@ class TestNegativeBit:
         assert_same(torch.ops.halfulp.pow(t, torch.tensor(3.0)), hu.pow(minus, 3))
         assert_same(torch.ops.halfulp.prelu(t, slope), hu.prelu(minus, np.float32([0.25])))
 
-    def test_in_a_short_type(self) -> None:
+    def test_in_a_short_type(self):
         t = torch._neg_view(self.x.bfloat16())
         assert_same(htorch.pow(t, 3), hu.pow(-array(self.x.bfloat16()), 3))
 
     @pytest.mark.parametrize("negated", NEGATED.values(), ids=NEGATED)
-    def test_in_modules_derivatives_and_graphs(self, negated: Any) -> None:
+    def test_in_modules_derivatives_and_graphs(self, negated):
         minus = -array(self.x)
         with torch.no_grad():
             assert_same(htorch.replace(nn.PReLU())(negated(self.x)), hu.prelu(minus, 0.25))
@@ -426,7 +425,7 @@ class TestNegativeBit:
         compiled = torch.compile(lambda x: htorch.pow(negated(x), 3), backend="aot_eager", fullgraph=True)
         assert_same(compiled(self.x), hu.pow(minus, 3))
 
-    def test_a_tensor_without_memory_is_zero(self) -> None:
+    def test_a_tensor_without_memory_is_zero(self):
         zeros = torch._efficientzerotensor(2)
         for pow in (hu.pow, htorch.pow):
             assert_same(pow(zeros, 3), np.zeros(2, np.float32))
@@ -436,7 +435,7 @@ class TestNegativeBit:
 class TestFunctionalize:
     x = torch.tensor([2.0, 3.0])
 
-    def test_values(self) -> None:
+    def test_values(self):
         functionalize, vmap = torch.func.functionalize, torch.func.vmap
         expected = hu.pow(array(self.x), 2.5)
         for wrapped in (
@@ -447,7 +446,7 @@ class TestFunctionalize:
             assert_same(wrapped(self.x), expected)
         assert_same(functionalize(lambda x: htorch.prelu(x, 0.5))(-self.x), hu.prelu(-array(self.x), 0.5))
 
-    def test_derivatives_are_refused(self) -> None:
+    def test_derivatives_are_refused(self):
         grad = torch.func.grad(lambda x: htorch.pow(x, 2.5).sum())
         with pytest.raises(hu.HalfulpError, match="cannot combine it with derivatives; leave it out"):
             torch.func.functionalize(grad)(self.x)
@@ -455,7 +454,7 @@ class TestFunctionalize:
 
 class TestCompilation:
     @pytest.mark.parametrize(("name", "dtype"), [("pow", torch.bfloat16), ("prelu", torch.float32)])
-    def test_opcheck(self, name: str, dtype: Any) -> None:
+    def test_opcheck(self, name, dtype):
         operator = getattr(torch.ops.halfulp, name).default
         x, y = values(dtype, 3, 4), values(dtype, 4, seed=1)
         for operands in [
@@ -470,7 +469,7 @@ class TestCompilation:
             torch.library.opcheck(operator, operands)
 
     @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-    def test_without_a_graph_break(self, dynamic: bool) -> None:
+    def test_without_a_graph_break(self, dynamic):
         def function(x: Any, y: Any) -> Any:
             return (
                 htorch.pow(x, y)
@@ -491,7 +490,7 @@ class TestCompilation:
                 torch.testing.assert_close(ours, torch.autograd.grad(function(x, y).sum(), x)[0])
 
     @pytest.mark.parametrize("dtype", [torch.float16], ids=str)
-    def test_numbers_that_change_from_call_to_call(self, dtype: Any) -> None:
+    def test_numbers_that_change_from_call_to_call(self, dtype):
         def function(x: Any, number: float) -> Any:
             return htorch.pow(x, number), htorch.pow(number, x), htorch.prelu(-x, number)
 
@@ -502,13 +501,13 @@ class TestCompilation:
             for ours, eager in zip(compiled(x, number), function(x, number), strict=True):
                 assert raw(ours) == raw(eager), number
 
-    def test_fake_tensors(self) -> None:
+    def test_fake_tensors(self):
         with FakeTensorMode():
             x = torch.empty(2, 3, dtype=torch.bfloat16)
             result = htorch.pow(x, torch.empty(4, 1, 3))
             assert (result.shape, result.dtype) == ((4, 2, 3), torch.bfloat16)
 
-    def test_export(self) -> None:
+    def test_export(self):
         class Power(nn.Module):
             def forward(self, x: Any, y: Any) -> Any:
                 return htorch.pow(x, y)
@@ -555,7 +554,7 @@ class Powers(nn.Module):
 
 
 class TestReplace:
-    def test_every_power_is_ours(self) -> None:
+    def test_every_power_is_ours(self):
         x = values(torch.float32, 2000)
         module = htorch.replace(Powers())
         results = module(x)
@@ -569,7 +568,7 @@ class TestReplace:
             torch.testing.assert_close(ours, theirs)  # and so torch's types
         assert raw(x**2.3) == raw(torch.pow(x, 2.3)), "outside nothing changes"
 
-    def test_a_module_stays_what_it_was(self) -> None:
+    def test_a_module_stays_what_it_was(self):
         torch.manual_seed(0)
         plain = Network()
         module = htorch.replace(copy.deepcopy(plain))
@@ -592,7 +591,7 @@ class TestReplace:
             assert raw(again(x)) == raw(expected)
             assert type(again) is type(module)
 
-    def test_compiled_without_a_graph_break(self) -> None:
+    def test_compiled_without_a_graph_break(self):
         module = htorch.replace(Network())
         graphs = []
 
@@ -620,7 +619,7 @@ class TestOnnx:
         onnx.checker.check_model(model)
         return model
 
-    def test_plain_nodes(self) -> None:
+    def test_plain_nodes(self):
         module = htorch.replace(Network()).eval()
         x = torch.randn(2, 1, 8, 8)
         model = self.export(module, (x,))
@@ -631,7 +630,7 @@ class TestOnnx:
         (result,) = hu.run(model, {model.graph.input[0].name: x.numpy()}).values()
         np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
-    def test_same_bits_from_the_model(self) -> None:
+    def test_same_bits_from_the_model(self):
         class Functions(nn.Module):
             def forward(self, x: Any, y: Any, slope: Any) -> Any:
                 return htorch.pow(x, y), htorch.pow(x, 2.3), htorch.pow(2.5, x), htorch.prelu(x - 1, slope)
@@ -681,7 +680,7 @@ class TestControlFlow:
     expected = hu.pow(array(x), 2.3)
 
     @pytest.mark.parametrize("kind", [Branches, Loop, pytest.param(Mapped, marks=pytest.mark.exhaustive)])
-    def test_powers_inside_are_ours(self, kind: Any) -> None:
+    def test_powers_inside_are_ours(self, kind):
         torch._dynamo.reset()
         assert raw(kind()(self.x)) != self.expected.tobytes(), "these operands tell the two powers apart"
         module = htorch.replace(kind())
@@ -692,7 +691,7 @@ class TestControlFlow:
         torch.testing.assert_close(leaf.grad, 2.3 * self.x**1.3)
 
     @pytest.mark.parametrize("kind", [Branches, Loop])
-    def test_export_to_onnx(self, kind: Any) -> None:
+    def test_export_to_onnx(self, kind):
         torch._dynamo.reset()
         module = htorch.replace(kind())
         model = TestOnnx().export(module, (self.x,))
@@ -702,14 +701,14 @@ class TestControlFlow:
         assert inside.count("Pow") == (2 if kind is Branches else 1)
         assert inside.count("PRelu") == (kind is Branches)
 
-    def test_what_was_exported_before_goes_to_onnx(self) -> None:
+    def test_what_was_exported_before_goes_to_onnx(self):
         pytest.importorskip("onnxscript")
         program = torch.export.export(htorch.replace(Network()).eval(), (torch.randn(2, 1, 8, 8),))
         model = torch.onnx.export(program, dynamo=True, verbose=False).model_proto
         operators = [node.op_type for node in model.graph.node]
         assert (operators.count("Pow"), operators.count("PRelu")) == (5, 2)
 
-    def test_the_compiler_warns_of_what_it_leaves_to_torch(self) -> None:
+    def test_the_compiler_warns_of_what_it_leaves_to_torch(self):
         torch._dynamo.reset()
         compiled = torch.compile(htorch.replace(Branches()), fullgraph=True, backend="eager")
         with pytest.warns(UserWarning, match=r"torch's own powers inside cond; call halfulp\.integrations"):
@@ -718,7 +717,7 @@ class TestControlFlow:
 
 class TestThreads:
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-    def test_a_forked_child_has_its_own(self, python: Callable[..., str]) -> None:
+    def test_a_forked_child_has_its_own(self, python):
         """OpenMP's would hang there."""
         program = """
 import os, numpy as np, torch, halfulp as hu, halfulp.integrations.torch
@@ -736,7 +735,7 @@ print(os.waitpid(child, 0)[1])
 class TestTraining:
     """Derivatives by fewer operations than the general ones."""
 
-    def test_prelu_has_the_bits_of_torchs_derivatives(self) -> None:
+    def test_prelu_has_the_bits_of_torchs_derivatives(self):
         for dtype in FLOATS:
             x = torch.tensor([[-2.5, -0.0, 0.0], [3.1, -1e-3, 7.0]], dtype=dtype).reshape(1, 2, 3)
             gradients = []
@@ -747,7 +746,7 @@ class TestTraining:
             assert gradients[0] == gradients[1]
 
     @pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, 0.5, 2.5, 0.0, 1 << 60])
-    def test_powers_by_numbers_to_the_second_derivative(self, exponent: float) -> None:
+    def test_powers_by_numbers_to_the_second_derivative(self, exponent):
         x = torch.tensor([0.5, 1.0, 1.25], dtype=torch.float64)
         found = []
         for function in (torch.pow, htorch.pow):
@@ -758,7 +757,7 @@ class TestTraining:
         for theirs, ours in zip(*found, strict=True):
             torch.testing.assert_close(ours.expand_as(x), theirs.expand_as(x), rtol=1e-12, atol=0)
 
-    def test_a_frozen_slope_or_input(self) -> None:
+    def test_a_frozen_slope_or_input(self):
         x, slope = values(torch.float32, 4) - 1.5, torch.tensor(0.25)
         for needs_x, needs_slope in ((True, False), (False, True)):
             a, b = x.clone().requires_grad_(needs_x), slope.clone().requires_grad_(needs_slope)
@@ -770,6 +769,6 @@ class TestTraining:
                 torch.testing.assert_close(b.grad, expected[1])
 
 
-def test_replace_takes_a_module() -> None:
+def test_replace_takes_a_module():
     with pytest.raises(hu.HalfulpError, match=r"replace takes an nn\.Module"):
         htorch.replace(3)

@@ -40,7 +40,7 @@ def wrong(results: list[Any]) -> int:
     return sum(int((result.numpy() != right).sum()) for result, right in zip(results, RIGHT, strict=True))
 
 
-def test_compiled_is_eager_is_right() -> None:
+def test_compiled_is_eager_is_right():
     x, y = torch.from_numpy(X), torch.from_numpy(Y)
     compiled = torch.compile(powers)
     before = [each.numpy().tobytes() for each in compiled(x, y)]
@@ -59,7 +59,7 @@ def test_compiled_is_eager_is_right() -> None:
         assert wrong(compiled(x, y)) == 0
 
 
-def test_inductor_that_is_loaded_later(python: Any) -> None:
+def test_inductor_that_is_loaded_later(python):
     """enable() does not load it."""
     code = """
 import sys, torch, numpy as np, halfulp as hu, halfulp.integrations.torch as htorch
@@ -76,7 +76,7 @@ print(len(sys.meta_path))
     assert outside == f"torch._inductor.lowering {count}"
 
 
-def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch):
     from torch._inductor import lowering
 
     x = torch.rand(5)
@@ -130,7 +130,7 @@ def program_for_cuda(f: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
             return program.codegen()[0].value
 
 
-def test_programs_for_cuda_call_libdevice_with_our_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_for_cuda_call_libdevice_with_our_powers(monkeypatch):
     from torch._inductor import config
     from torch.utils import _triton
 

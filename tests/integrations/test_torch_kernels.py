@@ -37,7 +37,7 @@ def assert_same(tensor: Any, expected: np.ndarray) -> None:
     assert got.tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
-def test_every_form_has_our_bits() -> None:
+def test_every_form_has_our_bits():
     x, y = X.numpy(), Y.numpy()
     power = hu.pow(x, y)
     assert_same(X**Y, power)
@@ -57,7 +57,7 @@ def test_every_form_has_our_bits() -> None:
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=str)
-def test_every_type(dtype: Any) -> None:
+def test_every_type(dtype):
     x, y = X[0].to(dtype), X[1].to(dtype)
     assert_same(x**y, hu.pow(as_array(x), as_array(y)))
     assert_same(x**3, hu.pow(as_array(x), 3))
@@ -66,7 +66,7 @@ def test_every_type(dtype: Any) -> None:
 @pytest.mark.parametrize(
     "shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d", "70 dims"]
 )
-def test_layouts_are_torchs(shape: str) -> None:
+def test_layouts_are_torchs(shape):
     image = X.reshape(3, 4, 20, 25)
     x = {
         "contiguous": image,
@@ -127,7 +127,7 @@ def test_layouts_are_torchs(shape: str) -> None:
         lambda: F.prelu(torch.rand(4), torch.rand(1, dtype=torch.float64)),
     ],
 )
-def test_types_shapes_and_errors_are_torchs(call: Any) -> None:
+def test_types_shapes_and_errors_are_torchs(call):
     def outcome() -> Any:
         torch.manual_seed(1)
         try:
@@ -163,7 +163,7 @@ def test_types_shapes_and_errors_are_torchs(call: Any) -> None:
         lambda x: 2j**x,
     ],
 )
-def test_a_call_keeps_no_reference(call: Any) -> None:
+def test_a_call_keeps_no_reference(call):
     x = torch.ones(8)
     counts = [x._use_count(), torch._C._storage_Use_Count(x.untyped_storage()._cdata)]
     for _ in range(3):
@@ -172,14 +172,14 @@ def test_a_call_keeps_no_reference(call: Any) -> None:
     assert [x._use_count(), torch._C._storage_Use_Count(x.untyped_storage()._cdata)] == counts
 
 
-def test_operands_that_overlap() -> None:
+def test_operands_that_overlap():
     line = torch.rand(100) + 0.5
     before = line.clone()
     line[1:].pow_(line[:-1])
     assert_same(line[1:], hu.pow(before[1:].numpy(), before[:-1].numpy()))
 
 
-def test_derivatives_transforms_and_autocast() -> None:
+def test_derivatives_transforms_and_autocast():
     x, y = X[0, 0].double().requires_grad_(), Y[0].double().requires_grad_()
     assert torch.autograd.gradcheck(lambda x, y: (x**y) + 2.7**y + x**3, (x[:5], y[:5]))
     (slope,) = torch.autograd.grad((x**2.7).sum(), x)
@@ -196,7 +196,7 @@ def test_derivatives_transforms_and_autocast() -> None:
     assert_same((nested**3).values(), hu.pow(nested.values().numpy(), 3))
 
 
-def test_contexts_count_and_leave_nothing() -> None:
+def test_contexts_count_and_leave_nothing():
     names = ("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Scalar", "pow.Scalar_out", "_prelu_kernel")
     with htorch.exact():
         assert_same(X**2.7, hu.pow(X.numpy(), 2.7))
@@ -221,7 +221,7 @@ class Network(torch.nn.Module):
         return self.layers(x) + torch.pow(x.abs(), 2.7)
 
 
-def test_replaced_modules_in_other_programs(recwarn: Any) -> None:
+def test_replaced_modules_in_other_programs(recwarn):
     x = torch.randn(5, 4)
     network = htorch.replace(Network())
     expected = network(x)
@@ -248,7 +248,7 @@ def test_replaced_modules_in_other_programs(recwarn: Any) -> None:
 
 
 @pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
-def test_nested_tensors(layout: Any) -> None:
+def test_nested_tensors(layout):
     x = torch.nested.nested_tensor([X[0], X[1, :2]], layout=layout)
     for part, whole in zip(htorch.pow(x, x).unbind(), x.unbind(), strict=True):
         assert_same(part, hu.pow(whole.numpy(), whole.numpy()))

@@ -67,9 +67,7 @@ def prelu(x: Any, slope: Any, out: Any | None = None) -> DML_ACTIVATION_PARAMETE
         ("DML_TENSOR_DATA_TYPE_INT16", (7, 1), (2, 100), 28),
     ],
 )
-def test_calc_buffer_tensor_size(
-    kind: str, sizes: tuple[int, ...], strides: tuple[int, ...] | None, size: int
-) -> None:
+def test_calc_buffer_tensor_size(kind, sizes, strides, size):
     assert DMLCalcBufferTensorSize(kind, len(sizes), sizes, strides) == size
     made = tensor(*sizes, kind=kind, Strides=strides)
     assert (made.TotalTensorSizeInBytes, made.DimensionCount) == (size, len(sizes))
@@ -97,14 +95,14 @@ def test_calc_buffer_tensor_size(
         ({"Flags": "OWNED"}, "C8"),
     ],
 )
-def test_what_a_tensor_can_not_be(fields: dict[str, Any], clause: str) -> None:
+def test_what_a_tensor_can_not_be(fields, clause):
     with pytest.raises(hu.SpecError) as caught:
         DML_BUFFER_TENSOR_DESC(**{"DataType": "FLOAT32", "Sizes": [2, 3]} | fields)
     assert caught.value.clause == f"directml.DML_BUFFER_TENSOR_DESC.{clause}"
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 7)), min_size=1, max_size=4))
-def test_overlaps_is_what_counting_finds(dims: list[tuple[int, int]]) -> None:
+def test_overlaps_is_what_counting_finds(dims):
     sizes, strides = zip(*dims, strict=True)
     places = [
         sum(i * stride for i, stride in zip(index, strides, strict=True)) for index in np.ndindex(*sizes)
@@ -133,7 +131,7 @@ PADDED = tensor(2, 3, Strides=[4, 1])
         (constant_pow(tensor(2, 3, Strides=[1, 1]), X2), "6_0", "directml.ELEMENT_WISE_CONSTANT_POW-3_0"),
     ],
 )
-def test_the_version_in_force(desc: Any, level: str, found: str | None) -> None:
+def test_the_version_in_force(desc, level, found):
     if found is None:
         with pytest.raises(hu.SpecError, match=r"DML_BUFFER_TENSOR_DESC\.C5"):
             validate(desc, level)
@@ -155,13 +153,13 @@ def test_the_version_in_force(desc: Any, level: str, found: str | None) -> None:
         (constant_pow(X2, tensor(2, 3, Strides=[0, 1])), "6_4", "DML_BUFFER_TENSOR_DESC.C5"),
     ],
 )
-def test_what_an_operator_does_not_take(desc: Any, level: str, clause: str) -> None:
+def test_what_an_operator_does_not_take(desc, level, clause):
     with pytest.raises(hu.SpecError) as caught:
         validate(desc, level)
     assert caught.value.clause == f"directml.{clause}"
 
 
-def test_feature_levels() -> None:
+def test_feature_levels():
     for level in FEATURE_LEVELS:
         validate(constant_pow(X4), level)
     with pytest.raises(hu.HalfulpError, match="unknown feature level"):
@@ -192,7 +190,7 @@ def layouts(draw: st.DrawFn, sizes: tuple[int, ...], output: bool = False) -> tu
 
 @settings(max_examples=150)
 @given(st.data())
-def test_execution_on_any_layout(data: st.DataObject) -> None:
+def test_execution_on_any_layout(data):
     """As the operator on plain arrays, each element in its place, every other byte as it was."""
     kind = data.draw(
         st.sampled_from(["ELEMENT_WISE_CONSTANT_POW", "ELEMENT_WISE_POW", "ACTIVATION_PARAMETERIZED_RELU"])
@@ -260,7 +258,7 @@ def test_execution_on_any_layout(data: st.DataObject) -> None:
         (constant_pow(tensor(4, Strides=[0]), tensor(4)), {"InputTensor": 0, "OutputTensor": 0}),
     ],
 )
-def test_overlaps_that_are_refused(desc: Any, bound: dict[str, int]) -> None:
+def test_overlaps_that_are_refused(desc, bound):
     shared = np.arange(16, dtype=np.float32)
     buffers = {name: shared if name in bound else np.zeros(16, np.float32) for name in tensors(desc)}
     with pytest.raises(hu.SpecError, match=r"DML_BUFFER_TENSOR_DESC\.C10"):
@@ -290,12 +288,12 @@ def test_overlaps_that_are_refused(desc: Any, bound: dict[str, int]) -> None:
         ({"InputTensor": np.zeros(6, np.float32)[::2], "OutputTensor": bytearray(12)}, {}, "not contiguous"),
     ],
 )
-def test_what_a_buffer_can_not_be(buffers: dict[str, Any], offsets: dict[str, int], words: str) -> None:
+def test_what_a_buffer_can_not_be(buffers, offsets, words):
     with pytest.raises(hu.HalfulpError, match=words):
         execute(constant_pow(tensor(3)), buffers, offsets=offsets)
 
 
-def test_a_guaranteed_alignment_binds() -> None:
+def test_a_guaranteed_alignment_binds():
     x = tensor(4, GuaranteedBaseOffsetAlignment=64)
     buffers = {"InputTensor": np.ones(64, np.float32), "OutputTensor": np.zeros(4, np.float32)}
     with pytest.raises(hu.SpecError, match="C9"):
@@ -304,7 +302,7 @@ def test_a_guaranteed_alignment_binds() -> None:
     assert buffers["OutputTensor"].tolist() == [1] * 4
 
 
-def test_scale_bias_and_what_dml_makes_of_a_negative_base() -> None:
+def test_scale_bias_and_what_dml_makes_of_a_negative_base():
     memory, out = np.array([0, 1.5, -3], np.float32), np.zeros(3, np.float32)
     desc = constant_pow(tensor(3), Exponent=0.5, ScaleBias=DML_SCALE_BIAS(2, 1))
     execute(desc, {"InputTensor": memory, "OutputTensor": out})

@@ -28,7 +28,7 @@ def header(text: str, version: tuple[int, int] = (1, 0), length: int | None = No
 @pytest.mark.parametrize(
     "array", [np.arange(6.0).reshape(2, 3), np.array(5, np.int8), np.zeros((0, 4)), np.arange(3, dtype=">i4")]
 )
-def test_npy(tmp_path: Path, array: np.ndarray) -> None:
+def test_npy(tmp_path, array):
     for number, saved in enumerate((array, np.asfortranarray(array))):
         np.save(tmp_path / f"{number}.npy", saved)
         read = read_npy(tmp_path / f"{number}.npy")
@@ -38,7 +38,7 @@ def test_npy(tmp_path: Path, array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float4_e2m1fn", "int4"])
-def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
+def test_types_that_numpy_does_not_know(tmp_path, name):
     dtype = np.dtype(getattr(ml_dtypes, name))
     array = np.array([0, 1, 2, 3]).astype(dtype)
     np.save(tmp_path / "x.npy", array)
@@ -83,7 +83,7 @@ def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
         (header("x", (2, 0), 2**31), "header is too long"),
     ],
 )
-def test_broken_npy_files(tmp_path: Path, data: bytes, words: str) -> None:
+def test_broken_npy_files(tmp_path, data, words):
     path = tmp_path / "x.npy"
     path.write_bytes(data)
     with pytest.raises(HalfulpError, match=words) as caught:
@@ -95,7 +95,7 @@ def test_broken_npy_files(tmp_path: Path, data: bytes, words: str) -> None:
         read_npz(tmp_path / "x.npz")
 
 
-def test_what_can_not_be_read(tmp_path: Path) -> None:
+def test_what_can_not_be_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path, words in (
         (tmp_path / "none.npy", "No such file or directory"),
@@ -110,14 +110,14 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(tmp_path: Path) -> None:
+def test_what_may_not_be_read(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(1))
     (tmp_path / "x.npy").chmod(0)
     with pytest.raises(HalfulpError, match="Permission denied"):
         read_npy(tmp_path / "x.npy")
 
 
-def test_npz(tmp_path: Path) -> None:
+def test_npz(tmp_path):
     arrays = {
         "x": np.arange(6.0).reshape(2, 3),
         "file": np.array(["a", "bcd"], object),  # a name that np.savez can't take
@@ -134,7 +134,7 @@ def test_npz(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_npz(tmp_path / "packed.npz")["y"], arrays["x"])
 
 
-def test_broken_npz_files(tmp_path: Path) -> None:
+def test_broken_npz_files(tmp_path):
     np.savez_compressed(tmp_path / "x.npz", x=np.arange(1000))
     data = (tmp_path / "x.npz").read_bytes()
     rng = np.random.default_rng(3)
@@ -150,7 +150,7 @@ def test_broken_npz_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_an_entry_compressed_as_numpy_does_not(tmp_path: Path, method: int) -> None:
+def test_an_entry_compressed_as_numpy_does_not(tmp_path, method):
     """A header of LZMA claims memory, up to 4 GiB."""
     with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
         archive.writestr("x.npy", header("{'descr': '|i1', 'fortran_order': False, 'shape': (1,), }") + b"1")
@@ -158,7 +158,7 @@ def test_an_entry_compressed_as_numpy_does_not(tmp_path: Path, method: int) -> N
         read_npz(tmp_path / "x.npz")
 
 
-def test_an_entry_that_claims_too_much_takes_no_memory(tmp_path: Path) -> None:
+def test_an_entry_that_claims_too_much_takes_no_memory(tmp_path):
     claim = header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**33},), }}") + b"1234"
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("x.npy", claim)
@@ -171,7 +171,7 @@ def test_an_entry_that_claims_too_much_takes_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_pb(tmp_path: Path) -> None:
+def test_pb(tmp_path):
     path = tmp_path / "x.pb"
     path.write_bytes(numpy_helper.from_array(np.array([1.5], ml_dtypes.bfloat16)).SerializeToString())
     assert read_pb(path) == np.array([1.5], ml_dtypes.bfloat16)
@@ -186,7 +186,7 @@ def test_pb(tmp_path: Path) -> None:
 # --- writing ------------------------------------------------------------------------------------
 
 
-def test_replacing_is_all_or_nothing(tmp_path: Path) -> None:
+def test_replacing_is_all_or_nothing(tmp_path):
     path = tmp_path / "z"
     with replacing(path) as temporary:
         temporary.write_text("first")
@@ -205,7 +205,7 @@ def test_replacing_is_all_or_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["z"]
 
 
-def test_replacing_follows_a_link(tmp_path: Path) -> None:
+def test_replacing_follows_a_link(tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "z").symlink_to("there/z")
     with replacing(tmp_path / "z") as temporary:
@@ -214,7 +214,7 @@ def test_replacing_follows_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "z").read_text() == "new"
 
 
-def test_what_can_not_be_replaced(tmp_path: Path) -> None:
+def test_what_can_not_be_replaced(tmp_path):
     for path, words in (
         (tmp_path, "can't be written: not a plain file"),
         (Path("/dev/null"), "/dev/null: can't be written: not a plain file"),
@@ -225,7 +225,7 @@ def test_what_can_not_be_replaced(tmp_path: Path) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_with_the_file(tmp_path):
     (tmp_path / "z").write_text("old")
     with pytest.raises(HalfulpError, match="z: can't be written: No space left"), replacing(tmp_path / "z"):
         raise OSError(errno.ENOSPC, "No space left on device", "another file")

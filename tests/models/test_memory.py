@@ -68,25 +68,25 @@ V1 = "4:memory:/a/b\n3:cpu,cpuacct:/c\n1:name=systemd:/\n"
         ("nonsense\n:::\n", {}, FREE),
     ],
 )
-def test_what_control_groups_leave(groups: str, files: dict[str, str], left: int, tmp_path: Path) -> None:
+def test_what_control_groups_leave(groups, files, left, tmp_path):
     write(tmp_path, MACHINE | {"proc/self/cgroup": groups})
     write(tmp_path / "sys/fs/cgroup", files)
     assert available_memory(tmp_path) == left
 
 
-def test_no_control_groups(tmp_path: Path) -> None:
+def test_no_control_groups(tmp_path):
     write(tmp_path, MACHINE)
     assert available_memory(tmp_path) == FREE
 
 
 @pytest.mark.skipif(not hasattr(os, "sysconf"), reason="this system has no sysconf")
-def test_a_system_without_linux_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_linux_files(tmp_path, monkeypatch):
     assert available_memory(tmp_path) == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     monkeypatch.delattr(os, "sysconf")
     assert available_memory(tmp_path) == sys.maxsize  # it does not tell: nothing is refused for that
 
 
-def test_an_array_is_compared_with_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_is_compared_with_what_is_left(monkeypatch):
     monkeypatch.setattr(graph, "available_memory", lambda: 100 << 20)
     guard_memory((25 << 20,), 4, "its output")
     with pytest.raises(HalfulpError) as caught:
@@ -98,14 +98,14 @@ def test_an_array_is_compared_with_what_is_left(monkeypatch: pytest.MonkeyPatch)
     )
 
 
-def test_an_archive_is_read_no_further_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_read_no_further_than_memory(tmp_path, monkeypatch):
     np.savez(tmp_path / "x.npz", x=np.zeros(1000))
     monkeypatch.setattr("halfulp.models.files.available_memory", lambda: 100)
     with pytest.raises(ValueError, match="would not fit into this computer's memory"):
         read_npz(tmp_path / "x.npz")
 
 
-def test_small_entries_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_entries_are_counted_together(tmp_path, monkeypatch):
     np.savez(tmp_path / "x.npz", **{f"x{index}": np.zeros(1000) for index in range(3)})
     monkeypatch.setattr("halfulp.models.files.available_memory", lambda: 20_000)
     with pytest.raises(ValueError, match=r"'x2'.* would not fit into this computer's memory"):

@@ -5,13 +5,13 @@ from tests.models.onnx_models import parsed, single
 from halfulp.models.onnx import load
 
 
-def test_before_ir_version_3_there_is_opset_1_and_no_import() -> None:
+def test_before_ir_version_3_there_is_opset_1_and_no_import():
     proto = single("Pow", 1, {"x": ("float32", [2]), "y": ("float32", [2])}, ir_version=2)
     del proto.opset_import[:]
     assert load(proto).graph.nodes[0].operator == "onnx.Pow-1"
 
 
-def test_function_attributes_are_bound_per_call() -> None:
+def test_function_attributes_are_bound_per_call():
     model = load(
         parsed(
             """<ir_version: 10, opset_import: ["": 15, "own": 1]>
@@ -32,7 +32,7 @@ def test_function_attributes_are_bound_per_call() -> None:
     assert first.function is not second.function
 
 
-def test_equal_calls_share_one_body() -> None:
+def test_equal_calls_share_one_body():
     model = load(
         parsed("""<ir_version: 10, opset_import: ["": 15, "own": 1]>
         g (float[N] x) => (float[N] z) { y = own.square (x)  z = own.square (y) }

@@ -1,7 +1,5 @@
 """Models whose weights are in a file that all sessions map."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -23,7 +21,7 @@ def network() -> ModelProto:
 
 
 @pytest.mark.skipif(not _is_mapped(), reason="ONNX Runtime before 1.21 does not find them")
-def test_large_weights_are_in_the_file_and_the_rest_is_equal() -> None:
+def test_large_weights_are_in_the_file_and_the_rest_is_equal():
     model = network()
     before = model.SerializeToString(deterministic=True)
     with Onnx(model, "m.onnx").mapped() as mapped:
@@ -40,7 +38,7 @@ def test_large_weights_are_in_the_file_and_the_rest_is_equal() -> None:
     assert model.SerializeToString(deterministic=True) == before
 
 
-def test_external_data_is_found_beside_it(tmp_path: Path) -> None:
+def test_external_data_is_found_beside_it(tmp_path):
     model = network()
     external_data_helper.convert_model_to_external_data(model, location="w.bin", size_threshold=100)
     onnx.save(model, tmp_path / "m.onnx")

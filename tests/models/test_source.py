@@ -3,9 +3,7 @@
 import io
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -59,7 +57,7 @@ def text(file: Path | str, kind: str) -> str:
 
 @pytest.mark.parametrize("name", CONTENTS)
 @pytest.mark.parametrize("suffix", ["onnx", "xml", "txt"])
-def test_a_file_is_named_by_its_content(name: str, suffix: str, tmp_path: Path) -> None:
+def test_a_file_is_named_by_its_content(name, suffix, tmp_path):
     data, kind = CONTENTS[name]
     file = tmp_path / f"net.{suffix}"
     file.write_bytes(data)
@@ -72,20 +70,20 @@ def test_a_file_is_named_by_its_content(name: str, suffix: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("file", ["net.pt", "net.pb", "net.tflite"])
-def test_an_onnx_model_may_have_any_name(file: str, tmp_path: Path) -> None:
+def test_an_onnx_model_may_have_any_name(file, tmp_path):
     onnx.save(model(), tmp_path / file)
     assert load(tmp_path / file).graph.inputs[0].name == "x"
 
 
 @pytest.mark.parametrize("magic", ["TFL3", "ORTM"])
-def test_what_an_onnx_model_may_begin_with(magic: str) -> None:
+def test_what_an_onnx_model_may_begin_with(magic):
     proto = model()
     proto.producer_name = magic
     assert proto.SerializeToString()[4:8] == magic.encode()
     assert load(proto.SerializeToString()).graph.inputs[0].name == "x"
 
 
-def test_another_format_under_an_onnx_name(tmp_path: Path) -> None:
+def test_another_format_under_an_onnx_name(tmp_path):
     (tmp_path / "net.onnx").write_bytes(b"<?xml version='1.0'?><net/>")
     with pytest.raises(hu.ModelError) as caught:
         load(tmp_path / "net.onnx")
@@ -93,7 +91,7 @@ def test_another_format_under_an_onnx_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("door", [load, hu.run, hu.audit, hu.convert, parse])
-def test_each_door(door: Callable[[Any], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_door(door, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("net.pt").write_bytes(CONTENTS["torch"][0])
     with pytest.raises(hu.ModelError) as caught:
@@ -104,7 +102,7 @@ def test_each_door(door: Callable[[Any], object], tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "address", ["https://example.org/a/net.onnx", "s3://bucket/net.xml", "http:/x/net.onnx"]
 )
-def test_an_address_is_no_path(address: str) -> None:
+def test_an_address_is_no_path(address):
     words = "://.*: an address, and models are read from files; download it first"
     for door in (hu.run, hu.audit):
         with pytest.raises(hu.ModelError, match=words):
@@ -119,7 +117,7 @@ def test_an_address_is_no_path(address: str) -> None:
 
 @pytest.mark.parametrize("door", [load, hu.run, hu.audit, hu.convert])
 @pytest.mark.parametrize("source", [3, None, ["net.onnx"], bytearray(b"<net"), onnx.GraphProto()])
-def test_what_is_no_model(door: Callable[[Any], Any], source: object) -> None:
+def test_what_is_no_model(door, source):
     with pytest.raises(hu.HalfulpError) as caught:
         door(source)
     assert str(caught.value) == (

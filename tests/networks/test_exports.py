@@ -17,7 +17,7 @@ pytest.importorskip("onnxscript")
 nn = torch.nn
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     """A block of a vision transformer: patches, attention, and a GELU by tanh, which has a Pow in it."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return x + self.narrow(h)
 
 
-class Recurrent(nn.Module):  # type: ignore[misc]
+class Recurrent(nn.Module):
     """An LSTM with the energy of its last state."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return torch.pow(states, 2).mean(dim=2).pow(0.5)
 
 
-class Attention(nn.Module):  # type: ignore[misc]
+class Attention(nn.Module):
     """Attention that scales by ``head_dim ** 0.5``, where head_dim is a size that also reshapes, and a norm by Pow."""
 
     def __init__(self) -> None:
@@ -150,13 +150,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
 
 
 @pytest.mark.parametrize(("export", "words"), EACH)
-def test_a_verb(
-    export: tuple[str, bool],
-    words: list[str],
-    exported: Export,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_verb(export, words, exported, tmp_path, monkeypatch):
     if "net.xml" in words:
         pytest.importorskip("openvino")
     monkeypatch.chdir(tmp_path)

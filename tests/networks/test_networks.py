@@ -78,7 +78,7 @@ EACH = [
 
 
 @pytest.mark.parametrize(("network", "verb"), EACH)
-def test_a_verb(network: Any, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb(network, verb, tmp_path, monkeypatch):
     if verb == "to OpenVINO's IR":
         pytest.importorskip("openvino")
     monkeypatch.chdir(tmp_path)
@@ -96,7 +96,7 @@ def test_a_verb(network: Any, verb: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.filterwarnings("ignore:the norms around")
 @pytest.mark.parametrize("network", NETWORKS)
-def test_in_onnx_runtime(network: Any) -> None:
+def test_in_onnx_runtime(network):
     """Our kernels change an output by no more than other roundings of a few nodes do."""
     path = path_of(network)
     model: Any = load(path)
@@ -174,7 +174,7 @@ def in_openvino(model: onnx.ModelProto) -> Run:
     ids=["onnxruntime", "openvino"],
 )
 @pytest.mark.parametrize("network", NETWORKS)
-def test_what_an_audit_says_of_each_node_is_so(network: Any, targets: Sequence[str], opened: Any) -> None:
+def test_what_an_audit_says_of_each_node_is_so(network, targets, opened):
     """A runtime's bits of each node, of the operands that it had in the network, are as the audit says.
 
     A node in a branch of an If is left out, since a runtime does not give away the values there.
@@ -200,7 +200,7 @@ def test_what_an_audit_says_of_each_node_is_so(network: Any, targets: Sequence[s
 
     def attempt(inputs: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return run(inputs)  # type: ignore[no-any-return]
+            return run(inputs)
         except Exception as error:  # the runtimes' own, for sizes that they do not take
             raise hu.ModelError(str(error)) from None
 
@@ -218,7 +218,7 @@ def test_what_an_audit_says_of_each_node_is_so(network: Any, targets: Sequence[s
             compare(said.operator, statement, operands, results[statement.target])
 
 
-def test_the_page_has_all_networks_and_verbs() -> None:
+def test_the_page_has_all_networks_and_verbs():
     text = tool.PAGE.read_text().partition(tool.FLOAT16)[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
     assert set(rows) >= {network.name for network in tool.NETWORKS} | set(tool.VERBS)

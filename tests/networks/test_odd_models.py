@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 from halfulp.cli import app
@@ -70,8 +71,7 @@ TEXTS = {
 
 def _network(kind: str) -> ModelProto:
     """Return a convolution, a PRelu and a square in another type than float32."""
-    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
-        g ({kind}[N, 3, H, W] x) => ({kind}[N, 2, P, Q] y)
+    model = parsed(f"""18: g ({kind}[N, 3, H, W] x) => ({kind}[N, 2, P, Q] y)
         {{ c = Conv(x, w)  p = PRelu(c, slope)  y = Pow(p, e) }}""")
     number = getattr(TensorProto, kind.upper())
     dtype = helper.tensor_dtype_to_np_dtype(number)
@@ -81,9 +81,7 @@ def _network(kind: str) -> ModelProto:
 
 
 def _sparse() -> ModelProto:
-    model = parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 15]> g (float[3] x) => (float[3] y) { y = Pow(x, e) }'
-    )
+    model = parsed("15: g (float[3] x) => (float[3] y) { y = Pow(x, e) }")
     values = helper.make_tensor("e", TensorProto.FLOAT, [1], [2.0])
     places = helper.make_tensor("places", TensorProto.INT64, [1], [1])
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3]))
@@ -99,10 +97,10 @@ def _int4() -> ModelProto:
 
 
 MODELS: dict[str, Callable[[], ModelProto]] = {
-    **{name: (lambda text=text: parser.parse_model(text)) for name, text in TEXTS.items()},  # type: ignore[misc]
+    **{name: (lambda text=text: parser.parse_model(text)) for name, text in TEXTS.items()},
     **{
         f"{kind} throughout": (lambda kind=kind: _network(kind)) for kind in ("float16", "bfloat16", "double")
-    },  # type: ignore[misc]
+    },
     "a sparse initializer": _sparse,
     "four bits": _int4,
 }
@@ -157,7 +155,7 @@ EACH = [
 
 
 @pytest.mark.parametrize(("name", "verb"), EACH)
-def test_a_verb_answers(name: str, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verb_answers(name, verb, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(MODELS[name](), "m.onnx")
     result = CliRunner().invoke(app, VERBS[verb])
@@ -171,12 +169,11 @@ def test_a_verb_answers(name: str, verb: str, tmp_path: Path, monkeypatch: pytes
         assert "not verified" not in result.output
 
 
-def test_external_data_of_more_than_2_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_data_of_more_than_2_gigabytes(tmp_path, monkeypatch):
     """Only its size is that: nothing of a file that is all holes lies on the disk."""
     monkeypatch.chdir(tmp_path)
     rows, columns = 16, 40_000_000
-    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 15]>
-        g (float[1, {rows}] x) => (float[1, 3] y)
+    model = parsed(f"""15: g (float[1, {rows}] x) => (float[1, 3] y)
         {{ m = MatMul(x, w)  p = PRelu(m, m)  b = Constant<value_ints=[0]>()  e = Constant<value_ints=[3]>()
            a = Constant<value_ints=[1]>()  y = Slice(p, b, e, a) }}""")
     tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[rows, columns])

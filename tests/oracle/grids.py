@@ -39,7 +39,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
     if TYPES[x_name].bits <= 8 and TYPES[y_name].bits <= 8:
         special = outer("specials", specials(x_name), specials(y_name))
         return [special, outer("every pair", every_code(x_name), every_code(y_name))]
-    n = 150 if {x_name, y_name} <= LONG_FLOATS else 30
+    n = 100 if {x_name, y_name} <= LONG_FLOATS else 20
     n = 500 if IS_FRESH else n
     parts = [
         outer("specials", specials(x_name), specials(y_name)),
@@ -91,21 +91,7 @@ def float_specials(row: FloatFormat) -> np.ndarray:
     fraction = 2.0 ** -min(row.digits - 1, 52)
     odd = 2.0**row.digits - 1  # the largest odd integer
     values = [
-        1,
-        1 + fraction,
-        1 - fraction / 2,
-        2,
-        3,
-        4,
-        5,
-        10,
-        0.5,
-        0.25,
-        0.75,
-        1.5,
-        2.5,
-        odd,
-        odd + 1,
+        *(1, 1 + fraction, 1 - fraction / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1),
         odd / 2,
     ]
     values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]

@@ -78,26 +78,8 @@ def test_a_type_without_zero(y_name, shape):
 
 
 NUMBERS = [
-    2**70 + 1,
-    -(2**64) - 2,
-    10**400,
-    -(10**400) - 1,
-    0,
-    1,
-    2,
-    -1,
-    -3,
-    7,
-    2**24 + 1,
-    2**53 + 1,
-    2**63,
-    2**64 - 1,
-    -(2**63),
-    0.5,
-    -0.5,
-    2.5,
-    1e300,
-    -0.0,
+    *(2**70 + 1, -(2**64) - 2, 10**400, -(10**400) - 1, 0, 1, 2, -1, -3, 7, 2**24 + 1, 2**53 + 1, 2**63),
+    *(2**64 - 1, -(2**63), 0.5, -0.5, 2.5, 1e300, -0.0),
 ]
 
 
@@ -436,19 +418,9 @@ def operands_for_phases(kind, rng, dtype, n=1536):
 @pytest.mark.parametrize(
     "kind",
     [
-        "tiny powers",
-        "great powers",
-        "subnormal powers",
-        "growth",
-        "next to 1",
-        "great exponents among others",
-        "subnormal bases",
-        "special among others",
-        "special exponents",
-        "many special",
-        "negative",
-        "exact among others",
-        "ties",
+        *("tiny powers", "great powers", "subnormal powers", "growth", "next to 1"),
+        *("great exponents among others", "subnormal bases", "special among others", "special exponents"),
+        *("many special", "negative", "exact among others", "ties"),
     ],
 )
 def test_pow_by_phases_of_blocks(kind, dtype, seed):

@@ -6,13 +6,13 @@ import pytest
 
 import halfulp as hu
 from halfulp.pages import page, text
-from halfulp.specs import OpVersion, find, ids
+from halfulp.specs import find, ids
 
 every_row = pytest.mark.parametrize("op", [find(id) for id in ids()], ids=ids())
 
 
 @every_row
-def test_text_shows_all_that_the_row_says(op: OpVersion) -> None:
+def test_text_shows_all_that_the_row_says(op):
     text = str(hu.op(op.id))
     squeezed = "".join(text.split())
     for part in (op.id, op.summary, op.source, *(clause.text for clause in op.clauses)):
@@ -25,7 +25,7 @@ def test_text_shows_all_that_the_row_says(op: OpVersion) -> None:
 
 
 @every_row
-def test_text_is_narrow(op: OpVersion) -> None:
+def test_text_is_narrow(op):
     for width in (60, 80, 100):
         prose = text(page(op), width).partition("\nExamples of the document")[0]
         assert [line for line in prose.splitlines() if len(line) > width and "https://" not in line] == []
@@ -55,7 +55,7 @@ class Balanced(HTMLParser):
 
 
 @every_row
-def test_html_is_tables_and_is_escaped(op: OpVersion) -> None:
+def test_html_is_tables_and_is_escaped(op):
     parser = Balanced()
     parser.feed(hu.op(op.id)._repr_html_())
     assert parser.open == []

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).with_name("singles.cpp")
 CORE = ROOT / "core"
 
 
-def test_lanes_of_avx2_and_avx512_are_the_same() -> None:
+def test_lanes_of_avx2_and_avx512_are_the_same():
     cpuinfo = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not cpuinfo.exists() or " avx2 " not in cpuinfo.read_text():
         pytest.skip("the model of AVX-512 needs a processor with AVX2")

@@ -54,13 +54,13 @@ TRIED = [
 ]
 
 
-def test_each_fault_stands_for_a_text_of_its_header() -> None:
+def test_each_fault_stands_for_a_text_of_its_header():
     headers = {fault.header: (ROOT / "core" / fault.header).read_text() for fault in FAULTS.values()}
     assert [name for name, fault in FAULTS.items() if fault.right not in headers[fault.header]] == []
 
 
 @pytest.mark.parametrize("fault", TRIED)
-def test_a_fault_is_found(fault: Fault, tmp_path: Path) -> None:
+def test_a_fault_is_found(fault, tmp_path):
     shutil.copytree(ROOT / "core", tmp_path / "core")
     path = tmp_path / "core" / fault.header
     path.write_text(path.read_text().replace(fault.right, fault.wrong))
@@ -70,7 +70,7 @@ def test_a_fault_is_found(fault: Fault, tmp_path: Path) -> None:
     assert "does not compile" not in done.stdout
 
 
-def test_a_missing_program_is_named(tmp_path: Path) -> None:
+def test_a_missing_program_is_named(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "proofs", "--quick", "rounding", "fast"],
         cwd=ROOT,
@@ -82,13 +82,13 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     assert done.stderr == "python -m proofs: g++ is not installed; on Debian: apt install gappa sollya g++\n"
 
 
-def test_a_proof_holds_without_a_fault() -> None:
+def test_a_proof_holds_without_a_fault():
     done = proofs("--only", QUOTIENT, "fast")
     assert done.returncode == 0, done.stdout
     assert "all proved" in done.stdout
 
 
-def test_a_constant_is_not_the_node_of_that_number() -> None:
+def test_a_constant_is_not_the_node_of_that_number():
     """A product with the constant 0 once counted as one with node 0."""
     function = Function("products")
     function.add(Node("input", name="x"))

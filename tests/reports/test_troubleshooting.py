@@ -60,7 +60,7 @@ START_OF = {
 TRIED = [(row, model, lines) for start, model, lines in STARTS for row in ROWS if start == START_OF[row]]
 
 
-def test_each_row_has_a_trial() -> None:
+def test_each_row_has_a_trial():
     assert {row for row, *_ in TRIED} == {*ROWS}
     assert len(TRIED) == len(STARTS)
 
@@ -86,7 +86,7 @@ def error(call: Callable[[], object]) -> str:
 
 def model_of(text: str) -> ModelProto:
     """Return the model of ``OPSET IR: graph``."""
-    opset, ir_version, graph = re.fullmatch(r"(\d+) (\d+): (.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    opset, ir_version, graph = re.fullmatch(r"(\d+) (\d+): (.*)", text, re.DOTALL).groups()
     domain = ', "com.microsoft": 1' if "com.microsoft" in graph else ""
     return parsed(f'<ir_version: {ir_version}, opset_import: ["": {opset}{domain}]> {graph}')
 
@@ -108,7 +108,7 @@ def complaints(model: ModelProto, opset: int | None = None) -> list[str]:
 
 def is_among(row: str, messages: list[str]) -> bool:
     """Return whether one of the messages is that of the row, with any numbers in it."""
-    message = re.escape(re.match(r"`([^`]+)`", row)[1]).replace(r"\ \.\.\.\ ", ".*").replace(r"\.\.\.", ".*")  # type: ignore[index]
+    message = re.escape(re.match(r"`([^`]+)`", row)[1]).replace(r"\ \.\.\.\ ", ".*").replace(r"\.\.\.", ".*")
     return bool(re.search(re.sub(r"-?\d+", r"-?\\d+", message), "\n".join(messages), re.DOTALL))
 
 
@@ -124,14 +124,7 @@ def assert_is_as_the_page_says(model: ModelProto, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("row", "text", "mark"), [trial for trial in TRIED if trial[1] != "python"])
-def test_a_row_about_a_model(
-    row: str,
-    text: str,
-    mark: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_row_about_a_model(row, text, mark, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     model, words = model_of(text), shlex.split(ROWS[row])
     if mark == "+":
@@ -193,9 +186,7 @@ def assert_finite_after_the_commands(model: ModelProto, command: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "lines"), [(row, lines) for row, model, lines in TRIED if model == "python"])
-def test_a_row_with_lines_of_python(
-    row: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_with_lines_of_python(row, lines, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"np": np, "hu": hu, "onnx": onnx, "Path": Path, "run": run}
     names |= {

@@ -45,18 +45,18 @@ def exponent(value: Any) -> float:
         (2**60 + 2**36, float(2**60)),
     ],
 )
-def test_a_float_is_rounded_once(value: Any, expected: float) -> None:
+def test_a_float_is_rounded_once(value, expected):
     result = exponent(value)
     assert result == expected
     assert math.copysign(1, result) == math.copysign(1, expected)
 
 
-def test_a_nan_exponent_is_taken() -> None:
+def test_a_nan_exponent_is_taken():
     assert math.isnan(exponent(math.nan))
 
 
 @given(st.integers(-(2**127), 2**127))
-def test_an_integer_goes_to_the_nearest_float32(value: int) -> None:
+def test_an_integer_goes_to_the_nearest_float32(value):
     result = np.float32(exponent(value))
     error = abs(Fraction(float(result)) - value)
     for neighbour in (
@@ -67,7 +67,7 @@ def test_an_integer_goes_to_the_nearest_float32(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [True, "2", 2j, (2.0,), np.bool_(True), 1e39, 10**400, LARGEST * 1.01])
-def test_what_is_no_float(value: Any) -> None:
+def test_what_is_no_float(value):
     with pytest.raises(SpecError) as caught:
         exponent(value)
     assert caught.value.clause == "directml.ELEMENT_WISE_CONSTANT_POW-3_0.C7"
@@ -87,7 +87,7 @@ def test_what_is_no_float(value: Any) -> None:
 @pytest.mark.parametrize(
     "id", ["ELEMENT_WISE_CONSTANT_POW-1_0", "ELEMENT_WISE_POW-1_0", "ELEMENT_WISE_POW-3_0"]
 )
-def test_scale_bias(id: str, value: Any, expected: ScaleBias | None) -> None:
+def test_scale_bias(id, value, expected):
     op = find(f"directml.{id}")
     attributes = {"Exponent": 2} if "CONSTANT" in id else {}
     assert op.check_attributes({**attributes, "ScaleBias": value})["ScaleBias"] == expected
@@ -95,24 +95,24 @@ def test_scale_bias(id: str, value: Any, expected: ScaleBias | None) -> None:
 
 
 @pytest.mark.parametrize("value", [2, (1, 2, 3), {"Scale": 1}, ("a", 1), (1e39, 0)])
-def test_what_is_no_scale_bias(value: Any) -> None:
+def test_what_is_no_scale_bias(value):
     with pytest.raises(SpecError, match=r"a pair \(Scale, Bias\) of FLOATs"):
         CONSTANT_POW.check_attributes({"Exponent": 1, "ScaleBias": value})
 
 
 @pytest.mark.parametrize("value", [(), [0, 0], (1, 0), np.array([0, 1]), None])
-def test_consumed_inputs_changes_nothing(value: Any) -> None:
+def test_consumed_inputs_changes_nothing(value):
     op = find("onnx.PRelu-1")
     x, slope = ("float32", (2, 3)), ("float32", (3,))
     assert op.infer(x, slope, consumed_inputs=value) == x
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1, 1), (np.int64(1), 1), (None, None)])
-def test_an_int(value: Any, expected: int | None) -> None:
+def test_an_int(value, expected):
     assert find("onnx.Pow-1").check_attributes({"axis": value})["axis"] == expected
 
 
-def test_defaults() -> None:
+def test_defaults():
     assert find("onnx.Pow-1").check_attributes({}) == {"axis": None, "broadcast": 0}
     assert find("openvino.Power-1").check_attributes({}) == {"auto_broadcast": "numpy"}
     assert find("onnx.PRelu-1").check_attributes({}) == {"consumed_inputs": None}

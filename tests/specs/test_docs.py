@@ -15,19 +15,18 @@ SCRIPT = ROOT / "tools/generate_docs.py"
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("generate_docs", SCRIPT)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_pages_are_up_to_date(generator: ModuleType) -> None:
+def test_the_pages_are_up_to_date(generator):
     assert generator.out_of_date() == [], "run python tools/generate_docs.py"
 
 
 @pytest.mark.parametrize("id", ids())
-def test_a_page_has_every_clause_and_every_choice(id: str, generator: ModuleType) -> None:
+def test_a_page_has_every_clause_and_every_choice(id, generator):
     text = generator.operator_page(find(id)).replace("\\", "")
     op = find(id)
     for clause in op.clauses:

@@ -17,7 +17,7 @@ FORBIDDEN = [block.strip().split("\n", 1) for block in FILE.read_text("utf-8").s
 
 
 @pytest.mark.parametrize(("call", "text"), FORBIDDEN)
-def test_what_is_forbidden(call: str, text: str) -> None:
+def test_what_is_forbidden(call, text):
     id, operands, attributes = ast.literal_eval(call)
     op = find(id)
     with pytest.raises(SpecError) as caught:
@@ -67,7 +67,7 @@ def violation(op: OpVersion, check: str) -> tuple[list[Any], dict[str, Any]] | N
 @pytest.mark.parametrize(
     ("id", "check"), [(id, check) for id in ids() for clause in find(id).clauses for check in clause.enforces]
 )
-def test_every_check_of_every_row_cites_its_clause(id: str, check: str) -> None:
+def test_every_check_of_every_row_cites_its_clause(id, check):
     op = find(id)
     assert isinstance(op.error(check, "no"), SpecError)
     call = violation(op, check)
@@ -106,7 +106,7 @@ def test_every_check_of_every_row_cites_its_clause(id: str, check: str) -> None:
         (ModelError("no", file="<bytes>", run=REPAIR), "<bytes>: no\n  run: hu.repair(model)"),
     ],
 )
-def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
+def test_texts_and_pickling(error, text):
     assert str(error) == text
     assert isinstance(error, HalfulpError)
     assert isinstance(error, ValueError)
@@ -116,16 +116,16 @@ def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
     assert vars(again) == vars(error)
 
 
-def test_what_is_shown_is_cut() -> None:
+def test_what_is_shown_is_cut():
     assert str(HalfulpError("too much", got=10**1000)) == f"too much\n  got: 1{'0' * 496}..."
 
 
-def test_a_number_that_python_does_not_print() -> None:
+def test_a_number_that_python_does_not_print():
     text = str(HalfulpError("too much", X=TensorType("int8", (10**5000,)), got=10**5000))
     assert text == ("too much\n  X: a number of thousands of digits\n  got: a number of thousands of digits")
 
 
-def test_an_attribute_may_have_any_name() -> None:
+def test_an_attribute_may_have_any_name():
     for name in ("self", "operands", "inputs"):
         with pytest.raises(SpecError, match=f"no attribute {name}"):
             find("onnx.Pow-15").infer(("float32", (2,)), ("float32", (2,)), **{name: 1})

@@ -36,7 +36,7 @@ def evaluated(x: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", BODY.type_variables["T"])
-def test_the_body_agrees_with_the_definition(name: str) -> None:
+def test_the_body_agrees_with_the_definition(name):
     x, slope = grid(name)
     with np.errstate(all="ignore"):
         result = evaluated(x, slope)
@@ -53,12 +53,12 @@ def test_the_body_agrees_with_the_definition(name: str) -> None:
     np.testing.assert_array_equal(result.view(bits)[~nan], expected.view(bits)[~nan])
 
 
-def test_the_body_broadcasts_the_slope() -> None:
+def test_the_body_broadcasts_the_slope():
     x = np.array([[-4, 5], [6, -7]], np.float32)
     np.testing.assert_array_equal(evaluated(x, np.array([3, 10], np.float32)), [[-12, 5], [6, -70]])
 
 
-def test_the_body_is_the_onnx_packages_own() -> None:
+def test_the_body_is_the_onnx_packages_own():
     schema = onnx.defs.get_schema("PRelu", 16, "")
     own = schema.function_body
     body = BODY.function_body()
@@ -69,7 +69,7 @@ def test_the_body_is_the_onnx_packages_own() -> None:
     onnx.checker.check_function(body)
 
 
-def test_other_versions_have_none() -> None:
+def test_other_versions_have_none():
     for id in ids():
         if id != "onnx.PRelu-16":
             with pytest.raises(UnsupportedError) as caught:

@@ -61,9 +61,7 @@ def infer(op: OpVersion, x: Shape, y: Shape, attributes: Mapping[str, Any]) -> S
 
 @settings(max_examples=150)
 @given(calls())
-def test_plan_agrees_with_infer_and_with_numpy(
-    call: tuple[OpVersion, Static, Static, dict[str, Any]],
-) -> None:
+def test_plan_agrees_with_infer_and_with_numpy(call):
     op, x, y, attributes = call
     kind = type_of(op)
     expected = infer(op, x, y, attributes)
@@ -84,7 +82,7 @@ def test_plan_agrees_with_infer_and_with_numpy(
 
 @settings(max_examples=100)
 @given(shapes, shapes)
-def test_numpy_rule_refuses_what_numpy_refuses(x: Static, y: Static) -> None:
+def test_numpy_rule_refuses_what_numpy_refuses(x, y):
     try:
         expected: Shape | str = np.broadcast_shapes(x, y)
     except ValueError:
@@ -123,7 +121,7 @@ def meets_by_channel(x: Static, y: Static) -> Iterator[tuple[Static, Static]]:
         ((2, 3, 4, 5), {"broadcast": 0, "axis": 99}),
     ],
 )
-def test_pow_1_places_y_as_the_document_says(y: Static, attributes: dict[str, int]) -> None:
+def test_pow_1_places_y_as_the_document_says(y, attributes):
     x = (2, 3, 4, 5)
     plan = find("onnx.Pow-1").plan(TensorType("float32", x), TensorType("float32", y), attributes)
     values = np.arange(np.prod(y)).reshape(y)
@@ -135,7 +133,7 @@ def test_pow_1_places_y_as_the_document_says(y: Static, attributes: dict[str, in
 
 @pytest.mark.parametrize("id", ["onnx.PRelu-1", "onnx.PRelu-6", "openvino.PReLU-1"])
 @pytest.mark.parametrize("x", [(2, 3), (2, 3, 3), (3, 3, 4, 5), (0, 3, 2), (2, 0, 3)])
-def test_a_1d_slope_is_per_channel(id: str, x: Static) -> None:
+def test_a_1d_slope_is_per_channel(id, x):
     y = (x[1],)
     plan = find(id).plan(TensorType("float32", x), TensorType("float32", y))
     values = np.arange(x[1])
@@ -144,7 +142,7 @@ def test_a_1d_slope_is_per_channel(id: str, x: Static) -> None:
         assert placed[index] == values[other]
 
 
-def test_from_prelu_7_on_a_1d_slope_is_along_the_last_dim() -> None:
+def test_from_prelu_7_on_a_1d_slope_is_along_the_last_dim():
     for id in ("onnx.PRelu-7", "onnx.PRelu-9", "onnx.PRelu-16"):
         plan = find(id).plan(TensorType("float32", (2, 3, 3)), TensorType("float32", (3,)))
         assert plan.y_shape == (3,)
@@ -192,9 +190,7 @@ abstract_dims = st.sampled_from([None, None, "M", "N", 0, 1, 2, 3])
     st.lists(abstract_dims, max_size=3).map(tuple),
     st.lists(abstract_dims, max_size=2).map(tuple),
 )
-def test_inference_holds_however_unknown_dims_turn_out(
-    call: tuple[OpVersion, dict[str, Any]], x: Shape, y: Shape
-) -> None:
+def test_inference_holds_however_unknown_dims_turn_out(call, x, y):
     op, attributes = call
     inferred = infer(op, x, y, attributes)
     outcomes = [(infer(op, fx, fy, attributes), named) for fx, fy, named in fillings(x, y)]
@@ -212,9 +208,7 @@ def test_inference_holds_however_unknown_dims_turn_out(
 
 @settings(max_examples=100)
 @given(st.sampled_from(ABSTRACT), st.data())
-def test_inference_is_as_precise_as_can_be(
-    call: tuple[OpVersion, dict[str, Any]], data: st.DataObject
-) -> None:
+def test_inference_is_as_precise_as_can_be(call, data):
     op, attributes = call
     unknown = st.sampled_from([None, None, 0, 1, 2, 3])
     x = data.draw(st.lists(unknown, max_size=3).map(tuple), "x")
@@ -253,13 +247,13 @@ def test_inference_is_as_precise_as_can_be(
         ("directml.ACTIVATION_PARAMETERIZED_RELU-1_0", (1, "C", 2, 3), None, (1, "C", 2, 3)),
     ],
 )
-def test_symbols_and_unknown_dims(id: str, x: Shape, y: Shape, expected: Shape) -> None:
+def test_symbols_and_unknown_dims(id, x, y, expected):
     op = find(id)
     kind = type_of(op)
     assert op.infer((kind, x), (kind, y)) == (kind, expected)
 
 
-def test_operands_come_in_many_forms() -> None:
+def test_operands_come_in_many_forms():
     op = find("onnx.Pow-15")
     x = np.zeros((2, 3), ">f4")[:, ::-1]
     assert op.infer(x, (np.dtype("int64"), [3])) == ("float32", (2, 3))
@@ -267,20 +261,20 @@ def test_operands_come_in_many_forms() -> None:
     assert op.infer(TensorType("bfloat16", ("N",)), np.uint8(2)) == ("bfloat16", ("N",))
 
 
-def test_an_operator_of_one_input_keeps_its_shape() -> None:
+def test_an_operator_of_one_input_keeps_its_shape():
     op = find("directml.ELEMENT_WISE_CONSTANT_POW-3_0")
     assert op.infer(("float16", ("N", None)), Exponent=2) == ("float16", ("N", None))
     plan = op.plan(TensorType("float32", (2, 3)), attributes={"Exponent": 0.1, "ScaleBias": (2, 1)})
     assert plan == Plan(TensorType("float32", (2, 3)), ())
 
 
-def test_the_most_elements_that_directml_takes() -> None:
+def test_the_most_elements_that_directml_takes():
     op = find("directml.ELEMENT_WISE_POW-3_0")
     x = TensorType("float32", (2**16 - 1, 2**16 + 1))  # 2^32 - 1 elements
     assert op.plan(x, x).output == x
 
 
-def test_a_plan_needs_known_dims() -> None:
+def test_a_plan_needs_known_dims():
     with pytest.raises(ValueError, match=r"a plan needs known dims, got float32\[N\]"):
         find("onnx.Pow-7").plan(TensorType("float32", ("N",)), TensorType("float32", ("N",)))
 
@@ -294,7 +288,7 @@ def test_a_plan_needs_known_dims() -> None:
         (("float32", ("",)), "a dim must be an integer >= 0, a symbol or None\n  got: ''"),
     ],
 )
-def test_what_is_no_operand(operand: Any, text: str) -> None:
+def test_what_is_no_operand(operand, text):
     with pytest.raises(HalfulpError) as caught:
         find("onnx.Pow-7").infer(operand, operand)
     assert str(caught.value) == f"{text}"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from halfulp.errors import UnsupportedError
-from halfulp.types import FLOATS, INTEGERS, TYPES, ElementType, element_type, type_name
+from halfulp.types import FLOATS, INTEGERS, TYPES, element_type, type_name
 
 # fmt: off
 ORDER = (
@@ -18,13 +18,13 @@ ORDER = (
 every_type = pytest.mark.parametrize("row", TYPES.values(), ids=TYPES)
 
 
-def test_the_order_is_fixed() -> None:
+def test_the_order_is_fixed():
     assert tuple(TYPES) == ORDER
     assert {*FLOATS, *INTEGERS} == {*ORDER}
 
 
 @every_type
-def test_a_row_agrees_with_its_dtype(row: ElementType) -> None:
+def test_a_row_agrees_with_its_dtype(row):
     assert row.dtype.name == row.name == str(row)
     assert row.dtype.isnative
     info = ml_dtypes.finfo(row.dtype) if row.kind == "float" else ml_dtypes.iinfo(row.dtype)
@@ -34,7 +34,7 @@ def test_a_row_agrees_with_its_dtype(row: ElementType) -> None:
 
 
 @every_type
-def test_a_row_agrees_with_the_onnx_package(row: ElementType) -> None:
+def test_a_row_agrees_with_the_onnx_package(row):
     onnx = pytest.importorskip("onnx")
     if row.onnx is None:
         assert row.onnx_enum is None
@@ -45,12 +45,12 @@ def test_a_row_agrees_with_the_onnx_package(row: ElementType) -> None:
 
 
 @pytest.mark.parametrize("field", ["onnx", "onnx_enum", "openvino", "directml"])
-def test_names_are_unique(field: str) -> None:
+def test_names_are_unique(field):
     names = [getattr(row, field) for row in TYPES.values() if getattr(row, field) is not None]
     assert len(names) == len(set(names))
 
 
-def test_the_names_in_openvino_and_directml() -> None:
+def test_the_names_in_openvino_and_directml():
     spelled = {
         row.name: (row.openvino, row.directml) for row in TYPES.values() if row.openvino or row.directml
     }
@@ -69,13 +69,13 @@ def test_the_names_in_openvino_and_directml() -> None:
 
 
 @every_type
-def test_a_type_is_found_by_dtype_scalar_type_name_or_row(row: ElementType) -> None:
+def test_a_type_is_found_by_dtype_scalar_type_name_or_row(row):
     for spelling in (row.dtype, row.dtype.type, row.name, row, row.dtype.newbyteorder()):
         assert element_type(spelling) is row
 
 
 @pytest.mark.parametrize("dtype", [bool, "complex64", np.dtype("U3"), ml_dtypes.float6_e2m3fn, "nonsense"])
-def test_other_types_are_refused(dtype: object) -> None:
+def test_other_types_are_refused(dtype):
     with pytest.raises(UnsupportedError, match="no element type"):
         element_type(dtype)
     assert type_name(dtype) not in TYPES

@@ -22,7 +22,6 @@ TOOL = Path(__file__).parents[2] / "tools/measure_targets.py"
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     spec = importlib.util.spec_from_file_location("measure_targets", TOOL)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -40,7 +39,7 @@ def made(tool: ModuleType) -> dict[str, Any]:
     return found
 
 
-def test_what_is_kept(made: dict[str, Any], tool: ModuleType) -> None:
+def test_what_is_kept(made, tool):
     assert made["target"]["name"] == "numpy"
     assert made["target"]["version"] == np.__version__
     assert made["target"]["by_meaning"]
@@ -55,7 +54,7 @@ def test_what_is_kept(made: dict[str, Any], tool: ModuleType) -> None:
     assert json.loads(tool.text(made)) == made
 
 
-def test_what_audit_makes_of_it(made: dict[str, Any]) -> None:
+def test_what_audit_makes_of_it(made):
     numpy = Asked("numpy", None, reader.from_json(made))
     x, y = Operand("x", "float32", (3,)), Operand("y", "int64", (3,))
     assert statement(Use("n", "onnx.Pow-13", "13", (x, y), Operand("z")), numpy, ()).verdict == "wrong"
@@ -63,14 +62,14 @@ def test_what_audit_makes_of_it(made: dict[str, Any]) -> None:
     assert statement(Use("n", "onnx.Pow-13", "13", (x, two), Operand("z")), numpy, ()).verdict == "exact"
 
 
-def test_another_version_is_refused(tool: ModuleType) -> None:
+def test_another_version_is_refused(tool):
     document = hu.check("numpy", operators=["PRelu"], types=["int32"], processes=1).document
     document["target"]["versions"] = {"numpy": "0.1"}
     with pytest.raises(SystemExit, match=r"was checked as .*0\.1"):
         tool.measured(document)
 
 
-def test_halves_between_nodes(tool: ModuleType) -> None:
+def test_halves_between_nodes(tool):
     assert tool.halves("numpy") == []
     pytest.importorskip("onnxruntime")
     assert tool.halves("onnxruntime") == ["float16"]

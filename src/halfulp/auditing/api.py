@@ -16,8 +16,8 @@ from halfulp.auditing.data import NetworkData, measured
 from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import BAD, LOADERS, Asked, Statement, asked, default, judged_alike, statement
-from halfulp.auditing.uses import Breach, Use, breaches, of_onnx, of_openvino, open_slope
+from halfulp.auditing.target import LOADERS, Asked, asked, default, statement
+from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import run_passes
@@ -102,7 +102,8 @@ def audit(
     if data is not None:
         measure = partial(measured, samples=data, dims=dims, seed=seed, progress=progress)
     if not isinstance(model, str | os.PathLike) or not Path(model).is_dir():
-        models: tuple[ModelReport, ...] = (_audited(model, _name(model), by_format, measure),)
+        name = {bytes: "<bytes>", ModelProto: "<ModelProto>"}.get(type(model)) or str(model)
+        models: tuple[ModelReport, ...] = (_audited(model, name, by_format, measure),)
     elif data is not None:
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     else:
@@ -147,8 +148,7 @@ def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | N
         way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=report.format)
     else:
-        place = source if isinstance(source, bytes) else Path(str(source))
-        uses, report.unread = of_openvino(place, file)
+        uses, report.unread = of_openvino(source if isinstance(source, bytes) else Path(str(source)), file)
         report.nodes = tuple(map(judge.node, uses))
     for node in report.nodes:
         node.let_go()
@@ -255,20 +255,10 @@ class _Judge:
     def _judged(self, use: Use) -> tuple[Any, ...]:
         """Return the results for all nodes that are like this one."""
         broken = self._once(breaches, use.kind, use)
-        statements = tuple(self._said(use, target, broken) for target in self.targets)
+        statements = tuple(statement(use, target, broken, self._convert) for target in self.targets)
         if broken:
             return broken, statements, None, ()
         return broken, statements, open_slope(use), tuple(notices(use, self._file, has_data=self._has_data))
-
-    def _said(self, use: Use, target: Asked, broken: Sequence[Breach]) -> Statement:
-        """Return the statement about a node: without a fault, the same for all exponents that are judged alike."""
-        alike = judged_alike(use, target)
-        if alike is not None:
-            key = use.kind, id(target), alike
-            said = self._once(statement, key, use, target, broken, self._convert)
-            if said.verdict not in BAD:
-                return said
-        return statement(use, target, broken, self._convert)
 
     def elsewhere(self, uses: Sequence[Use]) -> Mapping[str, str]:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
@@ -289,12 +279,6 @@ class _Judge:
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None
         return self._once(conversion, (use.kind, target, constants), use, target)
-
-
-def _name(source: Source) -> str:
-    if isinstance(source, bytes):
-        return "<bytes>"
-    return "<ModelProto>" if isinstance(source, ModelProto) else str(source)
 
 
 # --- the models of a folder ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -43,13 +43,8 @@ _PIECE = 1 << 20  # elements that are processed at once
 _LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # devices sum in float16 before they divide
-_INSIDE = (
-    *_SUMS,
-    "InstanceNormalization",
-    "LRN",
-    "LpNormalization",
-    *LENGTHS,
-)  # have greater numbers inside than their results
+# Operators with greater numbers inside than their results.
+_INSIDE = (*_SUMS, "InstanceNormalization", "LRN", "LpNormalization", *LENGTHS)
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -68,26 +63,23 @@ def limits(exponent: float, type: str) -> Limits:
     It is found by bisection over the type's numbers with exact powers.
     """
     dtype = dtype_named(type)
-    words = np.dtype(f"u{dtype.itemsize}")
-    greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(words))  # type: ignore[no-untyped-call]
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(unsigned))  # type: ignore[no-untyped-call]
     with np.errstate(over="ignore"):
         power = np.array(exponent).astype(dtype)
 
-    def number(bits: int) -> Array:
-        return np.array(bits, words).view(dtype)
+    def number(word: int) -> Array:
+        return np.array(word, unsigned).view(dtype)
 
     def edge(holds: Callable[[float], bool], *, before: bool = False) -> float | None:
         """Return the least number whose power meets a condition that those of greater ones meet; or the one before."""
-        place = bisect_left(
-            range(1, greatest + 1), True, key=lambda bits: holds(float(pow(number(bits), power)))
-        )
+        words = range(1, greatest + 1)
+        place = bisect_left(words, True, key=lambda word: holds(float(pow(number(word), power))))
         return None if place in (0, greatest) else float(number(place if before else place + 1))
 
     with np.errstate(all="ignore"):
         if exponent > 0:
-            return Limits(
-                edge(lambda power: not math.isfinite(power), before=True), edge(lambda power: power != 0)
-            )
+            return Limits(edge(lambda power: not math.isfinite(power), before=True), edge(bool))
         return Limits(edge(math.isfinite), edge(lambda power: power == 0, before=True))
 
 
@@ -187,23 +179,20 @@ class NodeData:
         """Note which nodes have to be in float32 together."""
         self.region = tuple(node.name or f"#{index}" for index, node in nodes)
 
-    def judge(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool) -> None:
-        """Count an evaluation of the node in the network's float32 version."""
+    def judge(self, use: Use, operands: list[Array], result: Array, types: Iterable[str]) -> None:
+        """Count an evaluation of the node in the network's float32 version, in the types that it is judged in."""
         x, y = operands
         self.base.add(x)
         self.result.add(result)
-        types = self._judged(is_mixed)
         exact = computed(use, x, y) if types else result
         for type in types:
             self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
 
-    def look(self, use: Use, operands: list[Array], result: Array, *, is_mixed: bool, is_first: bool) -> None:
-        """Count the results of a node that is not a power, or the numbers inside it, as :meth:`judge` does.
+    def look(self, use: Use, operands: list[Array], result: Array, *, is_first: bool) -> None:
+        """Count the results of a node that is not a power, or the numbers inside it, in float16.
 
         A node outside of norms is at fault only if it ``is_first``: its operands fit into float16.
         """
-        if "float16" not in self._judged(is_mixed):
-            return
         lost = self.in_types.setdefault("float16", InType())
         if not (self.is_in_norm or is_first):
             lost.elements += int(finite(result).sum())
@@ -212,10 +201,6 @@ class NodeData:
         self.result.add(result)
         with np.errstate(over="ignore"):
             lost.add(result, result.astype(np.float16))
-
-    def _judged(self, is_mixed: bool) -> tuple[str, ...]:
-        """Return the types to judge it in: none for a float32 node in a float16 network, which is so on purpose."""
-        return () if is_mixed and self.type not in HALVES else judged(self.type)
 
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
@@ -338,7 +323,10 @@ def measured(
     if not measurement.nodes:
         return NetworkData({}, 0)
     number = 0
-    with _networks(model) as (net, wide):
+    is_mixed = has_halves(model.proto)
+    with widened(model).mapped() if is_mixed else nullcontext(model) as light:
+        net = Network(model, rounded=is_mixed)
+        wide = Network(light) if is_mixed else net
         for number, sample in enumerate(net.samples(samples, dims, seed), 1):
             if progress is not None:
                 progress(f"sample {number}")
@@ -394,12 +382,13 @@ class _Measurement:
             if value.name not in self._fits:
                 self._fits[value.name] = not (finite(array) & _is_beyond(array)).any()
         data = self._data[use.label]
+        types = () if self._is_wide(data.type) else judged(data.type)
         if use.label in self._of_powers:
-            return data.judge(use, operands, result, is_mixed=self._is_mixed)
-        fit = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
-        is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
-        is_first = is_beyond and all(fit) and not _has_beyond(use)
-        return data.look(use, operands, result, is_mixed=self._is_mixed, is_first=is_first)
+            data.judge(use, operands, result, types)
+        elif "float16" in types:
+            fit = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
+            is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
+            data.look(use, operands, result, is_first=is_beyond and all(fit) and not _has_beyond(use))
 
     def _follow(self, net: Network, wide: Network, sample: Sample) -> None:
         """Follow the infinities of powers through the network of this sample."""
@@ -418,18 +407,15 @@ class _Measurement:
     def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""
         for use in self.nodes:
-            self._set_region(use)
+            seen = self._data[use.label]
+            if use.scope and not use.where and seen.has_no_region:
+                nodes, _, leaves = spread(use, self._beyond)
+                seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
         ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
         others = [self._data[name] for name in self._data if name not in self._of_powers]
         inputs = (value for value in inputs if not self._is_wide(value.type))
         beyond = tuple(value.name for value in inputs if value.name in self._beyond)
         return NetworkData(ran, samples, tuple(_beyond(others, ran.values())), beyond)
-
-    def _set_region(self, use: Use) -> None:
-        seen = self._data[use.label]
-        if use.scope and not use.where and seen.has_no_region:
-            nodes, _, leaves = spread(use, self._beyond)
-            seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
 
 
 def _is_beyond(array: Array) -> Array:
@@ -471,17 +457,6 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     except HalfulpError:  # halfulp refuses more models than ONNX Runtime
         sees_all = False
     return losses, sees_all and len(valid) == len(uses)
-
-
-@contextmanager
-def _networks(model: Onnx) -> Iterator[tuple[Network, Network]]:
-    """Yield a network twice; if it is in float16 or bfloat16, the second one is in float32."""
-    if not has_halves(model.proto):
-        net = Network(model)
-        yield net, net
-        return
-    with widened(model).mapped() as wide:
-        yield Network(model, rounded=True), Network(wide)
 
 
 def _is_valid(use: Use) -> bool:

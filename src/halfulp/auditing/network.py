@@ -128,8 +128,12 @@ class Network:
         if computed_names and computed_names not in self._runs:
             self._runs.clear()  # before the next session is there
             self._runs[computed_names] = self._opened(computed_names)
-        computed = self._runs[computed_names](as_declared(sample, self._model)) if computed_names else {}
-        return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
+        given, constants = as_declared(sample, self._model), self._model.graph.constants
+        known = {**given, **(self._runs[computed_names](given) if computed_names else {})}
+        known |= {name: constants[name] for name in names if name not in known and name in constants}
+        if missing := [name for name in names if name not in known]:
+            raise ModelError(f"needs a value for its input {printable(missing[0])!r}", file=self._model.file)
+        return {name: np.asarray(known[name]) for name in names}
 
     def _opened(self, names: tuple[str, ...]) -> Run:
         model = self._model.with_outputs(names)
@@ -140,13 +144,6 @@ class Network:
             return engine.runner(model, settings)
         except HalfulpError:  # it is not installed, or refuses the model
             return runs(model)[1][0]
-
-    def _given(self, name: str, sample: Sample) -> Array:
-        if name in sample:
-            return np.asarray(as_declared({name: sample[name]}, self._model)[name])
-        if name in self._model.graph.constants:
-            return np.asarray(self._model.graph.constants[name])
-        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._model.file)
 
     def _watch(
         self, labels: Iterable[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]

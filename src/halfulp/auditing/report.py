@@ -67,7 +67,10 @@ class AuditReport(Printed):
         beyond: list[str] = []
         for model in self.models:
             if model.data is None:
-                raise HalfulpError(_without_data(model))
+                text = f"{model.file}: no data was looked at"
+                if broken := [each for each in model.findings if each.kind in ("clause", "declaration")]:
+                    text = f"no data was looked at, because the model is broken: {broken[0]}"
+                raise HalfulpError(text)
             for node in model.data.all:
                 if node.overflows("float16") or node.divisions_by_zero:
                     beyond += [] if node.region else [f"{model.file}: node {node.label}"]
@@ -109,13 +112,6 @@ class AuditReport(Printed):
 
 
 # --- as a list for other tools ---------------------------------------------------------------------
-
-
-def _without_data(model: ModelReport) -> str:
-    broken = [finding for finding in model.findings if finding.kind in ("clause", "declaration")]
-    if broken:
-        return f"no data was looked at, because the model is broken: {broken[0]}"
-    return f"{model.file}: no data was looked at"
 
 
 def _blocklist(tool: str, names: list[str]) -> str:
@@ -185,7 +181,12 @@ def _plain(value: Any) -> Any:
     if (members := _MEMBERS.get(type(value))) is not None:
         parts = (member.partition("=") for member in members.split())
         paths = {name: (path or name).split(".") for name, _, path in parts}
-        return {name: _plain(reduce(_attribute, path, value)) for name, path in paths.items()}
+        return {
+            name: _plain(
+                reduce(lambda part, step: None if part is None else getattr(part, step), path, value)
+            )
+            for name, path in paths.items()
+        }
     if isinstance(value, Mapping):
         return {name: _plain(value[name]) for name in value}
     if isinstance(value, list | tuple):
@@ -193,10 +194,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON can't represent these as numbers
     return value if isinstance(value, str | int | float | NoneType) else shown(value)
-
-
-def _attribute(value: Any, name: str) -> Any:
-    return None if value is None else getattr(value, name)
 
 
 # --- as text -------------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ import math
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from halfulp.auditing.convert import Conversion, conversion, heeds_constants
+from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.uses import Breach, Operand, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError, did_you_mean, named
@@ -165,18 +165,31 @@ def statement(
 
 def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     """Return the statement about a node that breaks no clause."""
-    row = _row(use, target, use.types)
-    if row is None:
+    measured = _measured(use, target)
+    row = _row(use, measured, use.types)
+    if measured is None or row is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
     if row.verdict == "refused" and not row.groups and not groups:
         return Statement(target.name, "refused", reasons=() if row.message is None else (row.message,))
     if (why := use.mistaken.get(target.name)) is not None:
         groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
-    verdicts = [group.verdict for group in groups] + ["wider"] * _is_wider(use, target)
-    verdicts += ["within"] * _changes_zeros(use, target)
+    verdicts = [group.verdict for group in groups]
+    if not use.is_alone and not measured.halves.isdisjoint(use.types or ()):
+        verdicts.append("wider")  # it does not round the node's halves beside other nodes
+    if use.is_prelu and use.inputs[0].type in measured.zero_signs:
+        slopes = use.second.values
+        verdicts += ["within"] * (
+            slopes is None or bool((slopes < 0).any())
+        )  # the document leaves the sign open
     bad = [group for group in groups if group.verdict in BAD]
-    depends = tuple(aspect for aspect in _differs(use, target, row) if _may_differ(use, aspect, own))
+    # A runtime that folds a node converts an exponent of another type to that of X.
+    alike = _row(use, measured, (use.types or ())[:1] * 2)
+    folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
+    differs = (*row.differs, *[_FOLDING] * folds)
+    depends = tuple(aspect for aspect in differs if _may_differ(use, aspect, own))
+    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
+    ranks = [-1 if grade is None else GRADES.index(grade) for grade in grades] or [-1]
     return Statement(
         target.name,
         max(verdicts, key=_ORDER.index, default="exact"),
@@ -184,7 +197,7 @@ def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
         _reasons(use, bad),
         depends,
         groups=tuple(dict.fromkeys(map(_name, bad))),
-        grade=_grade(bad, depends),
+        grade=GRADES[max(ranks)] if min(ranks) >= 0 else None,  # None if that of any is not known
     )
 
 
@@ -212,13 +225,6 @@ def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: 
         name = use.operator.partition(".")[2].rpartition("-")[0]
         text = f"{'it may run' if clauses else 'it refuses'} the {name}"
     return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
-
-
-def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
-    """Return the worst grade of the groups with faults; None if that of any is not known."""
-    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
-    measured = [grade for grade in grades if grade is not None]
-    return max(measured, key=GRADES.index) if measured and len(measured) == len(grades) else None
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
@@ -262,9 +268,8 @@ def _measured(use: Use, target: Asked) -> Measured | None:
     return target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
 
 
-def _row(use: Use, target: Asked, types: tuple[str, ...] | None) -> Row | None:
+def _row(use: Use, measured: Measured | None, types: tuple[str, ...] | None) -> Row | None:
     """Return the measurements of a node's operator with operands of these types."""
-    measured = _measured(use, target)
     if measured is None or types is None:
         return None
     row = measured.rows.get((use.operator, types))
@@ -272,16 +277,6 @@ def _row(use: Use, target: Asked, types: tuple[str, ...] | None) -> Row | None:
         newest = [id for id in ids() if id.rpartition("-")[0] == use.operator.rpartition("-")[0]][-1]
         row = measured.rows.get((newest, types))
     return row
-
-
-def _differs(use: Use, target: Asked, row: Row) -> tuple[str, ...]:
-    """Return the aspects on which the bits of results depend.
-
-    A runtime that folds a node converts an exponent of another type to that of X.
-    """
-    alike = _row(use, target, (use.types or ())[:1] * 2)
-    folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
-    return (*row.differs, _FOLDING) if folds else row.differs
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
@@ -301,7 +296,16 @@ def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
     own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
     alike = () if own else tuple(_like_exponents(use, row).values())
     is_judged = bool(alike) and (len(alike) > 1 or _is_small(use))  # not by the greatest exponent alone
-    measured = (group for group in row.groups if _touches(use, group, own, is_judged=is_judged))
+    # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
+    measured = (
+        group
+        for group in row.groups
+        if (
+            any(_is_like(use, broadcast) for broadcast in group.shapes)
+            if group.name == "broadcast"
+            else not own and not (is_judged and group.verdict in BAD)
+        )
+    )
     return own, [*own, *alike, *measured]
 
 
@@ -355,46 +359,11 @@ def _is_small(use: Use) -> bool:
     return abs(use.exponent) <= _LARGE
 
 
-def judged_alike(use: Use, target: Asked) -> Hashable:
-    """Return what a constant exponent shares with all others that the same measurements judge; None for other nodes."""
-    row = None if use.exponent is None else _row(use, target, use.types)
-    if row is None or heeds_constants(use, target.name):
-        return None
-    assert use.exponent is not None
-    if use.exponent in _powers_of(use, row):
-        return None
-    return _kind(use.exponent), _is_small(use), *_like_exponents(use, row)
-
-
 def _kind(exponent: float | None) -> tuple[bool, bool] | None:
     """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
     if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
         return None
     return exponent < 0, exponent.is_integer()
-
-
-def _touches(use: Use, group: Group, own: Sequence[Group], *, is_judged: bool) -> bool:
-    """Tell whether an error measured in a group can occur in a node."""
-    if group.name == "broadcast":
-        return any(_is_like(use, broadcast) for broadcast in group.shapes)
-    # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
-    return not own and not (is_judged and group.verdict in BAD)
-
-
-def _is_wider(use: Use, target: Asked) -> bool:
-    """Tell whether a target computes a node's halves in float32, which it does not round beside other nodes."""
-    measured = _measured(use, target)
-    assert measured is not None
-    return not use.is_alone and not measured.halves.isdisjoint(operand.type for operand in use.inputs)
-
-
-def _changes_zeros(use: Use, target: Asked) -> bool:
-    """Tell whether a target may change the sign of a zero in a PRelu, which the document leaves open."""
-    measured, slopes = _measured(use, target), use.second.values
-    assert measured is not None
-    if not use.is_prelu or use.inputs[0].type not in measured.zero_signs:
-        return False
-    return slopes is None or bool((slopes < 0).any())
 
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:

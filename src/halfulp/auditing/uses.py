@@ -368,7 +368,9 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        placed = _around(graph, makers, where, file)
+        folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
+        ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
+        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -392,13 +394,6 @@ _AS_ONNX = {
     "Maximum": "Max",
     "ReLU": "Relu",
 }
-
-
-def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Callable[[Use], Use]:
-    steps = ((node.inputs, node.outputs) for node in graph.nodes)
-    folded = _folded(steps, graph.constants.__contains__)
-    ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-    return _placing(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
 
 
 def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:

@@ -16,8 +16,6 @@ from halfulp.errors import HalfulpError, count_of
 from halfulp.models.files import format_of
 from halfulp.operators import thread_count
 
-_SECONDS = 0.5  # for each row of arrays
-_NETWORK_SECONDS = 5.0
 _MEASURE = partial(Option, rich_help_panel="Measurement")
 
 
@@ -63,10 +61,10 @@ def bench(
         threads = thread_count()
     os.environ.update(environment(threads))  # before the libraries are loaded
     if model is None:
-        _arrays(threads, _SECONDS if seconds is None else seconds)
+        _arrays(threads, 0.5 if seconds is None else seconds)
     else:
         check_writable(json, read=[model, *files_of(inputs)], force=force)
-        _network(model, threads, _NETWORK_SECONDS if seconds is None else seconds, inputs, json)
+        _network(model, threads, 5.0 if seconds is None else seconds, inputs, json)
 
 
 def _arrays(threads: int, seconds: float) -> None:
@@ -124,11 +122,8 @@ def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Pa
         model = read(copy)
         model = replace(model, file=str(path))  # as errors are to name it
         run = measuring.watched(copy, model)
-        if files:
-            values, remark = fed(model, files), ""
-        else:
-            fitted = fit(model, run, dims=dims)
-            values, remark = fitted.inputs(model), str(fitted)
+        fitted = None if files else fit(model, run, dims=dims)
+        values = fed(model, files) if fitted is None else fitted.inputs(model)
         network = measuring.network_of(copy, model, run, values, threads)
         del run
         release()
@@ -138,7 +133,7 @@ def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Pa
     if is_stdout(output):
         return
     to = console()
-    say(to, *([remark] if remark else []))
+    say(to, *filter(None, [str(fitted or "")]))
     to.print(measuring.report(rows, nodes))
     say(to, *measuring.sentences(rows))
     to.print(

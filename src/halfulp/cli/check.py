@@ -75,12 +75,10 @@ def check(
     command: Commands = None,
     library: Libraries = None,
     list_: Annotated[
-        bool,
-        _TARGETS("--list", help="List the targets, installed or not, and how to install them."),
+        bool, _TARGETS("--list", help="List the targets, installed or not, and how to install them.")
     ] = False,
     full: Annotated[
-        bool,
-        _CASES("--full/--quick", help="All cases, or as many as a target computes in a minute."),
+        bool, _CASES("--full/--quick", help="All cases, or as many as a target computes in a minute.")
     ] = False,
     *,
     allow: Annotated[

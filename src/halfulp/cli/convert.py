@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -17,9 +16,6 @@ from halfulp.options import ConvertOptions, takes
 
 if TYPE_CHECKING:
     from halfulp.conversion.repair import Repair, Slopes
-
-_CHANGE = partial(Option, rich_help_panel="Changes")
-_VERIFY = partial(Option, "--verify", rich_help_panel="Verification")
 
 
 @takes(ConvertOptions, Option)
@@ -63,7 +59,8 @@ def repair(
     place: Place = None,
     slopes: Annotated[
         Names,
-        _CHANGE(
+        Option(
+            rich_help_panel="Changes",
             metavar="[NODE=]DIM",
             help="The dim of X that a slope goes along where that is open: channel, last or a number;"
             " repeat for single nodes.",
@@ -71,8 +68,10 @@ def repair(
     ] = None,
     verify: Annotated[
         bool,
-        _VERIFY(
-            help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it."
+        Option(
+            "--verify",
+            rich_help_panel="Verification",
+            help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
         ),
     ] = False,
     inputs: Inputs = None,

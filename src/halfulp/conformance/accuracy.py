@@ -111,7 +111,7 @@ def measure(
             continue
         tell(f"{examiner.spec.name}: {name}")
         if (accuracy := _of_type(examiner, name, count, rounds)) is None:
-            continue
+            continue  # it is not offered
         if exhaustive and TYPES[name].bits == 16 and accuracy.message is None:
             accuracy.ranges[ALL_PAIRS] = _all_pairs(examiner, name, tell)
         measured.append(accuracy)
@@ -258,8 +258,14 @@ def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> 
     computes the elements in its vectors and those after the last vector alike.
     """
     x, y = (array[:_WHOLE] for array in pairs)
-    id = f"{operator}/{name},{name}/reproducibility/whole"
-    return _differing(examiner, [*pieces(id, operator, x, y), *_scalars(operator, name, x)])
+    id = f"{operator}/{name},{name}/reproducibility"
+    tried = [*pieces(f"{id}/whole", operator, x, y)]
+    for number in (2, 3, 0.5, -1):
+        scalar = np.array(number).astype(x.dtype)
+        filled = Case(f"{id}/filled {number:g}", operator, "reproducibility", (x, np.full(x.shape, scalar)))
+        once = replace(filled, id=f"{filled.id} once", inputs=(x, scalar))
+        tried += [filled, replace(once, aspect="scalar exponent", compared_with=filled.id)]
+    return _differing(examiner, tried)
 
 
 def pieces(id: str, operator: str, x: Array, y: Array) -> Iterable[Case]:
@@ -271,15 +277,6 @@ def pieces(id: str, operator: str, x: Array, y: Array) -> Iterable[Case]:
         inputs = (x[places], y[places] if y.ndim else y)
         piece = replace(whole, id=f"{id} {start}", inputs=inputs, positions=places)
         yield replace(piece, aspect="position", compared_with=id)
-
-
-def _scalars(operator: str, name: str, x: Array) -> Iterable[Case]:
-    for number in (2, 3, 0.5, -1):
-        y = np.array(number).astype(x.dtype)
-        id = f"{operator}/{name},{name}/reproducibility/filled {number:g}"
-        filled = Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
-        yield filled
-        yield replace(filled, id=f"{id} once", inputs=(x, y), aspect="scalar exponent", compared_with=id)
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -295,52 +292,47 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
     }
 
 
+def _entries(documents: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the results of each type, with their target."""
+    return [(document["target"], entry) for document in documents for entry in document["types"]]
+
+
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
     """Return the headers, and a row of texts for each target and type."""
-    entries = [(document["target"], entry) for document in documents for entry in document["types"]]
+    entries = _entries(documents)
     shares = [*RANGES[:3], *[ALL_PAIRS] * any(ALL_PAIRS in entry["ranges"] for _, entry in entries)]
     headers = ["target", "type", *(f"misrounded, {label}" for label in shares)]
     headers += ["worst ulp", "special values wrong", "bits depend on"]
     rows = [headers]
     for target, entry in entries:
         version = target["versions"].get(target["name"]) or next(iter(target["versions"].values()), "")
-        cells = [f"{target['name']} {version}".strip(), entry["type"], *_cells(entry, shares)]
+        cells = [f"{target['name']} {version}".strip(), entry["type"]]
+        if entry["message"]:
+            cells.append(entry["message"][:80])
+        else:
+            ranges = entry["ranges"]
+            for results in map(ranges.get, shares):
+                percent = results and 100 * results["misrounded"] / max(results["elements"], 1)
+                cells.append("" if percent is None else f"{percent:.3g} %")
+            special = ", and infinities or NaN" * any(results["special"] for results in ranges.values())
+            cells.append(f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}")
+            cells.append(f"{entry['special_wrong']} of {entry['special_values']}")
+            cells.append(", ".join(entry["differs"]) or "nothing")
         rows.append(cells + [""] * (len(headers) - len(cells)))
     return rows
 
 
-def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
-    """Return the results of one type as texts."""
-    if entry["message"]:
-        return [entry["message"][:80]]
-    ranges = entry["ranges"].values()
-    special = ", and infinities or NaN" * any(results["special"] for results in ranges)
-    return [
-        *(_share(entry["ranges"].get(label)) for label in shares),
-        f"{max(results['max_ulp'] for results in ranges):.4g}{special}",
-        f"{entry['special_wrong']} of {entry['special_values']}",
-        ", ".join(entry["differs"]) or "nothing",
-    ]
-
-
-def _share(results: Mapping[str, Any] | None) -> str:
-    return "" if results is None else f"{100 * results['misrounded'] / max(results['elements'], 1):.3g} %"
-
-
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
     """Return a line for each target and type with its worst pair, by values and bits, and its wrong special value."""
-    entries = [(document["target"]["name"], entry) for document in documents for entry in document["types"]]
-    texts = ((name, entry["type"], "; ".join(dict.fromkeys(_worst(entry)))) for name, entry in entries)
-    return [f"{name}, {type}: {text}" for name, type, text in texts if text]
-
-
-def _worst(entry: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the worst pair of a type, one with a special value gone wrong, and the special case that fails."""
-    ranges = entry["ranges"].values()
-    far = max(ranges, key=lambda results: results["max_ulp"], default=None)
-    special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
-    for results in (far, special):
-        if results is not None and results["worst"]:
-            yield "({x}) ^ ({y}) gives {got}, not {expected}".format(**results["worst"])
-    if entry["special_example"]:
-        yield entry["special_example"]
+    lines = []
+    for target, entry in _entries(documents):
+        ranges = entry["ranges"].values()
+        far = max(ranges, key=lambda results: results["max_ulp"], default=None)
+        # One with a special value gone wrong, too.
+        special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
+        pairs = [results["worst"] for results in (far, special) if results is not None and results["worst"]]
+        texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in pairs]
+        texts += [entry["special_example"]] if entry["special_example"] else []
+        if texts:
+            lines.append(f"{target['name']}, {entry['type']}: {'; '.join(dict.fromkeys(texts))}")
+    return lines

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -269,7 +270,13 @@ def _row(results: Sequence[Result]) -> Part:
     counts = Counter(judgement.verdict for judgement in judged)
     histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
     distances = [judgement.max_ulp for judgement in judged if judgement.max_ulp is not None]
-    worst = max(results, key=_badness).entry
+
+    def badness(result: Result) -> tuple[Any, ...]:
+        """Return a key by which those with special values gone wrong are the last of a verdict."""
+        judgement = result.judgement
+        return VERDICTS.index(judgement.verdict), judgement.histogram["special"] > 0, judgement.max_ulp or 0
+
+    worst = max(results, key=badness).entry
     failed = ("refused", "crashed", "hung")
     return {
         "verdict": max(counts, key=VERDICTS.index),
@@ -283,29 +290,20 @@ def _row(results: Sequence[Result]) -> Part:
     }
 
 
-def _badness(result: Result) -> tuple[Any, ...]:
-    """Return a key that sorts results by their verdicts, then those with special values gone wrong last."""
-    judgement = result.judgement
-    return VERDICTS.index(judgement.verdict), judgement.histogram["special"] > 0, judgement.max_ulp or 0
-
-
 def _repetitions(target: str, results: Sequence[Result], allowed: Allowed) -> Iterator[Part]:
     """Yield for each aspect that was tried whether the bits depend on it."""
-    tried: dict[str, list[tuple[str, Repetition]]] = {aspect: [] for aspect in ASPECTS}
-    for result in results:
-        if result.repetition is not None:
-            tried[result.repetition.aspect].append((result.entry["id"], result.repetition))
-    for aspect, repetitions in tried.items():
-        differing = [(id, repetition) for id, repetition in repetitions if repetition.same is False]
+    repetitions = [(result.entry["id"], again) for result in results if (again := result.repetition)]
+    for aspect in (aspect for aspect in ASPECTS if any(aspect == again.aspect for _, again in repetitions)):
+        tried = [(id, again) for id, again in repetitions if again.aspect == aspect]
+        differing = [(id, again.example) for id, again in tried if again.same is False]
         reasons = [allowed.reason(target, id, "differs") for id, _ in differing]
-        same = "same" if any(repetition.same for _, repetition in repetitions) else "not tested"
-        if repetitions:
-            yield {
-                "aspect": aspect,
-                "verdict": "differs" if differing else same,
-                "example": differing[0][1].example if differing else None,
-                "allowed": bool(differing) and None not in reasons,
-            }
+        same = "same" if any(again.same for _, again in tried) else "not tested"
+        yield {
+            "aspect": aspect,
+            "verdict": "differs" if differing else same,
+            "example": differing[0][1] if differing else None,
+            "allowed": bool(differing) and None not in reasons,
+        }
 
 
 def _plain(value: Any) -> Any:
@@ -327,20 +325,12 @@ def dumps(documents: list[Document]) -> str:
 
     A line holds one entry, so that two files differ in the lines of the entries that differ.
     """
-    texts = [_text(document) for document in documents]
+    line = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    texts = []
+    for document in documents:
+        parts = []
+        for key, value in document.items():
+            items = ",\n".join(f"  {line(item)}" for item in value) if isinstance(value, list) else ""
+            parts.append(f'"{key}": ' + (f"[\n{items}\n]" if items else line(value)))
+        texts.append("{\n" + ",\n".join(parts) + "\n}")
     return texts[0] + "\n" if len(texts) == 1 else "[\n" + ",\n".join(texts) + "\n]\n"
-
-
-def _text(document: Document) -> str:
-    parts = []
-    for key, value in document.items():
-        if isinstance(value, list) and value:
-            text = "[\n" + ",\n".join(f"  {_line(item)}" for item in value) + "\n]"
-        else:
-            text = _line(value)
-        parts.append(f"{_line(key)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)

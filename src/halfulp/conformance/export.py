@@ -93,13 +93,16 @@ def export(
 
 
 def _fitting(cases: Iterable[Case], format: str, counts: Counter[str]) -> Iterator[Case]:
-    """Yield the cases that a format has, and count all of them."""
+    """Yield the cases that a format has, and whose document determines the whole result or the refusal; count all."""
     for case in cases:
-        if not _has_answer(case) or (format != "onnx" and (case.clause or case.attributes)):
-            counts["left out"] += 1
-        else:
+        is_told = format == "onnx" or not (case.clause or case.attributes)
+        open_ = unspecified(case)
+        is_determined = not (open_.whole or open_.elements.any())
+        if is_told and is_determined and case.row.standard == "onnx" and case.threads is None:
             counts["valid" if case.clause is None else "invalid"] += 1
             yield case
+        else:
+            counts["left out"] += 1
 
 
 def folder_name(case: Case) -> str:
@@ -114,14 +117,6 @@ def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
         return {"rtol": 0, "atol": 0}
     facts = float_type(row.name)
     return {"rtol": ulp_limit * 2.0 ** (1 - facts.digits), "atol": ulp_limit * 2.0**facts.least_exponent}
-
-
-def _has_answer(case: Case) -> bool:
-    """Tell whether ONNX has the case, and its document determines the whole result, or the refusal."""
-    if case.row.standard != "onnx" or case.threads is not None:
-        return False
-    open_ = unspecified(case)
-    return not (open_.whole or open_.elements.any())
 
 
 def _write_elements(folder: Path, cases: Iterable[Case], format: str) -> None:

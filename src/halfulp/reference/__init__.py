@@ -19,7 +19,8 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from halfulp.types import ElementType, element_type
+import halfulp.types as types
+from halfulp.types import element_type
 
 __all__ = ["pow", "prelu"]
 
@@ -87,8 +88,7 @@ class FloatFormat:
         last = max(top - self.digits, self.quantum)  # exponent of the last place in the target
         scaled = round_half_even(mantissa, exponent - last, inexact)
         if not self.zero:
-            # Without zero the least value has code 0, and every smaller magnitude rounds to it, however near
-            # to zero.
+            # The least value has code 0, and every smaller magnitude rounds to it, however near to zero.
             return self._limit(max(scaled + (last - self.quantum), 1) - 1)
         return self._limit(scaled + (last - self.quantum) * (1 << (self.digits - 1)))
 
@@ -177,7 +177,7 @@ Format = FloatFormat | IntFormat
 
 def format_of(dtype: np.dtype[Any]) -> Format:
     """Return the row of an element type; raises UnsupportedError for any other type."""
-    row: ElementType = element_type(dtype)
+    row = element_type(dtype)
     if row.kind == "float":
         return FLOAT_FORMATS[row.name]
     return IntFormat(row.name, row.bits, signed=row.kind == "int")
@@ -187,9 +187,7 @@ def exact(number: int | float | mpfr) -> mpfr:
     """Return a number as an mpfr of enough digits to hold it exactly."""
     if isinstance(number, mpfr):
         return number
-    if isinstance(number, float):
-        return mpfr(number, 53)
-    return mpfr(number, max(2, number.bit_length()))
+    return mpfr(number, 53 if isinstance(number, float) else max(2, number.bit_length()))
 
 
 def decode(values: Array) -> list[mpfr]:
@@ -214,10 +212,8 @@ def native(array: Any) -> Array:
 
 def from_codes(codes: list[int], row: Format) -> Array:
     """Return a 1-d array of a type from its codes. The code of an integer is the integer."""
-    dtype = element_type(row.name).dtype
-    if isinstance(row, FloatFormat):
-        return np.array(codes, dtype=row.storage).view(dtype)
-    return np.array(codes, dtype=np.int64 if row.signed else np.uint64).astype(dtype)
+    is_float = isinstance(row, FloatFormat)
+    return types.from_codes(codes, row.name) if is_float else types.from_integers(codes, row.name)
 
 
 # --- the operators -----------------------------------------------------------------------------
@@ -274,11 +270,7 @@ def _element(x: int | mpfr, y: int | float | mpfr, target: Format, directml: boo
 
 
 def _real_power(x: mpfr, y: mpfr, directml: bool) -> mpfr:
-    """Return the real number x^y, truncated. MPFR follows C23 F.10.4.4 for special values.
-
-    MPFR's power is itself correctly rounded: it raises the working precision until truncation is
-    decided (Ziv), and proves exactness apart, so it ends for exact cases too.
-    """
+    """Return the real number x^y, truncated, by MPFR: correctly rounded, with the special values of C23 F.10.4.4."""
     if directml and x < 0 and not gmpy2.is_integer(y):  # N9; an infinity is not an integer
         return mpfr("nan")
     return TOWARD_ZERO.pow(x, y)
@@ -296,8 +288,7 @@ def _scaled(x: mpfr, scale_bias: ScaleBias, target: Format) -> mpfr:
 
 def _distinct(array: Array) -> tuple[Array, Array]:
     """Return the distinct bit patterns of an array, 1-d and of its type, and the index of each element's pattern."""
-    codes = np.ascontiguousarray(array).view(np.dtype(f"u{array.dtype.itemsize}"))
-    values, index = np.unique(codes, return_inverse=True)
+    values, index = np.unique(types.codes(array), return_inverse=True)
     return values.view(array.dtype), index.reshape(array.shape)
 
 

@@ -28,8 +28,7 @@ class Mismatch(Exception):
 
     def __init__(self, check: str, message: str) -> None:
         super().__init__(message)
-        self.check = check
-        self.message = message
+        self.check, self.message = check, message
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,6 @@ def _known(a: Dim, b: Dim) -> Dim:
     return b if a is None else a
 
 
-# --- none: the shapes are equal -----------------------------------------------------------------
-
-
 def _infer_none(x: Shape, y: Shape, attributes: Attributes, unless: str = "") -> Shape:
     if x is None or y is None:
         return y if x is None else x
@@ -73,9 +69,6 @@ def _infer_none(x: Shape, y: Shape, attributes: Attributes, unless: str = "") ->
 
 
 NONE = Rule("none", "The shapes of {x} and {y} are equal.", _infer_none)
-
-
-# --- numpy: multidirectional --------------------------------------------------------------------
 
 
 def _numpy_dim(a: Dim, b: Dim) -> Dim:
@@ -111,9 +104,6 @@ NUMPY = Rule(
 )
 
 
-# --- unidirectional: Y is broadcast to X --------------------------------------------------------
-
-
 def _infer_unidirectional(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if x is None or y is None:
         return x
@@ -131,9 +121,6 @@ UNIDIRECTIONAL = Rule(
     " repeated, and {x} is never enlarged.",
     _infer_unidirectional,
 )
-
-
-# --- shared or per channel: PRelu before 7 ------------------------------------------------------
 
 
 def _one_element(y: Shape) -> bool | None:
@@ -156,14 +143,8 @@ def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shap
     return (x[0], _known(x[1], y[0]), *x[2:])
 
 
-def _channel(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
+def _per_channel(x: StaticShape, y: StaticShape) -> StaticShape:
     return y + (1,) * (len(x) - 2)
-
-
-def _arrange_shared_or_channel(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
-    if _one_element(y):
-        return ()
-    return _channel(x, y, attributes) if len(y) == 1 else y
 
 
 SHARED_OR_CHANNEL = Rule(
@@ -171,11 +152,8 @@ SHARED_OR_CHANNEL = Rule(
     "A {y} of one element is shared; a 1-d {y} has one element for each channel, dim 1 of {x}; a {y}"
     " of higher rank is broadcast unidirectionally to {x}.",
     _infer_shared_or_channel,
-    _arrange_shared_or_channel,
+    lambda x, y, attributes: () if _one_element(y) else _per_channel(x, y) if len(y) == 1 else y,
 )
-
-
-# --- channel or numpy: OpenVINO's PReLU ---------------------------------------------------------
 
 
 def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
@@ -195,21 +173,13 @@ def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape
     return tuple(a if a == b else None for a, b in zip(per_channel, by_numpy, strict=True))
 
 
-def _arrange_channel_or_numpy(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
-    per_channel = len(y) == 1 and len(x) >= 2 and x[1] == y[0]
-    return _channel(x, y, attributes) if per_channel else y
-
-
 CHANNEL_OR_NUMPY = Rule(
     "per channel, else numpy",
     "A 1-d {y} whose dim equals dim 1 of {x} is applied per channel; any other {y} is broadcast by"
     " NumPy's rules to {x}'s shape, which the output keeps.",
     _infer_channel_or_numpy,
-    _arrange_channel_or_numpy,
+    lambda x, y, attributes: _per_channel(x, y) if len(y) == 1 and y == x[1:2] else y,
 )
-
-
-# --- legacy axis: Pow before 7 ------------------------------------------------------------------
 
 
 def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
@@ -262,17 +232,11 @@ LEGACY_AXIS = Rule(
 )
 
 
-# --- auto_broadcast: OpenVINO's Power -----------------------------------------------------------
-
-
-def _infer_auto(x: Shape, y: Shape, attributes: Attributes) -> Shape:
-    infer = _infer_numpy if attributes.get("auto_broadcast", "numpy") == "numpy" else _infer_none
-    return infer(x, y, attributes)
-
-
 AUTO = Rule(
     "auto_broadcast",
     "auto_broadcast says which: numpy (the default) broadcasts both ways by NumPy's rules; with none"
     " the shapes are equal.",
-    _infer_auto,
+    lambda x, y, attributes: (
+        _infer_numpy if attributes.get("auto_broadcast", "numpy") == "numpy" else _infer_none
+    )(x, y, attributes),
 )

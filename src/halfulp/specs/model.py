@@ -102,9 +102,8 @@ class Plan:
     """The plan of calls with the same types, shapes and attributes."""
 
     output: TensorType
-    y_shape: tuple[
-        int, ...
-    ]  # in which Y is viewed, so that NumPy's broadcasting of X and Y gives the output's shape
+    # In which Y is viewed, so that NumPy's broadcasting of X and Y gives the output's shape.
+    y_shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,8 +139,6 @@ class OpVersion:
         object.__setattr__(self, "since_version", _SINCE.get(self.standard, "") + self.version)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
-    # --- the face -------------------------------------------------------------------------------
-
     @property
     def format(self) -> str:
         """The format of models that have such nodes; a node of SONNX is one of ONNX."""
@@ -175,15 +172,14 @@ class OpVersion:
 
         return onnx.parser.parse_function(self.body)
 
-    # --- for the layers above -------------------------------------------------------------------
-
     def plan_of(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
         """Return the plan for operands and attributes that ``check_attributes`` has returned."""
         output = self._check(operands, values)
-        if len(operands) == 1:
-            return Plan(output, ())
-        x, y = map(_static, operands)
-        return Plan(output, self.broadcasting.arrange(x, y, values))
+        for operand in operands:
+            if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
+                raise ValueError(f"a plan needs known dims, got {operand}")
+        x, *y = (operand.shape for operand in operands)
+        return Plan(output, self.broadcasting.arrange(x, *y, values) if y else ())  # type: ignore[arg-type, call-arg]
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults, and values in their one form; raises SpecError if one is not allowed."""
@@ -205,8 +201,6 @@ class OpVersion:
     def clause(self, check: str) -> Clause:
         """Return the clause that a check enforces."""
         return next(clause for clause in self.clauses if check in clause.enforces)
-
-    # --- the checks -----------------------------------------------------------------------------
 
     def _check(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> TensorType:
         if len(operands) != len(self.inputs):
@@ -331,13 +325,6 @@ def _items(pattern: str, text: str) -> Iterator[tuple[str, ...]]:
         if match is None:
             raise ValueError(f"no item of a row: {paragraph}")
         yield match.groups()
-
-
-def _static(operand: TensorType) -> tuple[int, ...]:
-    """Return a shape. The caller guarantees that all dims are known."""
-    if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
-        raise ValueError(f"a plan needs known dims, got {operand}")
-    return operand.shape  # type: ignore[return-value]
 
 
 # --- the types that attributes have in the documents ---------------------------------------------

@@ -9,9 +9,7 @@ import pytest
 from side_by_side.peers import constant_power, power, prelu
 
 
-def test_a_row_is_measured_in_two_processes_that_are_started_again(
-    measure: Any, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_is_measured_in_two_processes_that_are_started_again(measure, rows, tmp_path, monkeypatch):
     slow = ["torch", "jax", "openvino", "numba"]
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({slow})")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -37,7 +35,7 @@ def test_a_row_is_measured_in_two_processes_that_are_started_again(
         assert own["halfulp"].ns > 0
 
 
-def test_other_instruction_sets_give_the_same_bits_or_the_run_fails(measure: Any, rows: Any) -> None:
+def test_other_instruction_sets_give_the_same_bits_or_the_run_fails(measure, rows):
     class Liar:
         def __init__(self, setting: Any, *_: Any) -> None:
             self.setting = setting
@@ -53,7 +51,7 @@ def test_other_instruction_sets_give_the_same_bits_or_the_run_fails(measure: Any
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_memory_moves_every_byte(memory: Any, tmp_path_factory: pytest.TempPathFactory, threads: int) -> None:
+def test_memory_moves_every_byte(memory, tmp_path_factory, threads):
     library = memory.compiled(tmp_path_factory.getbasetemp() / "yardstick")
     if library is None:
         pytest.skip("no compiler")

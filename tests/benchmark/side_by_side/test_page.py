@@ -31,7 +31,7 @@ def lines(measure: Any, rows: Any) -> list[Any]:
     return lines_of(measure, rows, "arrays", "float32 ** float32", "in cache")
 
 
-def test_lines(lines: list[Any]) -> None:
+def test_lines(lines):
     ours, numpy, torch = lines[:3]
     assert (ours.library, ours.ns, ours.low, ours.high, ours.least, ours.turns) == (
         "halfulp",
@@ -46,7 +46,7 @@ def test_lines(lines: list[Any]) -> None:
     assert (lines[-1].library, lines[-1].refused, lines[-1].ns) == ("numba", "no such type", None)
 
 
-def test_csv_gives_back_the_lines(lines: list[Any], line: Any, tmp_path: Path) -> None:
+def test_csv_gives_back_the_lines(lines, line, tmp_path):
     line.write_csv(tmp_path / "new" / "lines.csv", lines)
     text = (tmp_path / "new" / "lines.csv").read_text().splitlines()
     assert text[0].startswith("group,label,place,threads,isa,library,elements,turns,ns,")
@@ -54,7 +54,7 @@ def test_csv_gives_back_the_lines(lines: list[Any], line: Any, tmp_path: Path) -
     assert line.read_csv(tmp_path / "new" / "lines.csv") == lines
 
 
-def test_of_several_runs_the_medians_are_shown(lines: list[Any], line: Any) -> None:
+def test_of_several_runs_the_medians_are_shown(lines, line):
     slow, slower = (
         [
             replace(each, ns=each.ns and factor * each.ns, ratio=each.ratio and each.ratio / factor)
@@ -68,7 +68,7 @@ def test_of_several_runs_the_medians_are_shown(lines: list[Any], line: Any) -> N
     ]
 
 
-def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: Any, measure: Any) -> None:
+def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars, rows, measure):
     lines = lines_of(measure, rows, "constants", "float32 ** 2", "out of cache")
     slower = lines_of(measure, rows, "constants", "float32 ** 0.5", "out of cache")
     slower = [type(line)(**vars(line) | {"ratio": 3 * line.ratio if line.ratio else None}) for line in slower]
@@ -88,7 +88,7 @@ def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: An
             assert outcome.met is (None if ratio is None or reach is None else ratio <= reach)
 
 
-def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
+def test_page(bars, page, lines):
     pages = page.parts(["a machine", r"with \1"], bars.outcomes(lines), lines)
     parts = pages["performance"] | pages["performance-tables"]
     text = (
@@ -109,7 +109,7 @@ def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
         page.regenerate("", parts)
 
 
-def test_the_first_page_has_the_rows_of_its_list_only(bars: Any, page: Any, rows: Any, measure: Any) -> None:
+def test_the_first_page_has_the_rows_of_its_list_only(bars, page, rows, measure):
     assert {row[:3] for row in page.MAIN} <= {(row.group, row.label, row.place) for row in rows.rows()}
     lines = lines_of(measure, rows, "integers", "int32 ** int32", "in cache")
     pages = page.parts(["a machine"], bars.outcomes(lines), lines)
@@ -117,7 +117,7 @@ def test_the_first_page_has_the_rows_of_its_list_only(bars: Any, page: Any, rows
     assert pages["performance-tables"]["tables"].startswith("### Integers\n\n|  | halfulp |")
 
 
-def test_the_pages_of_the_docs_have_all_parts(bars: Any, page: Any) -> None:
+def test_the_pages_of_the_docs_have_all_parts(bars, page):
     for name, parts in page.parts(page.machine(), bars.outcomes([]), []).items():
         text = (Path(__file__).parents[3] / "docs" / f"{name}.md").read_text()
         assert page.regenerate(text, parts)

@@ -47,7 +47,7 @@ CASES = {
 
 @library
 @pytest.mark.parametrize("name", CASES)
-def test_a_library_gives_nearly_the_right_results(library: str, name: str) -> None:
+def test_a_library_gives_nearly_the_right_results(library, name):
     if library != "halfulp":
         pytest.importorskip(library)
     case = CASES[name]
@@ -89,18 +89,18 @@ def refusing_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("refusing_numpy")
-def test_a_refusal_is_what_the_library_says_in_one_line() -> None:
+def test_a_refusal_is_what_the_library_says_in_one_line():
     with pytest.raises(RefusalError, match=r"^no such type$"):
         prepare("numpy", CASES["float32"], 1)
 
 
-def test_a_result_of_another_type_is_no_answer() -> None:
+def test_a_result_of_another_type_is_no_answer():
     case = Case("prelu", np.ones(3, ml_dtypes.bfloat16), np.ones(3, np.float32))
     with pytest.raises(RefusalError, match="the result is float32"):
         prepare("numpy", case, 1)
 
 
-def test_a_contest_counts_and_times_all_that_take_part() -> None:
+def test_a_contest_counts_and_times_all_that_take_part():
     called = []
     case = power("float32", "float32", 2000)
     comparison = Comparison(case, ["numpy"], 1, {"beside": lambda: called.append(1)})
@@ -114,7 +114,7 @@ def test_a_contest_counts_and_times_all_that_take_part() -> None:
     assert comparison.digest != Comparison(power("float32", "float32", 1999), [], 1).digest
 
 
-def test_environment() -> None:
+def test_environment():
     assert environment(3)["OMP_NUM_THREADS"] == environment(3)["HALFULP_NUM_THREADS"] == "3"
     assert "HALFULP_ISA" not in environment(1)
     assert environment(1, "avx2")["HALFULP_ISA"] == "avx2"
@@ -122,7 +122,7 @@ def test_environment() -> None:
 
 
 @pytest.mark.parametrize("name", vectors.VECTORS)
-def test_a_library_for_c(name: str) -> None:
+def test_a_library_for_c(name):
     if reason := vectors.absent().get(name):
         pytest.skip(reason)
     for type_name in ("float64", "float32"):

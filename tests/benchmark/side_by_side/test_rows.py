@@ -1,19 +1,18 @@
 """The rows and the bars: every case that was promised a ratio is a row, and every row can be made."""
 
 import math
-from typing import Any
 
 import halfulp as hu
 
 
-def test_every_row_has_a_name_of_its_own(rows: Any) -> None:
+def test_every_row_has_a_name_of_its_own(rows):
     for quick in (False, True):
         names = [(row.group, row.label, row.place) for row in rows.rows(quick)]
         assert len(names) == len(set(names)) > 80
         assert {group for group, _, _ in names} == set(rows.GROUPS)
 
 
-def test_every_row_is_computed(rows: Any) -> None:
+def test_every_row_is_computed(rows):
     for row in rows.rows(quick=True):
         if row.place == rows.OUT_OF_CACHE:
             continue  # the same, larger
@@ -24,7 +23,7 @@ def test_every_row_is_computed(rows: Any) -> None:
             assert math.prod(row.beside().shape) == math.prod(case.shape)
 
 
-def test_every_bar_has_rows(rows: Any, bars: Any) -> None:
+def test_every_bar_has_rows(rows, bars):
     known = {(row.group, row.label, row.place, setting) for row in rows.rows() for setting in row.settings}
     known.add(("calls", "import", "", rows.ONE))
     for bar in bars.BARS:
@@ -37,7 +36,7 @@ def test_every_bar_has_rows(rows: Any, bars: Any) -> None:
             assert not missing, (bar.what, place)
 
 
-def test_who_is_held_against_a_bar_takes_part(rows: Any, bars: Any) -> None:
+def test_who_is_held_against_a_bar_takes_part(rows, bars):
     for bar in bars.BARS:
         own = [
             row

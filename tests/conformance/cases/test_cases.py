@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfulp import reference, specs
-from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, expected, oracle, parse
+from halfulp import specs
+from halfulp.conformance.case import ASPECTS, GROUPS, expected, oracle, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.judge import judge, unspecified
 from halfulp.errors import HalfulpError, SpecError
@@ -53,7 +53,7 @@ def digest(made):
     return state.hexdigest()[:16]
 
 
-def test_ids_are_distinct_and_say_what_a_case_is() -> None:
+def test_ids_are_distinct_and_say_what_a_case_is():
     assert len({one.id for one in quick()}) == len(quick()) > 2000
     for one in quick():
         parts = parse(one.id)
@@ -64,7 +64,7 @@ def test_ids_are_distinct_and_say_what_a_case_is() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=repr)
-def test_every_pair_of_types_has_every_kind_of_values(row) -> None:
+def test_every_pair_of_types_has_every_kind_of_values(row):
     found = defaultdict(set)
     for one in of_row(row.id):
         found[parse(one.id).types].add(one.group)
@@ -76,7 +76,7 @@ def test_every_pair_of_types_has_every_kind_of_values(row) -> None:
     assert ("hard" in one_for_all) == (row.kernel != "prelu" and len(row.inputs) == 2)
 
 
-def test_all_aspects_of_reproducibility() -> None:
+def test_all_aspects_of_reproducibility():
     known = {one.id for one in quick()}
     for row in ROWS:
         mine = [one for one in of_row(row.id) if one.group == "reproducibility"]
@@ -88,7 +88,7 @@ def test_all_aspects_of_reproducibility() -> None:
             assert one.compared_with is None or one.compared_with in known
 
 
-def test_a_counterpart_has_the_same_elements() -> None:
+def test_a_counterpart_has_the_same_elements():
     others = {one.id: one for one in quick()}
     for one in (one for one in quick() if one.compared_with and one.aspect != "threads"):
         mine, theirs = expected(one), expected(others[one.compared_with])
@@ -97,14 +97,14 @@ def test_a_counterpart_has_the_same_elements() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=repr)
-def test_every_clause_that_a_check_enforces_has_an_invalid_case(row) -> None:
+def test_every_clause_that_a_check_enforces_has_an_invalid_case(row):
     breached = {one.clause for one in of_row(row.id) if one.clause}
     enforced = {f"{row.id}.{clause.id}" for clause in row.clauses if clause.enforces}
     # One input alone has no shape to differ from.
     assert enforced - breached == ({f"{row.id}.C2"} if len(row.inputs) == 1 else set())
 
 
-def test_halfulp_refuses_what_is_invalid_and_names_the_clause() -> None:
+def test_halfulp_refuses_what_is_invalid_and_names_the_clause():
     for one in (one for one in quick() if one.clause):
         assert refused_by(one) == one.clause, one.id
 
@@ -115,7 +115,7 @@ def refused_by(one):
     return caught.value.clause
 
 
-def test_slopes_of_legacy_versions() -> None:
+def test_slopes_of_legacy_versions():
     """The digests below hold the cases of the legacy axis."""
     for row in ("onnx.PRelu-1", "onnx.PRelu-6"):
         names = {one.name for one in of_row(row) if one.group == "broadcast"}
@@ -123,7 +123,7 @@ def test_slopes_of_legacy_versions() -> None:
 
 
 @pytest.mark.parametrize("operator", ["onnx.Pow-7", "onnx.PRelu-9", "directml.ELEMENT_WISE_CONSTANT_POW-3_0"])
-def test_the_quick_cases_are_among_the_full_ones(operator) -> None:
+def test_the_quick_cases_are_among_the_full_ones(operator):
     every = list(cases("full", [operator]))
     full = {one.id: one for one in every}
     quick = list(cases("quick", [operator]))
@@ -144,7 +144,7 @@ def digests():
     return {operator: digest(cases("quick", [operator])) for operator in DIGESTS}
 
 
-def test_cases_are_the_same_everywhere() -> None:
+def test_cases_are_the_same_everywhere():
     """As on the machine and with the NumPy where this was written; in another process, with another hash seed."""
     assert digests() == DIGESTS
     code = "from tests.conformance.cases.test_cases import digests; print(digests())"
@@ -156,7 +156,7 @@ def test_cases_are_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_case_is_made_again_from_its_id(group) -> None:
+def test_a_case_is_made_again_from_its_id(group):
     mine = [one for one in quick() if one.group == group]
     for one in mine[:: max(1, len(mine) // 12)]:
         assert digest([case(one.id)]) == digest([one])
@@ -173,12 +173,12 @@ def test_a_case_is_made_again_from_its_id(group) -> None:
         ("onnx.Pow-7/float32,float32/other/0", "not the id of a case"),
     ],
 )
-def test_no_such_case(id, words) -> None:
+def test_no_such_case(id, words):
     with pytest.raises(HalfulpError, match=words):
         case(id)
 
 
-def test_a_selection() -> None:
+def test_a_selection():
     assert [row.id for row in selected(["onnx.Pow", "PReLU"], ["1"])] == ["onnx.Pow-1", "openvino.PReLU-1"]
     assert {one.operator for one in cases("quick", ["onnx"], ["13"])} == {"onnx.Pow-13"}
     # SONNX is a profile of ONNX, whose operators are chosen by its name alone.
@@ -217,7 +217,7 @@ def new_row(monkeypatch):
     return row
 
 
-def test_a_new_row_has_its_cases_without_any_other_change(new_row) -> None:
+def test_a_new_row_has_its_cases_without_any_other_change(new_row):
     made = list(cases("quick", ["onnx.Pow-99"]))
     assert {one.group for one in made} == set(GROUPS)
     assert {parse(one.id).types for one in made} == {
@@ -237,7 +237,7 @@ def test_a_new_row_has_its_cases_without_any_other_change(new_row) -> None:
 
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group != "invalid"])
-def test_mpfr_confirms_what_is_expected(group) -> None:
+def test_mpfr_confirms_what_is_expected(group):
     """Some elements of every case; all of the cases about shapes."""
     for one in (one for one in quick() if one.group == group and one.threads is None):
         right = expected(one)
@@ -246,23 +246,13 @@ def test_mpfr_confirms_what_is_expected(group) -> None:
             assert same(oracle(one), right), one.id
             continue
         chosen = np.random.default_rng(len(one.id)).integers(0, right.size, min(10, right.size))
-        operands = tuple(array.ravel()[chosen] for array in broadcast(one))
-        if one.row.kernel == "prelu":
-            exact = reference.prelu(*operands)
-        else:
-            y = operands[1] if len(operands) == 2 else np.float32(one.attributes["Exponent"])
-            exact = reference.pow(
-                operands[0],
-                y,
-                directml=one.row.kernel == "pow_directml",
-                scale_bias=one.attributes.get("ScaleBias"),
-            )
+        exact = oracle(one, np.unravel_index(chosen, right.shape))
         assert same(exact, right.ravel()[chosen]), one.id
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("row", ROWS, ids=repr)
-def test_mpfr_confirms_every_element_of_full_mode(row) -> None:
+def test_mpfr_confirms_every_element_of_full_mode(row):
     seen = set()
     for one in cases("full", [row.id]):
         assert one.id not in seen
@@ -277,7 +267,7 @@ def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(codes(a), codes(b))
 
 
-def test_what_is_open_has_cases_of_its_own() -> None:
+def test_what_is_open_has_cases_of_its_own():
     for one in quick():
         if one.clause is None and one.group in ("values", "special", "edge", "hard"):
             found = unspecified(one)

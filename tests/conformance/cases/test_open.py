@@ -27,7 +27,7 @@ from halfulp.types import TYPES
 F32 = np.float32
 
 
-def test_every_question_that_leaves_a_case_open_is_one_of_a_row() -> None:
+def test_every_question_that_leaves_a_case_open_is_one_of_a_row():
     asked = {entry.key for id in ids() for entry in find(id).unspecified}
     assert asked > {*WHOLE_CASES, *ELEMENTS, *ZERO_SIGNS}
     assert not {*WHOLE_CASES} & {*ELEMENTS, *ZERO_SIGNS}
@@ -52,7 +52,7 @@ def exact_integer(x, y):
 EXPONENTS = [Fraction(n, d) for d in (1, 2, 4, 8, 16) for n in range(-9, 40)]
 
 
-def test_integer_powers() -> None:
+def test_integer_powers():
     bases = [*range(-20, 40), 256, 625, 65536, 2**32, 3**16, 5**8, 3**32, 2**62, -(2**31), 10**9, 2**63 + 1]
     for x, y in itertools.product(bases, EXPONENTS):
         number = int(y) if y.denominator == 1 else float(y)
@@ -85,12 +85,12 @@ INF, NAN = float("inf"), float("nan")
         (3, 2**1000, None),
     ],
 )
-def test_integer_powers_at_the_ends(x, y, power) -> None:
+def test_integer_powers_at_the_ends(x, y, power):
     assert integer_power(x, y) == power
 
 
 @pytest.mark.parametrize(("x_name", "y_name"), [("int8", "int8"), ("uint8", "uint8"), ("int8", "int4")])
-def test_every_8_bit_power_is_open_unless_it_is_an_integer_of_the_type(x_name, y_name, monkeypatch) -> None:
+def test_every_8_bit_power_is_open_unless_it_is_an_integer_of_the_type(x_name, y_name, monkeypatch):
     # A row that allows all of them together.
     every = {"T": tuple(TYPES), "T1": tuple(TYPES)}
     row = dataclasses.replace(find("onnx.Pow-15"), id="test.Pow-1", type_variables=every)
@@ -108,7 +108,7 @@ def open_elements(operator, *inputs, **attributes):
     return (found.elements.tolist(), found.question.split(":")[0]) if found.question else None
 
 
-def test_which_question_it_is() -> None:
+def test_which_question_it_is():
     x = np.array([2, 2, 2], np.int32)
     assert open_elements("onnx.Pow-15", x, np.array([1, 40, 2])) == ([False, True, False], "onnx.Pow-15.U4")
     assert open_elements("onnx.Pow-15", x, np.array([1, -1, 2])) == ([False, True, False], "onnx.Pow-15.U5")
@@ -116,13 +116,13 @@ def test_which_question_it_is() -> None:
     assert open_elements("onnx.Pow-15", x.astype(F32), np.array([1, -1, 400])) is None
 
 
-def test_integer_prelu() -> None:
+def test_integer_prelu():
     x, slope = np.array([[-3, -(2**31), 5]], np.int32), np.array([[7, 2, 2**31 - 1]], np.int32)
     assert open_elements("onnx.PRelu-16", x, slope) == ([[False, True, False]], "onnx.PRelu-16.U4")
     assert open_elements("onnx.PRelu-9", -x, slope // 2) == ([[False, False, True]], "onnx.PRelu-9.U4")
 
 
-def test_types_without_an_infinity() -> None:
+def test_types_without_an_infinity():
     name = "float8_e4m3fn"
     x = np.array([2, 2, 16, 1, 0], np.float64).astype(TYPES[name].dtype)
     y = np.array([8, 9, -64, np.nan, -1], np.float64).astype(TYPES[name].dtype)
@@ -135,20 +135,20 @@ def test_types_without_an_infinity() -> None:
     assert open_elements("openvino.Power-1", x, y)[0] == [False, True, False, True]
 
 
-def test_prelu_of_nan_and_zero() -> None:
+def test_prelu_of_nan_and_zero():
     x = np.array([[np.nan, 0, -0.0, -1]], F32)
     found = unspecified(Case("", "onnx.PRelu-16", "special", (x, np.ones_like(x))))
     assert found.elements.tolist() == [[True, False, False, False]]
     assert found.zero_signs.tolist() == [[False, True, True, False]]
 
 
-def test_how_far_the_nan_of_a_negative_base_reaches() -> None:
+def test_how_far_the_nan_of_a_negative_base_reaches():
     x, y = np.array([[[[-2, -1, -np.inf, -2, 2]]]], F32), np.array([[[[0.5, 0.5, 0.5, np.inf, np.inf]]]], F32)
     found = unspecified(Case("", "directml.ELEMENT_WISE_POW-1_0", "special", (x, y)))
     assert found.elements.ravel().tolist() == [False, True, True, True, False]
 
 
-def test_special_values_of_sonnx_are_open_where_its_table_differs() -> None:
+def test_special_values_of_sonnx_are_open_where_its_table_differs():
     page = (Path(__file__).parents[3] / "docs/findings/sonnx.md").read_text(encoding="utf-8")
     table = {}
     exec(page.split("```python\n")[1].partition("```")[0], table)
@@ -192,7 +192,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("operator", "x", "y", "attributes", "is_open"), WHOLE)
-def test_whole_cases(operator, x, y, attributes, is_open) -> None:
+def test_whole_cases(operator, x, y, attributes, is_open):
     from halfulp.conformance.cases.shapes import refusal
 
     inputs = (np.ones(x, F32), np.ones(y, F32))
@@ -203,7 +203,7 @@ def test_whole_cases(operator, x, y, attributes, is_open) -> None:
     assert found.whole == is_open
 
 
-def test_scale_bias_of_integers() -> None:
+def test_scale_bias_of_integers():
     x = np.ones((2, 3), np.int8)
     case = Case("", "directml.ELEMENT_WISE_POW-3_0", "values", (x, x), {"ScaleBias": (1.0, 0.0)})
     assert unspecified(case).whole
@@ -213,7 +213,7 @@ def test_scale_bias_of_integers() -> None:
     ("name", "may_be_refused"),
     [("float8_e5m2", True), ("int4", True), ("float4_e2m1fn", True), ("int8", False), ("bfloat16", False)],
 )
-def test_types_of_which_it_is_open_whether_they_are_numeric(name, may_be_refused) -> None:
+def test_types_of_which_it_is_open_whether_they_are_numeric(name, may_be_refused):
     x = np.ones(3).astype(TYPES[name].dtype)
     case = Case("", "openvino.Power-1", "values", (x, x))
     verdict = "unspecified" if may_be_refused else "refused"

@@ -47,4 +47,4 @@ def documents(*names: str) -> list[Document]:
 @cache
 def whole_page() -> str:
     """The page of all targets."""
-    return render(documents())  # type: ignore[arg-type]
+    return render(documents())

@@ -54,7 +54,7 @@ def count(driver: Driver) -> str:
     return str(driver.find_element(By.ID, "count").text)
 
 
-def test_it_renders_filters_and_asks_for_nothing(driver: Driver, several: Path) -> None:
+def test_it_renders_filters_and_asks_for_nothing(driver, several):
     cases = [found["cases"] for found in documents()]
     total = sum(map(len, cases))
     within = [case for case in cases[1] if case["verdict"] == "within" and "Pow-7/float32" in case["id"]]
@@ -76,7 +76,7 @@ def test_it_renders_filters_and_asks_for_nothing(driver: Driver, several: Path) 
     assert count(driver) == f"{total} of {total} findings"
 
 
-def test_without_javascript_it_can_be_read(driver: Driver, several: Path) -> None:
+def test_without_javascript_it_can_be_read(driver, several):
     emulate(driver, "Emulation.setScriptExecutionDisabled", value=True)
     try:
         show(driver, several)
@@ -89,7 +89,7 @@ def test_without_javascript_it_can_be_read(driver: Driver, several: Path) -> Non
         emulate(driver, "Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path) -> None:
+def test_no_width_scrolls_the_page_sideways(driver, tmp_path):
     # The longest names that there are.
     long = json.dumps(document("by place"))
     long = long.replace("onnx.PRelu-9", "directml.ACTIVATION_PARAMETERIZED_RELU-5_1")
@@ -102,7 +102,7 @@ def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1280, True)])
-def test_accessibility_by_the_rules_of_axe(driver: Driver, tmp_path: Path, width: int, dark: bool) -> None:
+def test_accessibility_by_the_rules_of_axe(driver, tmp_path, width, dark):
     axe = pytest.importorskip("axe_core_python.selenium").Axe()
     # Some of all there is: the rules look at each element for itself.
     few = [found | {"cases": found["cases"][:9]} for found in documents("reference", "by place")]

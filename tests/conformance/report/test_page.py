@@ -42,12 +42,12 @@ def text() -> str:
     return whole_page()
 
 
-def test_elements_are_nested_and_ids_unique(text: str) -> None:
+def test_elements_are_nested_and_ids_unique(text):
     ids = [attributes["id"] for _, attributes in Elements(text).found if "id" in attributes]
     assert len(ids) == len(set(ids)) > 20
 
 
-def test_every_reference_within_the_page_leads_somewhere(text: str) -> None:
+def test_every_reference_within_the_page_leads_somewhere(text):
     found = Elements(text).found
     ids = {attributes.get("id") for _, attributes in found}
     for _, attributes in found:
@@ -56,7 +56,7 @@ def test_every_reference_within_the_page_leads_somewhere(text: str) -> None:
                 assert str(attributes[name]).removeprefix("#") in ids
 
 
-def test_nothing_is_loaded_from_anywhere(text: str) -> None:
+def test_nothing_is_loaded_from_anywhere(text):
     for tag, attributes in Elements(text).found:
         assert tag not in ("link", "iframe", "img", "object", "embed", "base")
         assert not {"src", "style", "srcset", "action"} & attributes.keys()
@@ -68,7 +68,7 @@ def test_nothing_is_loaded_from_anywhere(text: str) -> None:
     assert "url(" not in text
 
 
-def test_the_policy_forbids_the_network_and_names_the_script_by_its_digest(text: str) -> None:
+def test_the_policy_forbids_the_network_and_names_the_script_by_its_digest(text):
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy.startswith("default-src &#39;none&#39;;")
     assert "unsafe" not in policy
@@ -105,7 +105,7 @@ def hostile() -> Any:
     return found
 
 
-def test_what_documents_say_stays_text() -> None:
+def test_what_documents_say_stays_text():
     made = render([hostile(), document("by place")])
     elements = Elements(made)
     assert [tag for tag, _ in elements.found].count("script") == 1
@@ -114,7 +114,7 @@ def test_what_documents_say_stays_text() -> None:
     assert f"<dd>{html.escape(HOSTILE, quote=False)[:20]}" in made
 
 
-def test_every_finding_is_on_the_page(text: str) -> None:
+def test_every_finding_is_on_the_page(text):
     found = Elements(text).found
     listed = [attributes for tag, attributes in found if tag == "li" and "data-verdict" in attributes]
     assert len(listed) == sum(len(one["cases"]) for one in documents())
@@ -127,18 +127,18 @@ def test_every_finding_is_on_the_page(text: str) -> None:
             assert f"<td>{cell['expected']}</td><td>{cell['got']}</td>" in text
 
 
-def test_an_empty_page_and_a_clean_target() -> None:
+def test_an_empty_page_and_a_clean_target():
     Elements(render([]))
     clean = render([document("right") | {"cases": []}])
     Elements(clean)
     assert "<p>None.</p>" in clean
 
 
-def test_no_two_verdicts_have_one_sign() -> None:
+def test_no_two_verdicts_have_one_sign():
     signs = [shown.sign for shown in SHOWN.values()]
     assert len(set(signs)) == len(signs)
 
 
 @pytest.mark.parametrize(("number", "text"), [(4096, "4096"), (0.5, "0.5"), (2.0**63, "9.2e18")])
-def test_a_number_is_short(number: float, text: str) -> None:
+def test_a_number_is_short(number, text):
     assert short(number) == text

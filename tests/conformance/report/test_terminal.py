@@ -12,11 +12,11 @@ from halfulp.conformance.report import show
 def printed(*results: Document, width: int = 120) -> str:
     """Return the printed text, without colours."""
     stream = io.StringIO()
-    show(list(results), Console(file=stream, width=width, color_system=None))  # type: ignore[arg-type]
+    show(list(results), Console(file=stream, width=width, color_system=None))
     return stream.getvalue()
 
 
-def test_one_target() -> None:
+def test_one_target():
     found = document("reference", versions={"onnx": "1.23.2", "numpy": "2.0"})
     text = printed(found)
     assert f"reference: onnx 1.23.2, numpy 2.0; {found['run']['date']}, quick run" in text
@@ -28,14 +28,14 @@ def test_one_target() -> None:
     assert "'no kernel at 0x..." in printed(document("refusing"))
 
 
-def test_the_count_of_findings_leaves_out_what_is_allowed() -> None:
+def test_the_count_of_findings_leaves_out_what_is_allowed():
     found = document("by place")
     for entry in (*found["cases"], *found["reproducibility"]):
         entry["allowed"] = True
     assert "nothing wrong found" in printed(found)
 
 
-def test_several_targets_have_a_table_each() -> None:
+def test_several_targets_have_a_table_each():
     text = printed(*documents("reference", "by place", "right"))
     assert text.count("onnx.PRelu-9") >= 3
     names = ("reference", "by place", "right")
@@ -45,7 +45,7 @@ def test_several_targets_have_a_table_each() -> None:
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_bits_that_may_depend_on_surroundings_are_marked(allowed: bool) -> None:
+def test_bits_that_may_depend_on_surroundings_are_marked(allowed):
     found = document("by place")
     for entry in found["reproducibility"]:
         entry["allowed"] = allowed
@@ -53,12 +53,12 @@ def test_bits_that_may_depend_on_surroundings_are_marked(allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal(width):
     text = printed(*documents(), width=width)
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_what_a_runtime_says_does_a_terminal_no_harm() -> None:
+def test_what_a_runtime_says_does_a_terminal_no_harm():
     found = document("reference")
     found["target"] = {"name": "[bold]evil\x1b[2J", "versions": {"a\x07": "[/]"}}
     for case in found["cases"]:

@@ -18,7 +18,7 @@ SELECTIONS += [("onnx.PRelu-16", "bfloat16"), ("onnx.Pow-13", "bfloat16"), ("onn
 
 
 @pytest.mark.parametrize(("operator", "type_name"), SELECTIONS)
-def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name) -> None:
+def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name):
     for one in cases("quick", [operator], types=[type_name]):
         if one.clause is not None or one.threads is not None:
             continue
@@ -36,7 +36,7 @@ def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name)
 @pytest.mark.parametrize(
     "operator", ["onnx.Pow-1", "onnx.Pow-7", "onnx.Pow-15", "onnx.PRelu-1", "onnx.PRelu-16"]
 )
-def test_an_invalid_model_is_refused_when_it_is_run(operator) -> None:
+def test_an_invalid_model_is_refused_when_it_is_run(operator):
     found = [one for one in cases("quick", [operator]) if one.clause is not None]
     assert len(found) > 8
     for one in found:
@@ -53,7 +53,7 @@ def test_an_invalid_model_is_refused_when_it_is_run(operator) -> None:
             assert value.type.tensor_type.HasField("shape")
 
 
-def test_constants_are_initializers_that_nothing_can_replace() -> None:
+def test_constants_are_initializers_that_nothing_can_replace():
     one = case("onnx.Pow-7/float32,float32/reproducibility/constant-Y")
     made = model(one)
     assert [value.name for value in made.graph.input] == ["X"]
@@ -65,13 +65,13 @@ def test_constants_are_initializers_that_nothing_can_replace() -> None:
     assert model_inputs(both) == {}
 
 
-def test_a_wrong_declared_output() -> None:
+def test_a_wrong_declared_output():
     made = model(case("onnx.PRelu-16/float32,float32/invalid/C6-output-2x4"))
     assert [dim.dim_value for dim in made.graph.output[0].type.tensor_type.shape.dim] == [2, 4]
     made = model(case("onnx.PRelu-16/float32,float32/invalid/C6-output-float64"))
     assert made.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
 
 
-def test_operators_of_other_standards() -> None:
+def test_operators_of_other_standards():
     with pytest.raises(UnsupportedError, match=r"ONNX has no operator openvino\.Power-1"):
         model(case("openvino.Power-1/float32,float32/values/0"))

@@ -44,7 +44,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_accuracy_of_what_is_in_this_folder(here: Path) -> None:
+def test_accuracy_of_what_is_in_this_folder(here):
     few = ["--types", "float32", "--count", "64", "--rounds", "0"]
     result = CliRunner().invoke(app, ["accuracy", "my_kernel:pow", *few])
     assert result.exit_code == 0, result.output
@@ -66,7 +66,7 @@ def test_accuracy_of_what_is_in_this_folder(here: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["my_kernel:pow", "my_kernel.py:pow", "./my_kernel.py:pow"])
-def test_a_function_in_this_folder(target: str) -> None:
+def test_a_function_in_this_folder(target):
     result = run(target, *LITTLE, "--json", "-")
     assert result.exit_code == 1, result.output
     document = json.loads(result.stdout)
@@ -78,16 +78,16 @@ def test_a_function_in_this_folder(target: str) -> None:
         None,
     )
     assert {cell["got"] for cell in document["specials"][0]["grid"] if cell["x"] == "-1"} >= {"nan"}
-    assert document["run"]["selection"]["groups"] == ["special"]  # type: ignore[typeddict-item]
+    assert document["run"]["selection"]["groups"] == ["special"]
 
 
-def test_a_function_is_not_offered_for_other_types() -> None:
+def test_a_function_is_not_offered_for_other_types():
     result = run("my_kernel:pow", "--types", "float64,float64", "--processes", "1")
     assert result.exit_code == 2
     assert "nothing of this selection is for the target my_kernel:pow" in result.stderr
 
 
-def test_a_function_itself(here: Path) -> None:
+def test_a_function_itself(here):
     report = hu.check(np.power, types="float32,float32", groups="special", processes=1)
     assert report.ok, report
     program = here / "program.py"
@@ -103,7 +103,7 @@ def test_a_function_itself(here: Path) -> None:
         hu.check(lambda x, y: x)
 
 
-def test_the_test_of_the_page(here: Path) -> None:
+def test_the_test_of_the_page(here):
     """A group of cases fails, and the failure shows the table."""
     (here / "test_powers.py").write_text(block("test_powers.py"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -113,12 +113,12 @@ def test_the_test_of_the_page(here: Path) -> None:
     assert "≠ wrong" in done.stdout
 
 
-def test_the_backend_of_the_page(here: Path) -> None:
+def test_the_backend_of_the_page(here):
     (here / "my_backend.py").write_text(block("my_backend.py"))
     assert run("my_backend", "--case", GRID, "--processes", "1").exit_code == 0
 
 
-def test_modules_and_classes() -> None:
+def test_modules_and_classes():
     assert find(types.ModuleType("halfulp.backend")).argument == "halfulp.backend"
     report = hu.check("halfulp.backend:HalfulpBackend", cases=GRID, processes=1)
     assert report.ok
@@ -127,7 +127,7 @@ def test_modules_and_classes() -> None:
     assert find("NP") == find("NumPy") == find("numpy")
 
 
-def test_a_program_in_c(here: Path) -> None:
+def test_a_program_in_c(here):
     if (compiler := shutil.which("cc")) is None:
         pytest.skip("no compiler of C")
     (here / "my_kernel.c").write_text(block("my_kernel.c"))
@@ -154,7 +154,7 @@ def test_a_program_in_c(here: Path) -> None:
         ),
     ],
 )
-def test_a_command_that_is_not_right(program: str, says: str, here: Path) -> None:
+def test_a_command_that_is_not_right(program, says, here):
     (here / "program.py").write_text(program)
     result = run("--command", f"{sys.executable} program.py", *LITTLE)
     assert result.exit_code == 1, result.output
@@ -163,7 +163,7 @@ def test_a_command_that_is_not_right(program: str, says: str, here: Path) -> Non
     )
 
 
-def test_exports(here: Path) -> None:
+def test_exports(here):
     chosen = [
         case("onnx.Pow-15/float32,float32/values/0"),
         case("onnx.PRelu-16/float32,float32/broadcast/2x3x4,4"),
@@ -185,7 +185,7 @@ def test_exports(here: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
-def test_a_device_behind_the_name_is_that_of_the_option(name: str) -> None:
+def test_a_device_behind_the_name_is_that_of_the_option(name):
     pytest.importorskip(name)
     on_cuda = find(f"{name}:cuda")
     assert (on_cuda.name, on_cuda.argument) == (f"{name} (cuda)", "cuda")

@@ -46,7 +46,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
+def test_a_target_computes(name, process_of):
     process = process_of(name)
     (power,) = process.run(POW)
     assert process.versions or name == "halfulp"
@@ -61,7 +61,7 @@ def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_constants(name: str, process_of: ProcessOf) -> None:
+def test_constants(name, process_of):
     for y in (Y, np.float32(2).reshape(())):
         for constants in ({1}, {0, 1}):
             case = Case("onnx.Pow-15/a/values/0", "onnx.Pow-15", "values", (X, y), {}, frozenset(constants))
@@ -72,10 +72,10 @@ def test_constants(name: str, process_of: ProcessOf) -> None:
 
 
 @pytest.mark.parametrize("name", ["onnxruntime:cpu", "ort:CPUExecutionProvider", "onnxruntime:halfulp"])
-def test_a_provider_of_onnxruntime(name: str) -> None:
+def test_a_provider_of_onnxruntime(name):
     pytest.importorskip("onnxruntime", "1.25")
     with Process(find(name), time_limit=LONG) as process:
-        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]
         assert process.spec.name == f"onnxruntime:{name.partition(':')[2]}"
 
 
@@ -83,7 +83,7 @@ def test_a_provider_of_onnxruntime(name: str) -> None:
     ("provider", "says"),
     [("cuda", "not offered here: this ONNX Runtime has Azure, CPU, not cuda"), ("azure", "not offered")],
 )
-def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider: str, says: str) -> None:
+def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider, says):
     ort = pytest.importorskip("onnxruntime")
     if ort.get_available_providers() != ["AzureExecutionProvider", "CPUExecutionProvider"]:
         pytest.skip("another build of ONNX Runtime")
@@ -95,7 +95,7 @@ def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider: str, says: st
             assert process.run(POW) == Outcome("not offered", "AzureExecutionProvider has no kernel for it")
 
 
-def test_openvino_without_onnx() -> None:
+def test_openvino_without_onnx():
     with Process(opened("openvino-native"), time_limit=LONG) as process:
         for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):
             case = Case(
@@ -122,7 +122,7 @@ def test_openvino_without_onnx() -> None:
 
 
 @pytest.mark.parametrize("name", ["openvino", "torch", "jax", "numpy", "onnx-reference", "halfulp"])
-def test_a_type_that_numpy_lacks_crosses_by_its_bits(name: str, process_of: ProcessOf) -> None:
+def test_a_type_that_numpy_lacks_crosses_by_its_bits(name, process_of):
     x = np.array([-2, 3], ml_dtypes.bfloat16)
     case = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
     (output,) = process_of(name).run(case)
@@ -131,7 +131,7 @@ def test_a_type_that_numpy_lacks_crosses_by_its_bits(name: str, process_of: Proc
     assert output.tolist() == [4, 3]
 
 
-def test_what_is_for_whom() -> None:
+def test_what_is_for_whom():
     old = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (X, Y))
     invalid = Case(
         "onnx.Pow-15/float32,float32/invalid/C2", "onnx.Pow-15", "invalid", (X, Y), clause="onnx.Pow-15.C2"
@@ -154,9 +154,7 @@ def test_what_is_for_whom() -> None:
 
 
 @pytest.mark.parametrize("target", ["mine", "mine:f"])
-def test_a_program_and_a_library_are_told_their_options(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_and_a_library_are_told_their_options(target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = target.partition(":")[0]
     Path(file).touch()
@@ -175,7 +173,7 @@ def test_a_program_and_a_library_are_told_their_options(
         ("/bin/sh {model} {inputs} --out={outputs}", "sh"),
     ],
 )
-def test_names_of_commands(command: str, name: str) -> None:
+def test_names_of_commands(command, name):
     assert find_command(command).name == name
     assert find(command) == find_command(command)
 
@@ -185,11 +183,11 @@ def command(fault: str) -> TargetSpec:
     return find_command(f"env FAULTY={fault} {sys.executable} {FAULTY} {{model}} {{inputs}} {{outputs}}")
 
 
-def test_a_command_computes() -> None:
+def test_a_command_computes():
     x = np.array([-2, 3], ml_dtypes.bfloat16)
     small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
     with Process(command("none"), time_limit=LONG) as process:
-        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]
         (output,) = process.run(small)
     assert isinstance(output, np.ndarray)
     assert output.dtype == ml_dtypes.bfloat16
@@ -204,14 +202,14 @@ def test_a_command_computes() -> None:
         ("exits", "refused", "exited with status 0, and wrote no outputs"),
     ],
 )
-def test_a_command_fails(fault: str, kind: str, message: str) -> None:
+def test_a_command_fails(fault, kind, message):
     one = np.array([3], np.int32)
     case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
     with Process(command(fault), time_limit=LONG) as process:
-        assert process.run(case) == Outcome(kind, message)  # type: ignore[arg-type]
+        assert process.run(case) == Outcome(kind, message)
 
 
-def test_a_command_that_writes_rubbish() -> None:
+def test_a_command_that_writes_rubbish():
     spec = find_command("sh -c 'echo rubbish > {outputs}; : {model} {inputs}'")
     with Process(spec, time_limit=LONG) as process:
         outcome = process.run(POW)
@@ -219,7 +217,7 @@ def test_a_command_that_writes_rubbish() -> None:
     assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
 
 
-def test_a_module_beside_a_program_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_beside_a_program_of_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("my_kernel_beside.py").write_text("def pow(x, y):\n    return x**y\n")

@@ -43,7 +43,7 @@ def hard_inputs(target: np.dtype, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_small_floats_round_once(name: str) -> None:
+def test_small_floats_round_once(name):
     target = dtype(name)
     values = all_values(target)
     x = hard_inputs(target, np.random.default_rng(1))
@@ -57,7 +57,7 @@ def test_small_floats_round_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["int64", "uint64"])
-def test_integers_round_once(source: str) -> None:
+def test_integers_round_once(source):
     rng = np.random.default_rng(2)
     values = all_values(dtype("bfloat16"))
     whole = [int(v) for v in values if v.denominator == 1 and abs(v) < 2**63 and (v >= 0 or source[0] == "i")]
@@ -70,14 +70,14 @@ def test_integers_round_once(source: str) -> None:
         assert abs(int(result) - given) == min(abs(v - given) for v in whole[above - 1 : above + 1])
 
 
-def test_extremes_of_64_bits() -> None:
+def test_extremes_of_64_bits():
     x = np.array([2**63 - 1, -(2**63), 2**62 + 1, 0, 1, -1], np.int64)
     assert cast(x, dtype("bfloat16")).astype(float).tolist() == [2.0**63, -(2.0**63), 2.0**62, 0, 1, -1]
     x = np.array([2**64 - 1, 2**63, 0, 1], np.uint64)
     assert cast(x, dtype("bfloat16")).astype(float).tolist() == [2.0**64, 2.0**63, 0, 1]
 
 
-def test_saturation_of_float_8() -> None:
+def test_saturation_of_float_8():
     x = np.array([1e30, -1e30, np.inf, -np.inf, np.nan], np.float64)
     for name, greatest in (
         ("float8_e4m3fn", 448),
@@ -96,7 +96,7 @@ def test_saturation_of_float_8() -> None:
 
 
 @pytest.mark.parametrize("name", INTS)
-def test_integers_wrap(name: str) -> None:
+def test_integers_wrap(name):
     target = dtype(name)
     bits = int("".join(c for c in name if c.isdigit()))
     x = np.array([0, 1, -1, 7, 8, 200, -129, 2**31, -(2**40) - 3, 2**63 - 1], np.int64)
@@ -106,7 +106,7 @@ def test_integers_wrap(name: str) -> None:
         assert result == (wrapped - 2**bits if name[0] == "i" and wrapped >= 2 ** (bits - 1) else wrapped)
 
 
-def test_floats_truncate_and_what_does_not_fit_is_defined() -> None:
+def test_floats_truncate_and_what_does_not_fit_is_defined():
     with np.errstate(all="raise"):
         x = np.array([2.9, -2.9, -0.0, np.nan, np.inf, -np.inf, 1e300])
         assert cast(x, dtype("int64")).tolist() == [2, -2, 0, 0, 2**63 - 1, -(2**63), 2**63 - 1]
@@ -120,7 +120,7 @@ bfloat16 = ml_dtypes.bfloat16
 
 @pytest.mark.parametrize("source", [*SMALL, *INTS, "float64", "float32", "float16", "bool"])
 @pytest.mark.parametrize("target", [*SMALL, *INTS, "float64", "float32", "float16", "bool"])
-def test_small_numbers_pass_between_all_types(source: str, target: str) -> None:
+def test_small_numbers_pass_between_all_types(source, target):
     assert can_cast(dtype(source), dtype(target))
     x = np.array([0, 1, 1, 0]).astype(dtype(source))
     got = cast(x, dtype(target))
@@ -128,13 +128,13 @@ def test_small_numbers_pass_between_all_types(source: str, target: str) -> None:
     assert got.astype(float).tolist() == [0, 1, 1, 0]
 
 
-def test_bool_of_floats() -> None:
+def test_bool_of_floats():
     x = np.array([0.0, -0.0, np.nan, 1e-300])
     assert cast(x, dtype("bool")).tolist() == [False, False, True, True]
     assert cast(x.astype(bfloat16), dtype("bool")).tolist() == [False, False, True, False]
 
 
-def test_strings_and_scales_are_left_to_the_onnx_package() -> None:
+def test_strings_and_scales_are_left_to_the_onnx_package():
     assert not can_cast(dtype("float32"), np.dtype(object))
     assert not can_cast(np.dtype("<U3"), dtype("float32"))
     assert not can_cast(dtype("float32"), dtype("float8_e8m0fnu"))
@@ -143,6 +143,6 @@ def test_strings_and_scales_are_left_to_the_onnx_package() -> None:
 @pytest.mark.parametrize(
     "target", [pickle.loads(pickle.dumps(np.dtype("float64"))), np.dtype(">f8")], ids=["pickled", "swapped"]
 )
-def test_a_dtype_that_is_not_the_one_object_of_numpy_rounds_once_too(target: np.dtype) -> None:
+def test_a_dtype_that_is_not_the_one_object_of_numpy_rounds_once_too(target):
     assert target.isbuiltin != 1  # the trap: NumPy asks for identity
     assert cast(np.array([2**53 - 1]), target).tolist() == [2**53 - 1]

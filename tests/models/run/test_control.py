@@ -18,7 +18,7 @@ LOOP = """<ir_version: 8, opset_import: ["": 15]>
     }"""
 
 
-def test_loop() -> None:
+def test_loop():
     x = np.array([1.5, -0.5], np.float32)
     out, report = run_with_report(parsed(LOOP), {"m": np.array(3), "c": np.array(True), "x": x})
     want, rows = x, []
@@ -31,7 +31,7 @@ def test_loop() -> None:
     assert calls == {"onnx.Identity-14": 3, "onnx.Pow-15": 3, "onnx.PRelu-9": 3, "onnx.Loop-13": 1}
 
 
-def test_a_loop_that_does_not_run() -> None:
+def test_a_loop_that_does_not_run():
     x = np.array([1.5, -0.5], np.float32)
     for m, c in ((0, True), (3, False), (-1, True)):
         out = run(parsed(LOOP), {"m": np.array(m), "c": np.array(c), "x": x})
@@ -40,9 +40,8 @@ def test_a_loop_that_does_not_run() -> None:
         assert out["all"].dtype == np.float32
 
 
-def test_a_loop_until_a_condition() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 16]>
-        g (float x, float limit) => (float last) {
+def test_a_loop_until_a_condition():
+    model = parsed("""16: g (float x, float limit) => (float last) {
             last = Loop (, , x) <body = b (int64 i, bool go, float v) => (bool on, float w) {
                 w = Mul (v, x)
                 on = Less (w, limit)
@@ -51,14 +50,14 @@ def test_a_loop_until_a_condition() -> None:
     assert run(model, {"x": 3.0, "limit": 100.0})["last"] == 243
 
 
-def test_what_does_not_fit_together() -> None:
+def test_what_does_not_fit_together():
     proto = parsed(LOOP)
     del proto.graph.node[0].attribute[0].g.input[2]
     proto.graph.node[0].attribute[0].g.node[1].input[0] = "x"
     feeds = {"m": np.array(3), "c": np.array(True), "x": np.ones(2, np.float32)}
     with pytest.raises(ModelError, match=r"#0 \(Loop\): the body's inputs and outputs don't match"):
         run(proto, feeds)
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (bool[N] c, float x) => (float y) {
+    model = parsed("""15: g (bool[N] c, float x) => (float y) {
         y = If (c) <then_branch = t () => (float a) { a = Identity (x) },
                     else_branch = e () => (float b) { b = Identity (x) }> }""")
     with pytest.raises(ModelError, match="a single element as condition"):

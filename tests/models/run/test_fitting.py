@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError
@@ -19,7 +20,7 @@ from halfulp.models.run.inputs import fit, make_up
 
 
 def model_of(text: str, opset: int = 17) -> Model:
-    return load(parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {text}'))  # type: ignore[return-value]
+    return load(parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {text}'))
 
 
 def sizes(model: Model, **dims: int) -> Mapping[str, int]:
@@ -30,11 +31,11 @@ CONVOLUTION = """g (float[N, C, H, W] x, float[8, 3, 19, 19] w) => (float[N, 8, 
 
 
 def convolution() -> Model:
-    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {CONVOLUTION}')
+    proto = parsed(f"17: {CONVOLUTION}")
     weights = np.ones((8, 3, 19, 19), np.float32)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     del proto.graph.input[1]
-    return load(proto)  # type: ignore[return-value]
+    return load(proto)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def convolution() -> Model:
         ("float[N, T, 4] x, float[batch_size] length", {"N": 1, "T": 3, "batch_size": 3}),
     ],
 )
-def test_usual_sizes(inputs: str, sizes: dict[str, int]) -> None:
+def test_usual_sizes(inputs, sizes):
     model = model_of(f"g ({inputs}) => (float y) {{ y = Constant<value_float=1.0>() }}")
     assert make_up(model).dims == sizes
 
@@ -65,15 +66,15 @@ def test_usual_sizes(inputs: str, sizes: dict[str, int]) -> None:
         ("BatchNormalization(x, w, w, w, w)", (9,), {"B": 9}),
     ],
 )
-def test_sizes_that_constants_force(node: str, weights: tuple[int, ...], dims: dict[str, int]) -> None:
+def test_sizes_that_constants_force(node, weights, dims):
     text = f"g (float[A, B, C, D] x) => (float[P, Q, R, S] y) {{ c = Clip(x)  x1 = Relu(c)  y = {node} }}"
-    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text.replace("(x,", "(x1,")}')
+    proto = parsed(f"17: {text.replace('(x,', '(x1,')}")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(weights, np.float32), "w"))
-    model: Model = load(proto)  # type: ignore[assignment]
+    model: Model = load(proto)
     assert fit(model, partial(run, model)).dims.items() >= dims.items()
 
 
-def test_channels_are_those_of_the_first_weights() -> None:
+def test_channels_are_those_of_the_first_weights():
     """Among those of many: 80 bands of a spectrum, scaled and padded before the first convolution."""
     channels = [80, 2, 4, 5, 6, 7, 9, 10, 11, 12, 13]
     pads = np.array([0, 0, 1, 0, 0, 1])
@@ -93,12 +94,12 @@ def test_channels_are_those_of_the_first_weights() -> None:
         [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
     opset = [onnx.helper.make_opsetid("", 17)]
-    model: Model = load(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8))  # type: ignore[assignment]
+    model: Model = load(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8))
     found = fit(model, partial(run, model))
     assert str(found) == "dims made up: N=1, bands=80, T=64; -i DIM=N changes one"
 
 
-def test_a_sampling_rate_is_what_it_is_compared_with() -> None:
+def test_a_sampling_rate_is_what_it_is_compared_with():
     model = model_of(
         """g (float[N] x, int64 rate) => (float[N] y)
         { r = Constant<value_int=16000>()  c = Equal(rate, r)
@@ -110,16 +111,16 @@ def test_a_sampling_rate_is_what_it_is_compared_with() -> None:
 
 
 @pytest.mark.parametrize("rows", [2, 40])
-def test_an_index_is_a_row_of_its_table(rows: int) -> None:
+def test_an_index_is_a_row_of_its_table(rows):
     text = "g (int64[N] i) => (float[N, 2] y) { t = ConstantOfShape(s)  y = Gather(t, i) }"
-    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    proto = parsed(f"17: {text}")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([rows, 2]), "s"))
-    model: Model = load(proto)  # type: ignore[assignment]
+    model: Model = load(proto)
     index = fit(model, partial(run, model)).inputs(model, 3)["i"]
     assert run(model, {"i": index})["y"].shape == (3, 2)
 
 
-def test_an_error_names_the_sizes_that_were_made_up() -> None:
+def test_an_error_names_the_sizes_that_were_made_up():
     model = model_of(
         "g (float[N, C] x) => (float[K, L] y) { f = Constant<value_ints=[7, -1]>()  y = Reshape(x, f) }"
     )
@@ -129,7 +130,7 @@ def test_an_error_names_the_sizes_that_were_made_up() -> None:
     assert hu.run(model, "random", dims={"C": 14})["y"].shape == (7, 2)
 
 
-def test_an_operator_that_nothing_evaluates_is_said_at_once() -> None:
+def test_an_operator_that_nothing_evaluates_is_said_at_once():
     trials = []
 
     def refuse(inputs: Mapping[str, Array]) -> Any:
@@ -141,7 +142,7 @@ def test_an_operator_that_nothing_evaluates_is_said_at_once() -> None:
     assert len(trials) == 1
 
 
-def test_running_without_inputs() -> None:
+def test_running_without_inputs():
     model = model_of(
         "g (float[N, C] x) => (float[R, 8] y) { s = Constant<value_ints=[-1, 8]>()  y = Reshape(x, s) }"
     )
@@ -166,7 +167,7 @@ MASK = """g (float[B, S] x, {kind}[B, S] {name}) => (float[B, S] y) {{
     ("kind", "name"), [("int64", "attention_mask"), ("bool", "mask"), ("int32", "other")]
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_a_mask_has_1(kind: str, name: str, seed: int) -> None:
+def test_a_mask_has_1(kind, name, seed):
     """By its name, or since it is taken from 1."""
     model = model_of(MASK.format(kind=kind, name=name))
     inputs = make_up(model).inputs(model, seed)

@@ -1,7 +1,5 @@
 """A model's inputs: those that are fed, and those that ``halfulp run`` makes up."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.models.onnx_models import single
@@ -21,7 +19,7 @@ ONNX_TYPES = [row.name for row in TYPES.values() if row.onnx is not None]
 
 
 @pytest.mark.parametrize("name", [*ONNX_TYPES, "bool", "string", "complex64"])
-def test_every_type_can_be_made_up(name: str) -> None:
+def test_every_type_can_be_made_up(name):
     model = model_of(Value("x", name, (4, "N", None)), Value("y", name, ()))
     made = Fit({"N": 5}).inputs(model)
     assert made["x"].shape == (4, 5, 3)
@@ -33,17 +31,17 @@ def test_every_type_can_be_made_up(name: str) -> None:
     assert made["x"].tolist() != other["x"].tolist()
 
 
-def test_a_value_without_a_type() -> None:
+def test_a_value_without_a_type():
     assert str(Value("x", None, (2, "N"))) == "?[2, N]"
     assert str(Value("x", None, None)) == "?"
 
 
-def test_symbols_are_one_size() -> None:
+def test_symbols_are_one_size():
     made = Fit().inputs(model_of(Value("x", "float32", ("N", "C")), Value("y", "float32", ("C", 1))))
     assert [made[name].shape for name in "xy"] == [(3, 3), (3, 1)]
 
 
-def test_inputs_with_initializers_are_left_out() -> None:
+def test_inputs_with_initializers_are_left_out():
     value = Value("x", "float32", (2,))
     model = Model("net.onnx", Graph("g", (value,), (), {"x": np.ones(2, np.float32)}, (), {}))
     assert Fit().inputs(model) == {}
@@ -59,20 +57,20 @@ def test_inputs_with_initializers_are_left_out() -> None:
         (Value("x", "float32", (0, 2**62, 2**62)), "would not fit into this computer's memory"),
     ],
 )
-def test_what_can_not_be_made_up(value: Value, words: str) -> None:
+def test_what_can_not_be_made_up(value, words):
     with pytest.raises(ModelError, match=words) as caught:
         Fit().inputs(model_of(value))
     assert "net.onnx" in str(caught.value)
     assert "'x'" in str(caught.value)
 
 
-def test_a_dim_that_the_model_does_not_have() -> None:
+def test_a_dim_that_the_model_does_not_have():
     model = model_of(Value("x", "float32", ("N",)))
     with pytest.raises(HalfulpError, match="no dim of the model's inputs is called 'M'"):
         Fit({"M": 2}).inputs(model)
 
 
-def test_a_single_node_of_unknown_shapes_can_be_fed() -> None:
+def test_a_single_node_of_unknown_shapes_can_be_fed():
     from halfulp.models.onnx import load
 
     loaded = load(single("Pow", 15, {"x": ("float32", None), "y": ("float32", None)}))
@@ -81,6 +79,6 @@ def test_a_single_node_of_unknown_shapes_can_be_fed() -> None:
 
 
 @pytest.mark.parametrize("feeds", [3, [np.ones(2)], np.ones(2), "x"])
-def test_inputs_are_fed_by_name(feeds: Any) -> None:
+def test_inputs_are_fed_by_name(feeds):
     with pytest.raises(ModelError, match="its inputs are fed as a dict of arrays by name"):
         run(model_of(Value("x", "float32", (2,))), feeds)

@@ -36,27 +36,27 @@ def constant(opset: int, **attribute: object) -> np.ndarray:
         ("value_string", "a", object),
     ],
 )
-def test_constant_12(attribute: str, value: object, dtype: type) -> None:
+def test_constant_12(attribute, value, dtype):
     out = constant(12, **{attribute: value})
     assert out.dtype == dtype
     assert out.tolist() == value
 
 
-def test_constant_sparse() -> None:
+def test_constant_sparse():
     sparse = helper.make_sparse_tensor(
         helper.make_tensor("v", 1, [1], [5.0]), helper.make_tensor("i", 7, [1], [4]), [2, 3]
     )
     np.testing.assert_array_equal(constant(11, sparse_value=sparse), [[0, 0, 0], [0, 5, 0]])
 
 
-def test_constant_needs_one_attribute() -> None:
+def test_constant_needs_one_attribute():
     with pytest.raises(ModelError, match="takes one of its attributes"):
         constant(13, value_int=1, value_float=1.0)
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Mul", "Less", "Sub", "Div"])
 @pytest.mark.parametrize("opset", [1, 6])
-def test_legacy_broadcasting(op_type: str, opset: int) -> None:
+def test_legacy_broadcasting(op_type, opset):
     numpy_names = {"Mul": "multiply", "Sub": "subtract", "Div": "divide"}
     function = getattr(np, numpy_names.get(op_type, op_type.lower()))
     a = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
@@ -121,7 +121,7 @@ def model_of_sum(node: str, type_name: str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("type_name", ["float16", "bfloat16"])
 @pytest.mark.parametrize("node", SUMS)
-def test_sums_of_short_types_are_computed_in_float32(node: str, type_name: str) -> None:
+def test_sums_of_short_types_are_computed_in_float32(node, type_name):
     """The onnx package computes the same node in float32. In float16 its sums overflow or stop growing."""
     rng = np.random.default_rng(0)
     x = np.sort(400 * rng.standard_normal((2, 3, 1000)))[:, :, ::-1]
@@ -146,7 +146,7 @@ def test_sums_of_short_types_are_computed_in_float32(node: str, type_name: str) 
 
 @pytest.mark.parametrize("type_name", ["float16", "float"])
 @pytest.mark.parametrize("stash", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
-def test_a_stash_type_of_16_bits(stash: int, type_name: str) -> None:
+def test_a_stash_type_of_16_bits(stash, type_name):
     """As in ONNX Runtime, the result is that of float32, and the type is that of the outputs that have it."""
     text = f'<ir_version: 10, opset_import: ["": 23]> g ({type_name}[2, 64] x, {type_name}[64] s)'
     text += f" => ({type_name}[] y, float16[] m, {type_name}[] r)"
@@ -168,7 +168,7 @@ def test_a_stash_type_of_16_bits(stash: int, type_name: str) -> None:
 
 
 @pytest.mark.parametrize("opset", [7, 13, 14, NEWEST])
-def test_numpy_broadcasting(opset: int) -> None:
+def test_numpy_broadcasting(opset):
     a, b = np.ones((3, 1), np.int32), np.arange(4, dtype=np.int32)
     model = single("Mul", opset, {"a": ("int32", None), "b": ("int32", None)}, ("int32", None))
     np.testing.assert_array_equal(evaluated(model, a=a, b=b), a * b)
@@ -177,7 +177,7 @@ def test_numpy_broadcasting(opset: int) -> None:
 
 
 @pytest.mark.parametrize("to", ["FLOAT16", "INT32", "BOOL"])
-def test_cast_1_spells_the_type(to: str) -> None:
+def test_cast_1_spells_the_type(to):
     model = single(
         "Cast",
         1,
@@ -191,13 +191,13 @@ def test_cast_1_spells_the_type(to: str) -> None:
     )
 
 
-def test_cast_to_what_does_not_exist() -> None:
+def test_cast_to_what_does_not_exist():
     for opset, to in ((5, "FLOATY"), (9, 999)):
         with pytest.raises(ModelError, match="Cast does not know the type"):
             run(single("Cast", opset, {"x": F32}, F32, to=to), {"x": np.ones(1, np.float32)})
 
 
-def test_cast_of_strings_goes_to_the_onnx_package() -> None:
+def test_cast_of_strings_goes_to_the_onnx_package():
     model = single("Cast", 13, {"x": F32}, F32, to=TensorProto.FLOAT)
     model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
     out, report = run_with_report(model, {"x": np.array(["1.5", "-2"], object)})
@@ -212,7 +212,7 @@ def reshape(opset: int, x: np.ndarray, shape: list[int], **attributes: int) -> n
     return evaluated(model, x=x, shape=np.array(shape, np.int64))
 
 
-def test_reshape_of_nothing_and_allowzero() -> None:
+def test_reshape_of_nothing_and_allowzero():
     empty = np.zeros((0, 3), np.float32)
     assert reshape(14, empty, [3, 0], allowzero=1).shape == (3, 0)
     assert reshape(13, empty, [0, 5, 3][:1] + [3]).shape == (0, 3)

@@ -162,10 +162,9 @@ def finite(array: Array) -> Array:
 
 def result_logs(name: str, random: Random, count: int) -> Array:
     """Return binary logarithms from the whole range of a type, one in four near 0."""
+    low, high = 0, TYPES[name].bits - (TYPES[name].kind == "int")
     if TYPES[name].kind == "float":
         low, high = float_type(name).least_exponent - 1, float_type(name).greatest_exponent
-    else:
-        low, high = 0, integer_range(name)[1].bit_length()
     wide, near = random.uniform(low, high, count), random.normal(count)
     return np.where(random.choose([True, False, False, False], count), near, wide)
 
@@ -194,8 +193,13 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     tried = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
     names = x_name, y_name
     fitting = (pair for pair in islice(tried, 3 * count) if all(map(_representable, pair, names)))
-    x, y = zip(*islice(fitting, count), strict=True)
-    return Pairs(_array(x, x_name), _array(y, y_name))
+    arrays = []
+    for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
+        if TYPES[name].kind == "float":
+            arrays.append(np.array(list(map(float, numbers))).astype(TYPES[name].dtype))
+        else:
+            arrays.append(from_integers(map(int, numbers), name))
+    return Pairs(*arrays)
 
 
 class _Draws(Random):
@@ -215,7 +219,10 @@ def _float_cases(facts: FloatType, draws: _Draws) -> Iterator[tuple[Fraction, Fr
     """Yield cases with a normal or subnormal result, or a tie in either range."""
     while True:
         f = draws.integer(0, _MOST_ROOTS) if draws.one() < 0.5 else 0
-        root = _odd_root(facts.digits / 2**f, draws)
+        digits = facts.digits / 2**f  # of an odd root, preferably a small one
+        root = 1
+        if (limit := 2**digits) > 3 and draws.one() >= 0.1:
+            root = min(int(2 ** draws.one(1, digits)) | 1, int(limit) - 1 | 1)
         n = _exponent_for(root, facts.digits + 1, draws)
         if f:
             n = max(n - 1 + n % 2, 1)
@@ -226,14 +233,6 @@ def _float_cases(facts: FloatType, draws: _Draws) -> Iterator[tuple[Fraction, Fr
         e = round(wanted / n) << f if n else 0
         sign = -1 if f == 0 and draws.one() < 0.3 else 1
         yield sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
-
-
-def _odd_root(digits: float, draws: _Draws) -> int:
-    """Return an odd number of at most ``digits`` digits (a fraction counts), preferably a small one."""
-    limit = 2**digits
-    if limit <= 3 or draws.one() < 0.1:
-        return 1
-    return min(int(2 ** draws.one(1, digits)) | 1, int(limit) - 1 | 1)
 
 
 def _exponent_for(root: int, digits: int, draws: _Draws) -> int:
@@ -267,9 +266,3 @@ def _representable(value: Fraction, name: str) -> bool:
     except OverflowError:
         return False
     return math.isfinite(nearest) and Fraction(nearest) == value
-
-
-def _array(values: Sequence[Fraction], name: str) -> Array:
-    if TYPES[name].kind == "float":
-        return np.array([float(value) for value in values], np.float64).astype(TYPES[name].dtype)
-    return from_integers((int(value) for value in values), name)

@@ -67,20 +67,38 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield all shapes with all attributes, each with the row's verdict: ``"2x3x4,3,axis=1,broadcast=1"``."""
     pairs = " ".join(_SHAPES.values()).split()
     for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
-        shapes = tuple(map(_shape, text.split(",")))
+        dims = (() if shape == "scalar" else shape.split("x") for shape in text.split(","))
+        shapes = tuple(tuple(map(int, shape)) for shape in dims)
         for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
             attributes = {name: value for name, value in chosen if value is not None}
-            name = ",".join([text, *(f"{key}={_spelled(value)}" for key, value in attributes.items())])
-            clause = refusal(row, zip(types, shapes, strict=True), attributes)
-            yield Attempt(name, clause, shapes, types, attributes)
+            spelled = (
+                f"{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}"
+                for key, value in attributes.items()
+            )
+            yield _attempt(row, types, ",".join([text, *spelled]), shapes, attributes)
 
 
-def _shape(text: str) -> Shape:
-    return () if text == "scalar" else tuple(map(int, text.split("x")))
+def _attempt(
+    row: OpVersion,
+    types: Types,
+    name: str,
+    shapes: tuple[Shape, ...] = (),
+    attributes: Mapping[str, Any] | None = None,
+) -> Attempt:
+    """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
+    shapes = shapes or (_shape(row),) * len(types)
+    attributes = _required(row) if attributes is None else attributes
+    return Attempt(name, refusal(row, zip(types, shapes, strict=True), attributes), shapes, types, attributes)
 
 
-def _spelled(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _shape(row: OpVersion) -> Shape:
+    """Return a shape for all operands with which nothing is wrong."""
+    return (1,) * (least_rank(row) - 2) + (2, 3)
+
+
+def _required(row: OpVersion) -> dict[str, Any]:
+    """Return attributes with which nothing is wrong."""
+    return {attribute.name: 2.0 for attribute in row.attributes if attribute.required}
 
 
 def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str | None:
@@ -130,7 +148,7 @@ def small_inputs(
     if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
     else:  # squares and products of any two are within the type
-        x_name, y_name = operand_types(row, types)
+        x_name, y_name = operand_types(types)
         most = min(isqrt(integer_range(x_name)[1]), 11)
         x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
         pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
@@ -148,28 +166,21 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     for kind in (_shapes, _types, _numbers, _attributes, _outputs):
         counts: Counter[str] = Counter()
         for attempt in kind(row, types):
-            if attempt.clause is None:
+            if (clause := attempt.clause) is None:
                 continue
-            counts[attempt.clause] += 1
-            if mode == "full" or counts[attempt.clause] <= _QUICK:
-                yield _refused(row, types, attempt, attempt.clause)
-
-
-def _refused(row: OpVersion, types: Types, attempt: Attempt, clause: str) -> Case:
-    """Return the case of an attempt: operands that are as small as a valid case has them, in the attempt's types."""
-    id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
-    pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
-    inputs = []
-    for place, name in enumerate(attempt.types):
-        with np.errstate(invalid="ignore"):
-            inputs.append(cast(pairs[min(place, len(pairs) - 1)].astype(np.float64), name))
-    attributes = dict(attempt.attributes)
-    return Case(id, row.id, "invalid", tuple(inputs), attributes, clause=clause, declared=attempt.declared)
-
-
-def _valid(row: OpVersion) -> tuple[Shape, dict[str, Any]]:
-    """Return a shape for all operands, and attributes, with which nothing is wrong."""
-    return (1,) * (least_rank(row) - 2) + (2, 3), {a.name: 2.0 for a in row.attributes if a.required}
+            counts[clause] += 1
+            if mode == "quick" and counts[clause] > _QUICK:
+                continue
+            id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
+            # As small as a valid case has them, in the attempt's types.
+            pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
+            with np.errstate(invalid="ignore"):
+                inputs = tuple(
+                    cast(pairs[min(place, len(pairs) - 1)].astype(np.float64), name)
+                    for place, name in enumerate(attempt.types)
+                )
+            attributes = dict(attempt.attributes)
+            yield Case(id, row.id, "invalid", inputs, attributes, clause=clause, declared=attempt.declared)
 
 
 def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
@@ -206,23 +217,16 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
     yield from {attempt.types: attempt for attempt in turns}.values()
 
 
-def _attempt(row: OpVersion, types: Types, name: str) -> Attempt:
-    """Return an attempt in which nothing is wrong but perhaps the types of the operands, or their number."""
-    shape, fine = _valid(row)
-    clause = refusal(row, [(kind, shape) for kind in types], fine)
-    return Attempt(name, clause, (shape,) * len(types), types, fine)
-
-
 def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield one input fewer and one more."""
-    for tried in (types[:-1], types + types[-1:]):
-        if tried:
-            yield _attempt(row, tried, f"{len(tried)}-inputs")
+    return (
+        _attempt(row, tried, f"{len(tried)}-inputs") for tried in (types[:-1], types + types[-1:]) if tried
+    )
 
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
-    shape, fine = _valid(row)
+    fine = _required(row)
     values = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
     wrong: list[dict[str, Any]] = []
     for attribute in row.attributes:
@@ -234,22 +238,19 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     for attributes in wrong:
         changed = ((name, value) for name, value in attributes.items() if fine.get(name) != value)
         name = ",".join(f"{name}={'text:' * isinstance(value, str)}{value}" for name, value in changed)
-        clause = refusal(row, [(kind, shape) for kind in types], attributes)
-        yield Attempt(name or "required", clause, (shape,) * len(types), types, attributes)
+        yield _attempt(row, types, name or "required", attributes=attributes)
 
 
 def _outputs(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield outputs that are declared with a wrong type or shape."""
-    if not any("output" in clause.enforces for clause in row.clauses):
-        return
-    shape, fine = _valid(row)
-    clause = f"{row.id}.{row.clause('output').id}"
-    right = row.infer(*((kind, shape) for kind in types), **fine).type
-    other = next(name for name in ("float64", "float32") if name != right)
-    larger = (*shape[:-1], shape[-1] + 1)
-    wrong = {other: TensorType(other, shape), "x".join(map(str, larger)): TensorType(right, larger)}
-    for name, declared in wrong.items():
-        yield Attempt(f"output-{name}", clause, (shape,) * len(types), types, fine, declared)
+    if any("output" in clause.enforces for clause in row.clauses):
+        fine, shape = _attempt(row, types, ""), _shape(row)
+        right = row.infer(*zip(types, fine.shapes, strict=True), **fine.attributes).type
+        other = next(name for name in ("float64", "float32") if name != right)
+        larger = (*shape[:-1], shape[-1] + 1)
+        clause = f"{row.id}.{row.clause('output').id}"
+        for name, declared in ((other, (other, shape)), ("x".join(map(str, larger)), (right, larger))):
+            yield fine._replace(name=f"output-{name}", clause=clause, declared=TensorType(*declared))
 
 
 # --- the same elements in other surroundings: their bits should be the same -----------------------
@@ -277,7 +278,15 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         yield _rearranged(base, f"length-{length}", "length", np.arange(length))
     for name, constants in (("inputs", {0, 1}), (row.inputs[1].name, {1})):
         yield _again(base, f"constant-{name}", "constant folding", constants=frozenset(constants))
-    yield from _rows(base)
+    # A line, and its elements as rows that are shorter than a vector and that a broadcast operand separates.
+    x, y = (array.ravel() for array in base.inputs)
+    x, y = x[: len(x) // _ROW * _ROW], y[:_ROW]
+    tiled = (line(row, x), line(row, np.tile(y, len(x) // _ROW)))
+    tensor = replace(base, id=case_id(row, types, "reproducibility", "line"), inputs=tiled)
+    rows = _fitting(tensor, f"rows-{_ROW}", "position", x.reshape(-1, _ROW), [y, y.reshape(1, -1)])
+    if rows is not None:
+        yield tensor
+        yield rows
     many = replace(_case(row, types, "many", _MANY), threads=1)
     yield many
     for threads in _THREADS[mode]:
@@ -288,24 +297,17 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
     """Return a case of elements that the document does not leave open."""
     id = case_id(row, types, "reproducibility", name)
-    pairs = _pairs(row, types, Random(id), min(count, 4 * _COUNT))
+    random = Random(id)
+    pairs = ordinary(row, types, random, min(count, 4 * _COUNT))
+    if row.kernel != "prelu" and len((hard := hard_pairs(*types)).x):
+        # Hard cases in every second place show the least difference in computing.
+        chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
+        pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
     open_ = unspecified(Case(id, row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
     if not open_.every_element:
         pairs = Pairs(*(array[~open_.elements.ravel()] for array in pairs))
     inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
     return Case(id, row.id, "reproducibility", inputs)
-
-
-def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
-    """Return ordinary elements and, in every second place, hard cases: they show the least difference in computing."""
-    pairs = ordinary(row, types, random, count)
-    if row.kernel == "prelu":
-        return pairs
-    hard = hard_pairs(*types)
-    if len(hard.x):
-        chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
-        pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
-    return pairs
 
 
 def _again(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:
@@ -316,19 +318,6 @@ def _again(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:
 def _rearranged(base: Case, name: str, aspect: Aspect, order: Array) -> Case:
     inputs = tuple(line(base.row, array.ravel()[order]) for array in base.inputs)
     return _again(base, name, aspect, inputs=inputs, positions=order)
-
-
-def _rows(base: Case) -> Iterator[Case]:
-    """Yield a line, and its elements as rows that are shorter than a vector and that a broadcast operand separates."""
-    id = case_id(base.row, base.types, "reproducibility", "line")
-    x, y = (array.ravel() for array in base.inputs)
-    x, y = x[: len(x) // _ROW * _ROW], y[:_ROW]
-    tiled = (line(base.row, x), line(base.row, np.tile(y, len(x) // _ROW)))
-    tensor = Case(id, base.operator, "reproducibility", tiled)
-    rows = _fitting(tensor, f"rows-{_ROW}", "position", x.reshape(-1, _ROW), [y, y.reshape(1, -1)])
-    if rows is not None:
-        yield tensor
-        yield rows
 
 
 def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
@@ -352,8 +341,7 @@ def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]
             continue
         name = f"{value:.4g}"
         id = case_id(row, types, "reproducibility", f"all-{name}")
-        filled = np.broadcast_to(number, x.shape).copy()
-        tensor = Case(id, row.id, "reproducibility", (x, filled))
+        tensor = replace(base, id=id, inputs=(x, np.broadcast_to(number, x.shape).copy()))
         scalar = _fitting(tensor, f"scalar-{name}", "scalar exponent", x, [number.reshape(()), number])
         if scalar is not None:
             yield tensor

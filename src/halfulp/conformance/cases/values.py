@@ -40,16 +40,9 @@ def case_id(row: OpVersion, types: Types, group: Group, name: str) -> str:
     return "/".join((row.id, ",".join(types), group, name))
 
 
-def exponent_attribute(row: OpVersion) -> str | None:
-    """Return the attribute that is the exponent of an operator that has no input for it."""
-    if len(row.inputs) != 1:
-        return None
-    return next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
-
-
-def operand_types(row: OpVersion, types: Types) -> tuple[str, str]:
+def operand_types(types: Types) -> tuple[str, ...]:
     """Return the types of both operands. An exponent may be an attribute."""
-    return (types[0], types[1] if len(types) == 2 else "float32")
+    return (*types, "float32")[:2]
 
 
 def least_rank(row: OpVersion) -> int:
@@ -80,30 +73,25 @@ def elementwise(
     The elements that the document leaves open are a separate case, named ``...-open``: a runtime may refuse to compute
     these. ``with_open`` says whether that case is wanted.
     """
-    for suffix, inputs, values in _with_attribute(row, pairs):
+    # By their suffix the inputs and attributes: one case, or the bases of each exponent that is an attribute.
+    parts: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
+    if len(row.inputs) == 2:
+        parts[""] = tuple(line(row, array) for array in pairs), {}
+    else:
+        attribute = next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
+        words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
+        for word in np.unique(words)[::-1]:
+            exponent = float(pairs.y[words == word][0])
+            parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {attribute: exponent}
+    for suffix, (inputs, values) in parts.items():
         id = case_id(row, types, group, name + suffix)
         whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
         open_ = unspecified(whole)
         is_open = np.broadcast_to(open_.whole | open_.elements.ravel(), inputs[0].size)
         for ending, chosen in (("", ~is_open), ("-open", is_open)):
             if chosen.any() and (with_open or not ending):
-                parts = tuple(line(row, array.ravel()[chosen]) for array in inputs)
-                yield replace(whole, id=id + ending, inputs=parts)
-
-
-def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[Array, ...], dict[str, Any]]]:
-    """Yield the pairs as inputs; if the exponent is an attribute, the bases of each exponent, with a suffix for it."""
-    attribute = exponent_attribute(row)
-    if attribute is None:
-        yield "", tuple(line(row, array) for array in pairs), {}
-        return
-    words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
-    cases: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
-    for word in np.unique(words)[::-1]:
-        here = words == word
-        exponent = float(pairs.y[here][0])
-        cases[f"-y={exponent:.9g}"] = (line(row, pairs.x[here]),), {attribute: exponent}
-    yield from ((suffix, *case) for suffix, case in cases.items())
+                some = tuple(line(row, array.ravel()[chosen]) for array in inputs)
+                yield replace(whole, id=id + ending, inputs=some)
 
 
 # --- ordinary values -----------------------------------------------------------------------------
@@ -128,7 +116,7 @@ def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 def _pairs(row: OpVersion, types: Types, name: str) -> Pairs:
     random = Random(case_id(row, types, "values", name))
-    if exponent_attribute(row) is None:
+    if len(row.inputs) == 2:
         return ordinary(row, types, random, _COUNT)
     exponents = np.resize(np.array(_ATTRIBUTE_EXPONENTS, np.float32), _COUNT)
     return Pairs(bases(types[0], random, _COUNT), exponents)
@@ -136,7 +124,7 @@ def _pairs(row: OpVersion, types: Types, name: str) -> Pairs:
 
 def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
     """Return ordinary operands of a row of two inputs."""
-    x_name, y_name = operand_types(row, types)
+    x_name, y_name = operand_types(types)
     if row.kernel == "prelu":
         return prelu_values(x_name, random, count)
     return pow_values(x_name, y_name, random, count)
@@ -156,7 +144,7 @@ def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
     Names: ``grid`` (with ``grid-open`` beside it), ``all``, ``every-pair``.
     """
-    x_name, y_name = operand_types(row, types)
+    x_name, y_name = operand_types(types)
     second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
     grid = outer(chosen(x_name, _BASES), chosen(y_name, second))
     yield from elementwise(row, types, "special", "grid", grid, with_open=True)
@@ -242,7 +230,7 @@ def hard_pairs(x_name: str, y_name: str) -> Pairs:
 
 def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield operands near the edges of the type: one set, or in full mode four."""
-    x_name, y_name = operand_types(row, types)
+    x_name, y_name = operand_types(types)
     for number in range(_SETS[mode]):
         random = Random(case_id(row, types, "edge", str(number)))
         if row.kernel == "prelu":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import chain, groupby
@@ -170,25 +169,29 @@ def show(
     ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
     grade ``least`` don't count, as that line says.
     """
-    several, narrow = len(results) > 1, console.width < _NARROW
-    for target in targets(results):
+    named, narrow = targets(results), console.width < _NARROW
+    several = len(named) > 1
+    labels = [f"{printable(target.label)}: " * several for target in named]
+    for target in named:
         circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
         console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
-    console.print(_summary(targets(results), narrow))
-    for target in targets(results):
+    console.print(_summary(named, narrow))
+    for target in named:
         console.print(_rows(target.document, _cell(target.label) if several else None, narrow))
-        for text in _differing(target.document):
-            console.print(Text(_of(target, several) + text, style="magenta"))
-    worst = _worst(targets(results))
+        places: dict[str, list[str]] = {}
+        for part in target.document["reproducibility"]:
+            if part["verdict"] == "differs":
+                places.setdefault(part["aspect"], []).append(repetition_place(part))
+        for aspect, names in places.items():
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            text = f"the bits depend on {aspect} in {'; '.join(names[:3])}{more}"
+            console.print(Text(labels[target.number] + text, style="magenta"))
+    worst = _worst(named)
     if worst.row_count:
         console.print(worst)
-    for target in targets(results):
+    for target in named:
         text, style = _verdict(target.document, page or "--html FILE", least)
-        console.print(Text(_of(target, several) + text, style))
-
-
-def _of(target: Target, several: bool) -> str:
-    return f"{printable(target.label)}: " if several else ""
+        console.print(Text(labels[target.number] + text, style))
 
 
 def _table(title: str | None = None) -> Table:
@@ -240,39 +243,20 @@ def _rows(document: Document, title: str | None, narrow: bool) -> Table:
         alike = groupby(sorted(versions, key=badness), key=lambda row: row["verdict"])
         for number, (verdict, group) in enumerate(alike):
             members = list(group)
+            types = [types_text(row["types"]) for row in members]
+            some = ", ".join(f"({name})" if "," in name else name for name in types[:_MOST_TYPES])
+            reasons = list(dict.fromkeys(row["message"] for row in members if row["message"]))
+            why = printable(reasons[0] if reasons else "", _LONGEST) + "; or the like" * (len(reasons) > 1)
             cells: list[str | Text] = [
                 "" if number else escape(printable(operator)),
                 _sign(verdict),
                 str(len(members)),
-                escape(_listed([types_text(row["types"]) for row in members])),
+                escape(some + ", ..." * (len(types) > _MOST_TYPES)),
                 distance(*members),
-                escape(_why(members)),
+                escape(why),
             ]
             table.add_row(*cells[: len(table.columns)])
     return table
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names of many. Types of two inputs are in brackets."""
-    bracketed = [f"({name})" if "," in name else name for name in names[:_MOST_TYPES]]
-    return ", ".join(bracketed) + (", ..." if len(names) > len(bracketed) else "")
-
-
-def _why(rows: Sequence[Part]) -> str:
-    """Return the first message of some rows."""
-    reasons = dict.fromkeys(row["message"] for row in rows if row["message"])
-    return printable(next(iter(reasons), ""), _LONGEST) + "; or the like" * (len(reasons) > 1)
-
-
-def _differing(document: Document) -> Iterator[str]:
-    """Yield a line for each aspect of the surroundings that changes bits."""
-    places: dict[str, list[str]] = {}
-    for part in document["reproducibility"]:
-        if part["verdict"] == "differs":
-            places.setdefault(part["aspect"], []).append(repetition_place(part))
-    for aspect, names in places.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield f"the bits depend on {aspect} in {'; '.join(names[:3])}{more}"
 
 
 def _worst(named: Sequence[Target]) -> Table:
@@ -292,14 +276,6 @@ def _worst(named: Sequence[Target]) -> Table:
     return table
 
 
-def _alike(document: Document) -> str | None:
-    """Return the one message with which every valid case fails, if there is one."""
-    failed, rows = {"refused", "crashed", "hung"}, document["rows"]
-    messages = {case["message"] for case in document["cases"] if case["verdict"] in failed}
-    is_alike = rows and len(messages) == 1 and all(failed >= row["cases"].keys() for row in rows)
-    return printable(str(*messages)) if is_alike else None
-
-
 def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     """Return the closing line, and its style."""
     counting = [fault for fault in all_faults(document) if fault.counts("support")]
@@ -307,7 +283,11 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     if not count:
         but_allowed = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
         return f"nothing wrong found{but_allowed}", "green"
-    if document["summary"]["cases"] > 1 and (why := _alike(document)) is not None:
+    failed, rows = {"refused", "crashed", "hung"}, document["rows"]
+    messages = {case["message"] for case in document["cases"] if case["verdict"] in failed}
+    fails_alike = rows and len(messages) == 1 and all(failed >= row["cases"].keys() for row in rows)
+    if fails_alike and document["summary"]["cases"] > 1:
+        why = printable(str(*messages))
         return f"every case fails alike ({why}): is the target or its command right?", "bold"
     grade = worst([fault.grade for fault in counting])
     about = "" if grade is None else f"the worst: {GRADES[grade]}; "
@@ -330,17 +310,24 @@ def junit(documents: Sequence[Document], least: str = "support", allowed: Allowe
     """
     root = ElementTree.Element("testsuites")
     for document in documents:
-        suite = ElementTree.SubElement(root, "testsuite", name=printable(document["target"]["name"]))
+        name = document["target"]["name"]
+        suite = ElementTree.SubElement(root, "testsuite", name=printable(name))
         tests: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
         for row in document["rows"]:
             tests[row["operator"], ",".join(row["types"])] = ([], [])
         for fault in all_faults(document):
             key = fault.part["operator"], ",".join(fault.part["types"])
             failing, others = tests.setdefault(key, ([], []))
-            why = _why_not_counted(document, fault, least, allowed or Allowed())
-            (others if why else failing).append(f"{why}; {_text(fault)}" if why else _text(fault))
-        for key, texts in tests.items():
-            _add_test(suite, key, *texts)
+            why, text = _told(name, fault, least, allowed or Allowed())
+            (others if why else failing).append(f"{why}; {text}" if why else text)
+        for (operator, types), (failing, others) in tests.items():
+            head = {"classname": printable(operator), "name": printable(types)}
+            test = ElementTree.SubElement(suite, "testcase", head)
+            if texts := failing or others:
+                kind = "failure" if failing else "skipped"
+                ElementTree.SubElement(test, kind, message=printable(texts[0], 300)).text = _some_lines(texts)
+            if failing and others:
+                ElementTree.SubElement(test, "system-out").text = _some_lines(others)
         suite.set("tests", str(len(tests)))
         suite.set("failures", str(len(suite.findall("*/failure"))))
         suite.set("skipped", str(len(suite.findall("*/skipped"))))
@@ -348,31 +335,16 @@ def junit(documents: Sequence[Document], least: str = "support", allowed: Allowe
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _add_test(
-    suite: ElementTree.Element, key: tuple[str, str], failing: Sequence[str], others: Sequence[str]
-) -> None:
-    name, types = map(printable, key)
-    test = ElementTree.SubElement(suite, "testcase", classname=name, name=types)
-    if texts := failing or others:
-        kind = "failure" if failing else "skipped"
-        ElementTree.SubElement(test, kind, message=printable(texts[0], 300)).text = _some_lines(texts)
-    if failing and others:
-        ElementTree.SubElement(test, "system-out").text = _some_lines(others)
-
-
-def _text(fault: Fault) -> str:
-    part = fault.part
-    if fault.finding == "differs":
-        return f"the bits depend on {part['aspect']}: {repetition_gist(part)}"
-    return f"{part['verdict']}: {part['id']}: {gist(part)}"
-
-
-def _why_not_counted(document: Document, fault: Fault, least: str, allowed: Allowed) -> str:
-    """Return why a finding does not count; empty if it does."""
+def _told(target: str, fault: Fault, least: str, allowed: Allowed) -> tuple[str, str]:
+    """Return why a finding does not count, empty if it does, and the finding in a line."""
+    if is_case := fault.finding != "differs":
+        text = f"{fault.finding}: {fault.case}: {gist(fault.part)}"
+    else:
+        text = f"the bits depend on {fault.part['aspect']}: {repetition_gist(fault.part)}"
     if fault.part["allowed"]:
-        about = fault.case, fault.finding, None if fault.finding == "differs" else fault.part
-        return f"allowed: {allowed.reason(document['target']['name'], *about) or ''}"
-    return "" if at_least(fault.grade, least) else f"{fault.grade} is less grave than {least}"
+        reason = allowed.reason(target, fault.case, fault.finding, fault.part if is_case else None)
+        return f"allowed: {reason or ''}", text
+    return "" if at_least(fault.grade, least) else f"{fault.grade} is less grave than {least}", text
 
 
 def _some_lines(texts: Sequence[str]) -> str:
@@ -396,6 +368,9 @@ def render(results: Sequence[Document]) -> str:
     rule = ".v-{0} {{ background: var(--{0}); color: var(--on-{0}); }}\n"
     style += "".join(map(rule.format, SHOWN))
     code = (assets / "filter.js").read_text("utf-8")
+    # Nothing may be loaded, and only this style and this script apply.
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
+    policy = "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
     named, summaries = targets(results), [document["summary"] for document in results]
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -409,7 +384,7 @@ def render(results: Sequence[Document]) -> str:
         anchors[anchor] = anchor
     return template.render(
         results=results,
-        policy=_policy(style, code),
+        policy=policy.format(*digests),
         style=Markup(style),
         script=Markup(code),
         targets=named,
@@ -429,69 +404,62 @@ def render(results: Sequence[Document]) -> str:
     )
 
 
-def _policy(style: str, code: str) -> str:
-    """Return a content security policy: nothing may be loaded, and only this style and this script apply."""
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
-    allowed = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*digests)
-    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
 def _tested(target: Target, aspect: str) -> dict[str, Any]:
     """Return how many operator versions and types were tested for an aspect, and the differences."""
     parts = [part for part in target.document["reproducibility"] if part["aspect"] == aspect]
-    verdicts = Counter(part["verdict"] for part in parts)
     differing = [part for part in parts if part["verdict"] == "differs"]
     differs = [{"where": repetition_place(part), "gist": repetition_gist(part)} for part in differing]
-    return {"target": target, "tested": len(parts) - verdicts["not tested"], "differs": differs}
+    tested = sum(part["verdict"] != "not tested" for part in parts)
+    return {"target": target, "tested": tested, "differs": differs}
 
 
 def _heatmaps(
     targets: Sequence[Target], anchors: Mapping[str, str]
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings."""
+    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings.
+
+    If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
+    and a column is a type that all inputs share.
+    """
     rows = [(target, row) for target in targets for row in target.document["rows"]]
     rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
     for operator, group in groupby(rows, key=lambda pair: family(pair[1]["operator"])):
         members = list(group)
         paired = any(len(set(row["types"])) > 1 for _, row in members)
-        # An array library has only the newest version, and so only that one's rows.
-        of_targets = ((target, [row for owner, row in members if owner is target]) for target in targets)
-        yield operator, [_heatmap(target, paired, own, anchors) for target, own in of_targets if own]
+        tables = []
+        for target in targets:
+            # An array library has only the newest version, and so only that one's rows.
+            versions: dict[str, dict[str, dict[str, Any]]] = {}
+            columns = set()
+            for row in (row for owner, row in members if owner is target):
+                types = row["types"]
+                columns.add(types[-1])
+                of_version = versions.setdefault(row["operator"].rpartition("-")[2], {})
+                of_version.setdefault(types[0] if paired else "", {})[types[-1]] = _square(
+                    target, row, anchors
+                )
+            ordered = sorted(columns, key=type_order)
+            if versions:
+                tables.append({"target": target, "paired": paired, "columns": ordered, "versions": versions})
+        yield operator, tables
 
 
-def _heatmap(
-    target: Target, paired: bool, rows: Sequence[Part], anchors: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the table of one operator and target: its versions, each with its rows.
-
-    If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
-    and a column is a type that all inputs share.
-    """
-    columns = sorted({row["types"][-1] for row in rows}, key=type_order)
-    versions: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in rows:
-        operator, types, verdict = row["operator"], row["types"], row["verdict"]
-        of_version = versions.setdefault(operator.rpartition("-")[2], {})
-        of_version.setdefault(types[0] if paired else "", {})[types[-1]] = {
-            "anchor": anchors.get(f"{target.number}-{operator}/{','.join(types)}"),
-            "verdict": verdict,
-            "text": SHOWN[verdict].sign + (distance(row) if verdict == "within" else ""),
-            "label": f"{target.label}, {operator}, {types_text(types)}, {_described(row)}",
-        }
-    return {"target": target, "paired": paired, "columns": columns, "versions": versions}
-
-
-def _described(row: Part) -> str:
-    """Return a sentence on a row, which repeats the meaning of its colour and adds numbers."""
-    text = str(row["verdict"])
+def _square(target: Target, row: Part, anchors: Mapping[str, str]) -> dict[str, Any]:
+    """Return a square of a table, with a sentence that repeats the meaning of its colour and adds numbers."""
+    operator, types, verdict, text = row["operator"], row["types"], row["verdict"], str(row["verdict"])
     if row["message"]:
-        return f"{text}: {row['message']}"
-    if row["misrounded"]:
+        text += f": {row['message']}"
+    elif row["misrounded"]:
         text += f": {row['misrounded']:,} of {row['elements']:,} elements not exact"
         text += f", by up to {short(row['max_ulp'])} ulp" if row["max_ulp"] else ""
         special = row["histogram"]["special"]
         text += f", {special:,} special values wrong" if special else ""
-    return text
+    return {
+        "anchor": anchors.get(f"{target.number}-{operator}/{','.join(types)}"),
+        "verdict": verdict,
+        "text": SHOWN[verdict].sign + (distance(row) if verdict == "within" else ""),
+        "label": f"{target.label}, {operator}, {types_text(types)}, {text}",
+    }
 
 
 def _deviations(target: Target) -> Iterator[dict[str, Any]]:

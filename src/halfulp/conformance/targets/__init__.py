@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import import_module
 from itertools import filterfalse
 from operator import attrgetter
@@ -103,7 +102,7 @@ class TargetSpec:
     def takes_types(self, operator: str, types: Iterable[str]) -> bool:
         """Tell whether an operator version with inputs of these types is for this target."""
         family = operator.replace("sonnx.", "onnx.")
-        if not family.startswith(self.families) or not (self.has_models or operator in _newest()):
+        if not family.startswith(self.families) or not (self.has_models or operator in _NEWEST):
             return False
         if self.only and not (len({*types}) == 1 and {*types} <= {*self.only}):
             return False
@@ -125,11 +124,12 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
-        return replace(
-            target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())}
-        )
+        found = versions(*f"{self.measured} {self.pip}".split())
+        return replace(target, versions={**target.versions, **found})
 
 
+# The newest version of each operator is the last one of the table.
+_NEWEST = frozenset({id.rpartition("-")[0]: id for id in ids()}.values())
 _EVERY = ("onnx.", "openvino.", "directml.")
 _BOTH = ("onnx.Pow-", "onnx.PRelu-")
 _FLOATS = ("float32", "float64")
@@ -207,18 +207,16 @@ def find(target: object) -> TargetSpec:
 
 def _find_built_in(target: str) -> TargetSpec | None:
     """Return a target of ``BUILT_IN``, perhaps with a provider or on a device, or None."""
-    if (name := named(target, BUILT_IN, RUNTIME_ALIASES)) is not None:
-        return BUILT_IN[name]
-    module, _, variant = target.partition(":")
+    module, colon, variant = target.partition(":")
     spec = BUILT_IN.get(named(module, BUILT_IN, RUNTIME_ALIASES) or "")
-    if spec is None or not variant:
-        return None
-    if spec.name == "onnxruntime":
+    if spec is None or not colon:
+        return spec
+    if spec.name == "onnxruntime" and variant:
         return replace(spec, name=f"{spec.name}:{variant}", argument=variant)
-    if variant not in spec.devices:
-        return None
-    is_default = variant == spec.devices[0]
-    return spec if is_default else replace(spec, name=f"{spec.name} ({variant})", argument=variant)
+    if variant == spec.devices[0]:
+        return spec
+    is_device = variant in spec.devices
+    return replace(spec, name=f"{spec.name} ({variant})", argument=variant) if is_device else None
 
 
 def _find_in_python(target: str) -> TargetSpec:
@@ -313,9 +311,3 @@ def find_command(text: str) -> TargetSpec:
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = name or Path(script).stem
     return TargetSpec(name, "arrays.pipe" if missing else "models.command", shlex.join([program, *words[1:]]))
-
-
-@cache
-def _newest() -> frozenset[str]:
-    """Return the newest version of each operator, the last one of the table."""
-    return frozenset({id.rpartition("-")[0]: id for id in ids()}.values())
