@@ -30,6 +30,7 @@ from typer.testing import CliRunner
 from halfulp.cli import app
 
 FILES = sorted(Path(__file__).parent.glob("*/golden/*.txt"))
+BLOCK = re.compile(r"^--- (\S+)\n(.*?)(?=^--- |^\$ |^## |\Z)", re.MULTILINE | re.DOTALL)
 # Versions, the newest opset that is known, and the memory here are no words of a verb.
 VARYING = {
     r"\b\d+\.\d+\.\d+\b": "<version>",
@@ -57,10 +58,16 @@ def parsed(text: str) -> ModelProto:
     return model
 
 
+def models(file: Path) -> list[ModelProto]:
+    """Return the models that a golden file describes."""
+    return [
+        parsed(text) for _, text in BLOCK.findall(file.read_text("utf-8")) if text.startswith("<ir_version")
+    ]
+
+
 def write(described: str) -> None:
     """Write the described files into the current folder."""
-    blocks = r"^--- (\S+)\n(.*?)(?=^--- |^\$ |\Z)"
-    for name, text in re.findall(blocks, described, re.MULTILINE | re.DOTALL):
+    for name, text in BLOCK.findall(described):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         if text.startswith("<ir_version"):
             onnx.save(parsed(text), name)

@@ -37,7 +37,7 @@ from halfulp.conformance import accuracy
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
-from halfulp.conformance.check import Examiner, Options
+from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import Document, Result
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
@@ -91,7 +91,7 @@ def _write(made: dict[str, Any], path: Path) -> None:
 
 def _again(name: str, folder: Path) -> None:
     """Repeat the measurements that need no document."""
-    with Examiner(find(name), Options()) as examiner:
+    with Examiner(find(name)) as examiner:
         version = examiner.versions[_PACKAGES.get(name, name)].partition("+")[0]
         path = folder / f"{name}-{version}.json"
         made = json.loads(path.read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def measured(document: Document) -> dict[str, Any]:
     name = document["target"]["name"]
     spec = find(name)
     versions = document["target"]["versions"]
-    with Examiner(spec, Options(document["run"]["ulp_limit"])) as examiner:
+    with Examiner(spec, document["run"]["ulp_limit"]) as examiner:
         if examiner.versions != versions:
             raise SystemExit(f"{name} is installed as {examiner.versions}, and was checked as {versions}")
         constants = {",".join(types): found for types, found in exponents(document["rows"], examiner)}

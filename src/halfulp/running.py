@@ -48,7 +48,7 @@ class Run:
 
 
 def run(
-    model: Source | Model,
+    model: Source,
     inputs: Inputs | None = None,
     *,
     engine: Engine = "auto",
@@ -58,8 +58,7 @@ def run(
     """Evaluate a model and return its outputs by name, as ``halfulp run`` does.
 
     Args:
-        model: a path (.xml is OpenVINO's, anything else ONNX), the bytes of a file, an ``onnx.ModelProto``, or a
-            model that was read before.
+        model: a path (.xml is OpenVINO's, anything else ONNX), the bytes of a file, or an ``onnx.ModelProto``.
         inputs: arrays by name, or ``"random"`` to make up all inputs, with batches of 1 and the sizes that constants
             force. If an input has an initializer of its name, it may be left out. For OpenVINO, a name is that of a
             tensor or a Parameter.
@@ -102,15 +101,13 @@ def run(
     return result.outputs
 
 
-def opened(source: Source | Model, engine: str = "auto") -> Model:
+def opened(source: Source, engine: str = "auto") -> Model:
     """Read a model for :func:`evaluate`: an ``Onnx``, or one of another format.
 
     Raises the errors of :func:`run` that are about the model and the engine's name.
     """
     if engine not in get_args(Engine):
         raise HalfulpError("no such engine", expected=", ".join(get_args(Engine)), got=repr(engine)[:80])
-    if isinstance(source, Model):
-        return source
     if format_of(source) != "onnx":
         return ir.load(source)
     model = parse(source).check(keep_unknown=engine != "halfulp")

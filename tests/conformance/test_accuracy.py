@@ -10,14 +10,14 @@ import halfulp as hu
 from halfulp.cli import app
 from halfulp.conformance.accuracy import TypeAccuracy, _all_pairs, measure, table
 from halfulp.conformance.cases.operands import Pairs
-from halfulp.conformance.check import Examiner, Options
+from halfulp.conformance.check import Examiner
 from halfulp.conformance.targets import find
 
 pytest.importorskip("gmpy2")
 
 
 def measured(target: object, name: str, rounds: int = 2, count: int = 2000) -> TypeAccuracy:
-    with Examiner(find(target), Options(time_limit=600)) as examiner:
+    with Examiner(find(target), time_limit=600) as examiner:
         (found,) = measure(examiner, [name], count=count, rounds=rounds)
     return found
 
@@ -110,7 +110,7 @@ def test_all_pairs_have_no_signalling_nan(name, quiet, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("halfulp.conformance.accuracy._run", some)
-    _all_pairs(Examiner(find("numpy"), Options()), name, lambda line: None)
+    _all_pairs(Examiner(find("numpy")), name, lambda line: None)
     exponents = tried[0].y[: 1 << 16]
     bits = exponents.view(np.uint16)[np.isnan(exponents)]
     assert bits.size > 100

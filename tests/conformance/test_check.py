@@ -12,7 +12,6 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.check import (
     CheckReport,
     Examiner,
-    Options,
     Progress,
     check,
     check_target,
@@ -161,7 +160,8 @@ def test_one_thread_says_nothing_about_threads():
         find("onnx-reference"),
         mode="quick",
         selection=selection(["onnx.PRelu-7"], (), ["float32"]),
-        options=Options(threads=1, time_limit=600),
+        threads=1,
+        time_limit=600,
         processes=1,
     ).document
     (entry,) = (entry for entry in document["reproducibility"] if entry["aspect"] == "threads")
@@ -172,7 +172,7 @@ def test_an_examination_can_be_ended_from_another_thread(monkeypatch):
     monkeypatch.setenv("FAULTY", "hangs")
     one = np.array([3], np.int32)
     case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
-    examiner = Examiner(find("tests.conformance.faulty"), Options())
+    examiner = Examiner(find("tests.conformance.faulty"))
     assert examiner.versions is not None
     threading.Timer(0.3, examiner.close).start()
     with pytest.raises(HalfulpError, match="was ended"):

@@ -93,14 +93,9 @@ def test_the_kind_of_an_error(error, kind):
 @pytest.mark.parametrize(
     "output",
     [
-        np.arange(6, dtype=">i4").reshape(2, 3),
-        np.float16(1.5),
-        np.array([True]),
-        np.array([1j]),
-        np.array([3, -8], ml_dtypes.int4),
-        np.array([[1.5]], ml_dtypes.float8_e8m0fnu),
-        np.broadcast_to(np.float32(2), (3, 4)),
-        np.ma.masked_array([1.0, 2.0]),
+        *(np.arange(6, dtype=">i4").reshape(2, 3), np.float16(1.5), np.array([True]), np.array([1j])),
+        *(np.array([3, -8], ml_dtypes.int4), np.array([[1.5]], ml_dtypes.float8_e8m0fnu)),
+        *(np.broadcast_to(np.float32(2), (3, 4)), np.ma.masked_array([1.0, 2.0])),
     ],
 )
 def test_an_output_comes_as_it_is(output):

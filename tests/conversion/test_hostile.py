@@ -1,13 +1,20 @@
-"""Broken models, converted: an error of ours, or a model that passes the checker, and nothing else."""
+"""Broken models, converted, repaired, audited: an error of ours, or a right answer, and nothing else."""
 
 import random
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from onnx import ModelProto, parser
+from tests.fuzzing.mutators import proto
+from tests.golden import models
 
 import halfulp as hu
 from halfulp.conversion.passes import refusal
@@ -42,7 +49,10 @@ NORM = """<ir_version: 7, opset_import: ["": 13]>
         m = ReduceMean<axes = [-1]> (x)  d = Sub (x, m)  s = Pow (d, two)  v = ReduceMean<axes = [-1]> (s)
         a = Add (v, eps)  r = Pow (a, h)  z = Div (d, r)  y = Own (z)
     }"""
-SEEDS = [parser.parse_model(text).SerializeToString() for text in (NETWORK, PLAIN, OLD, NORM)]
+FORMS = Path(__file__).parent / "golden/forms.txt"
+MODELS = [*map(parser.parse_model, (NETWORK, PLAIN, OLD, NORM)), *models(FORMS)]
+pytestmark = pytest.mark.filterwarnings("ignore::halfulp.HalfulpWarning")
+SEEDS = [model.SerializeToString() for model in MODELS]
 WAYS: list[dict[str, Any]] = [
     *({"opset": opset} for opset in (5, 6, 11, 13, onnx.defs.onnx_opset_version())),
     *({"target": target} for target in ("onnxruntime", "openvino", "directml", "tensorrt")),
@@ -54,12 +64,18 @@ WAYS: list[dict[str, Any]] = [
 
 
 def mutated(rng: random.Random) -> bytes:
-    """Return one of the models with a few bytes changed."""
-    data = bytearray(rng.choice(SEEDS))
+    """Return one of the models with a few bytes changed, or a few fields of its messages."""
+    data = rng.choice(SEEDS)
+    if rng.random() < 0.6:
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            with suppress(ValueError):  # a text that is no Unicode
+                data = proto(ModelProto(), data, rng)
+        return data
+    changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 4])):
-        place = rng.randrange(len(data))
-        data[place] = rng.choice([rng.randrange(256), 0, 1, 255, data[place] ^ 1])
-    return bytes(data)
+        place = rng.randrange(len(changed))
+        changed[place] = rng.choice([rng.randrange(256), 0, 1, 255, changed[place] ^ 1])
+    return bytes(changed)
 
 
 def convert(data: bytes, way: dict[str, Any]) -> bool:
@@ -84,6 +100,30 @@ def test_mutated_bytes(way):
     assert found == {True, False}
 
 
+LOOKS = [
+    hu.repair,
+    partial(hu.repair, slopes="channel"),
+    partial(hu.repair, slopes="last"),
+    partial(hu.audit, targets=("onnxruntime", "openvino")),
+    partial(hu.audit, targets=("openvino",), samples=1),
+]
+
+
+def look(data: bytes, verb: Callable[[bytes], object]) -> bool:
+    """Repair or audit a model; tell whether it can be read."""
+    try:
+        print(verb(data), file=StringIO())
+    except hu.HalfulpError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("verb", LOOKS, ids=str)
+def test_mutated_models(verb: Callable[[bytes], object]) -> None:
+    rng = random.Random(str(verb))
+    assert {look(mutated(rng), verb) for _ in range(150)} == {True, False}
+
+
 @pytest.mark.exhaustive
 def test_mutated_bytes_for_minutes():
     rng = random.Random()
@@ -93,6 +133,7 @@ def test_mutated_bytes_for_minutes():
     end = time.monotonic() + 180
     while time.monotonic() < end:
         convert(mutated(rng), rng.choice(WAYS))
+        look(mutated(rng), rng.choice(LOOKS))
 
 
 @pytest.mark.parametrize(

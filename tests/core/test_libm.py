@@ -135,13 +135,7 @@ def test_rounding_modes_and_vectors(dtype, tmp_path):
     pairs = np.meshgrid(special, special)
     x, y = (np.concatenate((a, b.ravel())) for a, b in zip((x, y), pairs, strict=True))
     run(
-        tool("gcc"),
-        "-O1",
-        "-fno-builtin",
-        "-frounding-math",
-        PROGRAMS / "modes.c",
-        "-lm",
-        "-o",
+        *(tool("gcc"), "-O1", "-fno-builtin", "-frounding-math", PROGRAMS / "modes.c", "-lm", "-o"),
         tmp_path / "modes",
     )
     given = np.int64([dtype is np.float64, len(x)]).tobytes() + x.tobytes() + y.tobytes()
@@ -157,13 +151,7 @@ def test_rounding_modes_and_vectors(dtype, tmp_path):
 def test_errno_and_exceptions(tmp_path):
     """As the C library's, for special operands and at the edges of the range, but for what Annex F leaves open."""
     run(
-        tool("gcc"),
-        "-O1",
-        "-fno-builtin",
-        "-frounding-math",
-        PROGRAMS / "exceptions.c",
-        "-lm",
-        "-o",
+        *(tool("gcc"), "-O1", "-fno-builtin", "-frounding-math", PROGRAMS / "exceptions.c", "-lm", "-o"),
         tmp_path / "p",
     )
     lines = zip(run(tmp_path / "p").splitlines(), run(*PRELOADED, tmp_path / "p").splitlines(), strict=True)

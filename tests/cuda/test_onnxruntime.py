@@ -48,14 +48,8 @@ def call(
         return [numbers[array.dtype.name], ctypes.c_void_p(array.ctypes.data), shape, array.ndim]
 
     told = runtime.run_on_cuda(
-        str(library).encode(),
-        name.encode(),
-        rule.encode(),
-        ctypes.c_void_p(STREAM),
-        *operand(x),
-        *operand(y),
-        ctypes.c_void_p(out.ctypes.data),
-        dims,
+        *(str(library).encode(), name.encode(), rule.encode(), ctypes.c_void_p(STREAM), *operand(x)),
+        *(*operand(y), ctypes.c_void_p(out.ctypes.data), dims),
     )
     if told:
         raise RuntimeError(told.decode())

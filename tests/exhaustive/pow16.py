@@ -90,17 +90,8 @@ def row(name: str, base: int, counts: Counts, near: float = 0.0) -> Row:
     results = np.empty(1 << 16, np.uint16)
     near_pairs, near_distances = np.empty(ROOM, np.uint16), np.empty(ROOM)
     listed = library().pow16(
-        int(name == "bfloat16"),
-        base,
-        upper,
-        lower,
-        powers().ctypes.data,
-        results.ctypes.data,
-        near,
-        ROOM,
-        near_pairs.ctypes.data,
-        near_distances.ctypes.data,
-        ctypes.byref(counts),
+        *(int(name == "bfloat16"), base, upper, lower, powers().ctypes.data, results.ctypes.data, near, ROOM),
+        *(near_pairs.ctypes.data, near_distances.ctypes.data, ctypes.byref(counts)),
     )
     assert listed >= 0, "more near pairs than there is room for"
     undecided = near_pairs[:listed][near_distances[:listed] < 0]

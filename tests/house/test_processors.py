@@ -19,14 +19,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "main.cpp").write_text(PROGRAM)
     sources = [folder / "main.cpp", CORE / "array" / "processors.cpp"]
     run(
-        tool("c++"),
-        "-std=c++20",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{CORE}",
-        *sources,
-        "-o",
+        *(tool("c++"), "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{CORE}", *sources, "-o"),
         folder / "program",
     )
     return folder / "program"

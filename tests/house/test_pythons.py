@@ -60,13 +60,7 @@ def wheel(version: str) -> Path:
             options = ["--no-build-isolation", "--no-deps", "--no-index", f"--wheel-dir={built}", *OPTIONS]
             python = folder / "env" / "bin" / "python"
             run(
-                python,
-                "-m",
-                "pip",
-                "wheel",
-                "--quiet",
-                *options,
-                f"--config-settings=build-dir={build}",
+                *(python, "-m", "pip", "wheel", "--quiet", *options, f"--config-settings=build-dir={build}"),
                 ROOT,
             )
             note.write_text(state())

@@ -14,6 +14,7 @@ from tests.oracle.grids import pow_grid, prelu_grid
 import halfulp as hu
 from halfulp.integrations import ir
 from halfulp.models.run.api import foreign
+from halfulp.running import evaluate
 
 ov: Any = pytest.importorskip("openvino")
 op: Any = pytest.importorskip("openvino.opset1")
@@ -52,12 +53,12 @@ def test_names(tmp_path):
             outputs["exponent"]
     model = ir.load(path)
     with pytest.raises(hu.ModelError, match="input 'input' is given twice"):
-        hu.run(model, {"x": X, "data": X})
+        evaluate(model, {"x": X, "data": X})
     with pytest.raises(hu.ModelError, match="no input 'z'; there are input"):
-        hu.run(model, {"z": X})
+        evaluate(model, {"z": X})
     for bad in (X.astype(np.float64), X[:, :2], X[0]):
         with pytest.raises(hu.ModelError, match="input 'input' contradicts"):
-            hu.run(model, {"x": bad})
+            evaluate(model, {"x": bad})
 
 
 @TRUSTED
@@ -66,7 +67,7 @@ def test_both_spellings_of_prelu(tmp_path):
         text = SMALL.replace('type="Power"', f'type="{spelled}"')
         model = ir.load(written(tmp_path, text.replace('<data auto_broadcast="numpy" />', "")))
         assert model.graph.nodes[0].operator == "openvino.PReLU-1"
-        same(hu.run(model, {"x": -X[:1]})["y"], np.array([[-3, 2, -2]], np.float32))
+        same(evaluate(model, {"x": -X[:1]}).outputs["y"], np.array([[-3, 2, -2]], np.float32))
 
 
 @TRUSTED
@@ -87,13 +88,13 @@ def test_a_dynamic_rank_and_ranges(tmp_path):
     text = SMALL.replace(DIMS, "")
     model = ir.load(written(tmp_path, text.replace('shape="?,3"', 'shape="..."')))
     assert model.graph.inputs[0].shape is None
-    same(hu.run(model, {"x": X[None]})["y"], Y[None])
+    same(evaluate(model, {"x": X[None]}).outputs["y"], Y[None])
     model = ir.load(written(tmp_path, SMALL.replace('shape="?,3"', 'shape="1..10,3"')))
-    same(hu.run(model, {"x": X})["y"], Y)
+    same(evaluate(model, {"x": X}).outputs["y"], Y)
     for rows in (0, 11):
         message = r"input 'input' has a dim that is out of range\n  expected: \[1\.\.10,3\]"
         with pytest.raises(hu.ModelError, match=message):
-            hu.run(model, {"x": np.ones((rows, 3), np.float32)})
+            evaluate(model, {"x": np.ones((rows, 3), np.float32)})
 
 
 @TRUSTED
@@ -126,7 +127,7 @@ def test_layers_beside_the_powers(tmp_path):
     compiled = ov.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     expected = [np.array(value) for value in compiled([values]).values()]
     for name, first, second in (("x", "chosen", "second"), ("x, too", "first", "second")):
-        outputs = hu.run(model, {name: values})
+        outputs = evaluate(model, {name: values}).outputs
         same(outputs[first], expected[0])
         same(outputs[second], expected[1])
 
@@ -137,7 +138,7 @@ def test_a_broadcast_that_no_memory_holds(tmp_path):
     model = ir.load(written(tmp_path, text))
     x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1 << 45, 1, 1, 1, 1), (0, 0, 0, 0, 0))
     with pytest.raises(hu.ModelError, match=r"'power' \(Power\): its output would not fit"):
-        hu.run(model, {"x": x})
+        evaluate(model, {"x": x})
 
 
 def typed(name: str, kind: str, *shape: int) -> Any:
@@ -326,6 +327,6 @@ def test_mutated_attributes_give_our_errors_or_a_model(rounds, tmp_path):
             parts[(2 * rng.randrange(200) + 1) % (len(parts) - 1)] = rng.choice(["", *PARTS.split()])
         try:
             model = ir.load(written(tmp_path, '"'.join(parts)))
-            hu.run(model, {value.name: np.ones((2, 3), np.float32) for value in model.graph.inputs})
+            evaluate(model, {value.name: np.ones((2, 3), np.float32) for value in model.graph.inputs})
         except hu.HalfulpError as error:
             assert str(error).splitlines()[0].isprintable()  # noqa: PT017

@@ -141,7 +141,6 @@ def test_options_that_contradict_each_other():
         (lambda: hu.run(path, x, engine="cuda"), "no such engine"),
         (lambda: hu.run(path, "random", seed=-1), "seed must be an integer >= 0"),
         (lambda: hu.run(path, "random", dims={"N": 1.5}), "the size of dim 'N' must be"),
-        (lambda: hu.run(load(path), x, engine="onnxruntime"), "onnxruntime runs ONNX files only"),
     ):
         with pytest.raises(hu.HalfulpError, match=words):
             call()

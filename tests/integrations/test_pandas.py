@@ -82,7 +82,7 @@ def test_frames_of_several_types_are_computed_by_columns():
 
 
 @pytest.mark.parametrize("function", [hu.pow, hu.float_power])
-def test_two_frames_take_one_call_for_the_columns_of_two_types(function):
+def test_two_frames_of_two_types_take_one_call(function):
     """pandas keeps the columns of a type in one array, in any order, or in several arrays."""
     generator = np.random.default_rng(8)
     columns = [
@@ -102,8 +102,8 @@ def test_two_frames_take_one_call_for_the_columns_of_two_types(function):
             assert result[name].tolist() == expected.tolist()
     calls: list[int] = []
     ufunc = Ufunc(lambda x, y, out=None: calls.append(x.size) or hu.pow(x, y), "counted")
-    overriding_result(ufunc, whole, whole.copy(), None)
-    assert sorted(calls) == [10, 10, 15]
+    overriding_result(ufunc, whole.astype("f4"), whole.astype("f8"), None)
+    assert calls == [35]
 
 
 def test_missing_powers_are_not_checked():

@@ -542,13 +542,7 @@ class Powers(nn.Module):
         out = torch.empty(0)
         torch.pow(x, 2.3, out=out)
         return (
-            x**2.3,
-            2.3**x,
-            torch.pow(2, x),
-            inplace,
-            out,
-            x.pow(2.5),
-            x.to(torch.int32) ** 2,
+            *(x**2.3, 2.3**x, torch.pow(2, x), inplace, out, x.pow(2.5), x.to(torch.int32) ** 2),
             x.to(torch.int32) ** 0.5,
         )
 

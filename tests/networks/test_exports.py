@@ -75,14 +75,8 @@ def _activations() -> Any:
     """Operators that older opsets lack, or have in another form."""
     return nn.Sequential(
         *(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Hardswish(), nn.Mish(), nn.GroupNorm(2, 8)),
-        *(
-            nn.GELU(),
-            nn.PReLU(8),
-            nn.Upsample(scale_factor=2),
-            nn.Flatten(),
-            nn.Dropout(),
-            nn.Linear(1152, 4),
-        ),
+        *(nn.GELU(), nn.PReLU(8), nn.Upsample(scale_factor=2), nn.Flatten(), nn.Dropout()),
+        nn.Linear(1152, 4),
     )
 
 

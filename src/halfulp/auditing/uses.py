@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from halfulp.conversion.editor import SIGNIFICANT, view_of
+from halfulp.conversion.editor import view_of
 from halfulp.conversion.spellings import is_never_negative
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
@@ -39,6 +39,7 @@ from halfulp.models.onnx.walk import (
 from halfulp.models.run.api import LAYERS
 from halfulp.specs import OpVersion, find, in_force
 from halfulp.specs.tensor import Shape
+from halfulp.types import FLOATS
 
 _OLDEST_IR = 3  # before, there was one opset, and models imported none
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
@@ -207,7 +208,7 @@ class Use:
     def is_ordinary(self) -> bool:
         """Whether it is a power of constants that are normal numbers, and so are all results, by far."""
         x, y = self.inputs[0], self.second
-        if self.is_prelu or x.type not in SIGNIFICANT or x.values is None or y.values is None:
+        if self.is_prelu or x.type not in FLOATS or x.values is None or y.values is None:
             return False
         if x.constant is None or x.values.size * y.values.size > _SMALL:
             return False

@@ -113,7 +113,7 @@ def check(
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
-    from halfulp.conformance.check import Options, processors, selection
+    from halfulp.conformance.check import processors, selection
     from halfulp.conformance.document import dumps, load_allowed
     from halfulp.conformance.export import FORMATS
     from halfulp.conformance.report import junit as junit_report
@@ -130,7 +130,7 @@ def check(
     json, html, junit = written = placed(None, output, json=json, html=html, xml=junit)
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
-    allowed = None if allow is None else load_allowed(allow)
+    allowed = load_allowed(allow)
     read = [allow, *(spec.file for spec in specs)]
     check_writable(*written, read=read, force=force)  # now, not after a long run
     check_grade(fail_on)
@@ -150,9 +150,11 @@ def check(
         specs,
         mode=mode,
         selection=chosen,
-        options=Options(options["ulp_limit"], options["time_limit"], threads=processors()),
-        processes=options["processes"],
+        processes=options["processes"] or processors(),
         allowed=allowed,
+        ulp_limit=options["ulp_limit"],
+        time_limit=options["time_limit"],
+        threads=processors(),
     )
     documents = [report.document for report in reports]
     if html is not None:
@@ -277,7 +279,7 @@ def accuracy(
     Example: halfulp accuracy torch numpy libm --types float32
     """
     from halfulp.conformance import accuracy as measuring
-    from halfulp.conformance.check import Examiner, Options, processors
+    from halfulp.conformance.check import Examiner, processors
     from halfulp.types import element_type
 
     specs = find_all(targets, command, library)
@@ -292,7 +294,7 @@ def accuracy(
     without: list[str] = []
     with working() as progress:
         for spec in specs:
-            with Examiner(spec, Options(time_limit=600, threads=processors())) as examiner:
+            with Examiner(spec, time_limit=600, threads=processors()) as examiner:
                 versions = examiner.versions
                 measured = measuring.measure(
                     examiner, names, count=count, rounds=rounds, exhaustive=exhaustive, tell=progress

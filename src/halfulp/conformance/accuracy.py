@@ -307,19 +307,21 @@ def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
     for target, entry in entries:
         version = target["versions"].get(target["name"]) or next(iter(target["versions"].values()), "")
         cells = [f"{target['name']} {version}".strip(), entry["type"]]
-        if entry["message"]:
-            cells.append(entry["message"][:80])
-        else:
-            ranges = entry["ranges"]
-            for results in map(ranges.get, shares):
-                percent = results and 100 * results["misrounded"] / max(results["elements"], 1)
-                cells.append("" if percent is None else f"{percent:.3g} %")
-            special = ", and infinities or NaN" * any(results["special"] for results in ranges.values())
-            cells.append(f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}")
-            cells.append(f"{entry['special_wrong']} of {entry['special_values']}")
-            cells.append(", ".join(entry["differs"]) or "nothing")
+        cells += [entry["message"][:80]] if entry["message"] else _cells(entry, shares)
         rows.append(cells + [""] * (len(headers) - len(cells)))
     return rows
+
+
+def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
+    """Return the results of one type as texts."""
+    cells, ranges = [], entry["ranges"]
+    for results in map(ranges.get, shares):
+        percent = results and 100 * results["misrounded"] / max(results["elements"], 1)
+        cells.append("" if percent is None else f"{percent:.3g} %")
+    special = ", and infinities or NaN" * any(results["special"] for results in ranges.values())
+    cells.append(f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}")
+    special_values = f"{entry['special_wrong']} of {entry['special_values']}"
+    return [*cells, special_values, ", ".join(entry["differs"]) or "nothing"]
 
 
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
@@ -332,7 +334,6 @@ def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
         special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
         pairs = [results["worst"] for results in (far, special) if results is not None and results["worst"]]
         texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in pairs]
-        texts += [entry["special_example"]] if entry["special_example"] else []
-        if texts:
-            lines.append(f"{target['name']}, {entry['type']}: {'; '.join(dict.fromkeys(texts))}")
+        if text := "; ".join(dict.fromkeys(filter(None, [*texts, entry["special_example"]]))):
+            lines.append(f"{target['name']}, {entry['type']}: {text}")
     return lines

@@ -61,6 +61,10 @@ class Case:
         """The last part of the id."""
         return parse(self.id).name
 
+    def elements_of(self, other: Array) -> Array:
+        """Return in a line the elements of the other case's output that this case's has in their order."""
+        return other.ravel() if self.positions is None else other.ravel()[self.positions]
+
 
 class Id(NamedTuple):
     """The parts of a case's id."""

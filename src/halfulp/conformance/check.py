@@ -53,6 +53,7 @@ from halfulp.specs.tensor import tensor_type
 from halfulp.types import same_bits
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
+_NOTHING_ALLOWED = Allowed()
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
 
 
@@ -172,10 +173,12 @@ def check(
         selection=selection(
             options["operators"], versions, options["types"], options["groups"], options["cases"]
         ),
-        options=Options(ulp_limit, time_limit, threads=processors()),
-        processes=processes,
-        allowed=None if allow is None else load_allowed(allow),
+        processes=processes or processors(),
+        allowed=load_allowed(allow),
         progress=progress,
+        ulp_limit=ulp_limit,
+        time_limit=time_limit,
+        threads=processors(),
     )
 
 
@@ -184,22 +187,20 @@ def check_target(
     *,
     mode: Mode,
     selection: Selection,
-    options: Options,
-    processes: int | None = None,
-    allowed: Allowed | None = None,
+    processes: int,
+    allowed: Allowed = _NOTHING_ALLOWED,
     progress: Callable[[Progress], None] | None = None,
+    **limits: Any,
 ) -> CheckReport:
-    """Check a target as :func:`check` does, with arguments that are known to be valid."""
+    """Check a target as :func:`check` does, with arguments that are known to be valid, and the limits of Examiner."""
     rows = list(rows_of(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
     results: list[Result] = []
-    started, allowed = time.monotonic(), allowed or Allowed()
-    failed, interrupted = 0, False
+    started, failed, interrupted = time.monotonic(), 0, False
     try:
         with ExitStack() as stack:
-            count = processes or processors()
-            examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(count)]
+            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(processes)]
             versions = examiners[0].versions
             # Whatever ends the loop ends the processes, too.
             examined = stack.enter_context(closing(_examined(examiners, _batches(mode, selection, rows))))
@@ -215,7 +216,7 @@ def check_target(
     if not results:
         few = "or among the quick cases: try --full"
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}, {few}")
-    run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
+    run = run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
     target = {"name": spec.name, "versions": dict(sorted(versions.items()))}
     findings = document(target, run, results, allowed)
     ids = [result.entry["id"] for result in results]
@@ -291,16 +292,6 @@ def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple
 # --- from cases to results ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Options:
-    """The limits of an examination."""
-
-    ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
-    time_limit: float = TIME_LIMIT  # the seconds that a target may take for a case
-    memory: int = MEMORY  # the bytes that it may allocate once it is loaded
-    threads: int = 1  # the maximum number of threads of a case
-
-
 class _Answer(NamedTuple):
     """A case's right result and its output, for the cases that are compared with it."""
 
@@ -313,7 +304,10 @@ class Examiner(AbstractContextManager["Examiner"]):
     """Runs and judges cases of one target, in processes that live until it is closed."""
 
     spec: TargetSpec
-    options: Options
+    ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
+    time_limit: float = TIME_LIMIT  # the seconds that the target may take for a case
+    memory: int = MEMORY  # the bytes that it may allocate once it is loaded
+    threads: int = 1  # the maximum number of threads of a case
     _processes: dict[int, Process] = field(default_factory=dict)
     _is_closed: bool = False
 
@@ -337,7 +331,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
-            threads = min(case.threads or 1, self.options.threads)
+            threads = min(case.threads or 1, self.threads)
             not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run
             if isinstance(got, Outcome) and got.kind == "not offered":
@@ -357,23 +351,23 @@ class Examiner(AbstractContextManager["Examiner"]):
 
     def _process(self, threads: int) -> Process:
         if threads not in self._processes:
-            limits = self.options.time_limit, self.options.memory
-            self._processes[threads] = Process(self.spec, threads, *limits)
+            self._processes[threads] = Process(self.spec, threads, self.time_limit, self.memory)
         return self._processes[threads]
 
     def _judged(
         self, case: Case, got: Array | str | Outcome, other: _Answer | None, threads: int
     ) -> tuple[Result, _Answer]:
-        right, ulp_limit = self._expected(case, other), self.options.ulp_limit
-        judgement = judge(case, right, got, ulp_limit)
+        right = self._expected(case, other)
+        judgement = judge(case, right, got, self.ulp_limit)
         output: Array | None = None
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
             output = got if tensor_type(right) == tensor_type(got) else None
         is_grid = output is not None and case.name.startswith(_GRID)
-        grid = _grid(case, right, output, ulp_limit) if is_grid else []
-        # With one processor there is one thread.
-        comparable = other is not None and (case.aspect != "threads" or threads > 1)
-        repetition = _repetition(case, output, other.output if other and comparable else None)
+        grid = _grid(case, right, output, self.ulp_limit) if is_grid else []
+        there = None
+        if other is not None and (case.aspect != "threads" or threads > 1):  # with one processor there is one
+            there = other.output
+        repetition = _repetition(case, output, there)
         entry = case_entry(case, judgement, _confirmed(case, right, judgement))
         return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
@@ -392,8 +386,7 @@ class Examiner(AbstractContextManager["Examiner"]):
 
     def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
         if other is not None and isinstance(other.right, np.ndarray):
-            same = other.right if case.positions is None else other.right.ravel()[case.positions]
-            return same.reshape(broadcast(case)[0].shape)
+            return case.elements_of(other.right).reshape(broadcast(case)[0].shape)
         try:
             # halfulp does not judge itself.
             own = self.spec.code == "models.halfulp" and case.clause is None
@@ -417,16 +410,15 @@ def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
 def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition | None:
     if case.aspect is None:
         return None
-    if here is None or there is None:
-        return Repetition(case.aspect, None, None)
-    first = there.ravel() if case.positions is None else there.ravel()[case.positions]
-    again = here.ravel()
-    differs = ~same_bits(again, first)
-    if not differs.any():
-        return Repetition(case.aspect, True, None)
-    flat = int(differs.argmax())
-    place = {"case": case.id, **place_of(case, flat, here.shape)}
-    return Repetition(case.aspect, False, place | {"first": shown(first[flat]), "again": shown(again[flat])})
+    same, example = None, None
+    if here is not None and there is not None:
+        first, again = case.elements_of(there), here.ravel()
+        differs = ~same_bits(again, first)
+        if not (same := not differs.any()):
+            flat = int(differs.argmax())
+            bits = {"first": shown(first[flat]), "again": shown(again[flat])}
+            example = {"case": case.id, **place_of(case, flat, here.shape), **bits}
+    return Repetition(case.aspect, same, example)
 
 
 def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:
@@ -442,9 +434,6 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
         message, bits = f"{case.id}: halfulp and MPFR disagree at {list(index)}", shown(exact)["bits"]
         raise HalfulpError(message, expected=bits, got=shown(own)["bits"])
     return "MPFR"
-
-
-# --- batches -------------------------------------------------------------------------------------
 
 
 def processors() -> int:

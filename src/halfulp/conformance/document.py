@@ -140,8 +140,8 @@ class Allowed:
         return [e for e in unused if any(e.covers(target, id) for id in cases)]
 
 
-def load_allowed(path: Path | str) -> Allowed:
-    """Read a file of allowed findings; raises HalfulpError, which names the line, if an entry is broken.
+def load_allowed(path: Path | str | None) -> Allowed:
+    """Read a file of allowed findings, if any; raises HalfulpError, which names the line, if an entry is broken.
 
     An entry is a line; the lines after ``[NAME]`` are for the target of that name alone::
 
@@ -151,6 +151,8 @@ def load_allowed(path: Path | str) -> Allowed:
         onnx.Pow-15/int64,*/edge/* wrong     computed in double
         onnx.Pow-15/float32,*      wrong<=16 no more representable values than this
     """
+    if path is None:
+        return Allowed()
     path, entries, target = Path(path), list[Entry](), None
     for number, line in enumerate(map(str.strip, read_text(path, _LARGEST_LIST).splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
@@ -293,8 +295,9 @@ def _row(results: Sequence[Result]) -> Part:
 def _repetitions(target: str, results: Sequence[Result], allowed: Allowed) -> Iterator[Part]:
     """Yield for each aspect that was tried whether the bits depend on it."""
     repetitions = [(result.entry["id"], again) for result in results if (again := result.repetition)]
-    for aspect in (aspect for aspect in ASPECTS if any(aspect == again.aspect for _, again in repetitions)):
-        tried = [(id, again) for id, again in repetitions if again.aspect == aspect]
+    repetitions.sort(key=lambda pair: ASPECTS.index(pair[1].aspect))
+    for aspect, group in groupby(repetitions, key=lambda pair: pair[1].aspect):
+        tried = list(group)
         differing = [(id, again.example) for id, again in tried if again.same is False]
         reasons = [allowed.reason(target, id, "differs") for id, _ in differing]
         same = "same" if any(again.same for _, again in tried) else "not tested"

@@ -290,6 +290,9 @@ def _ends(array: Array) -> tuple[float, float]:
 
 # --- open questions of the documents ---------------------------------------------------------------
 
+# The types that OpenVINO's plugins may lack.
+_NARROW = {name for name, row in TYPES.items() if row.bits < (16 if row.kind == "float" else 8)}
+
 
 @np.errstate(invalid="ignore")  # signalling NaNs
 def unspecified(case: Case) -> UnspecifiedOutput:
@@ -298,19 +301,13 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         entry.key: f"{case.row.id}.U{number}: {entry.question}"
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
-    if len(case.inputs) == len(case.row.inputs):
-        shapes = (*case.shapes, ())[:2]
-        for key, question in asked.items():
-            if key in WHOLE_CASES and WHOLE_CASES[key](case, *shapes):
-                return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
+    if question := _whole_question(case, asked):
+        return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
     elements, zero_signs, questions = np.zeros(x.shape, bool), np.zeros(x.shape, bool), list[str]()
-    # OpenVINO's plugins may lack a type.
-    element = TYPES.get(case.types[0])
-    is_narrow = element is None or element.bits < (16 if element.kind == "float" else 8)
-    refusal = "supported-types" in asked and is_narrow
+    refusal = "supported-types" in asked and case.types[0] in _NARROW
     for key, question in asked.items():
         of_elements = ELEMENTS.get(key, _none)(case, x, y)
         of_signs = ZERO_SIGNS.get(key, _none)(case, x, y)
@@ -318,6 +315,15 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         if np.any(of_elements) or np.any(of_signs) or (refusal and key == "supported-types"):
             questions.append(question)
     return UnspecifiedOutput(elements, zero_signs, False, refusal, "".join(questions[:1]))
+
+
+def _whole_question(case: Case, asked: Mapping[str, str]) -> str:
+    """Return the first question that leaves a whole case open, or an empty text."""
+    if len(case.inputs) != len(case.row.inputs):
+        return ""
+    shapes = (*case.shapes, ())[:2]
+    tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
+    return next((question for question, is_open in tests if is_open(case, *shapes)), "")
 
 
 def _none(case: Case, x: Array, y: Array) -> bool:

@@ -301,7 +301,7 @@ def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) ->
         return max(len(dims) - 1, 0)
     if size is None:
         raise NoExactForm(f"the slope is not one of a single dim, and does not fit X; {shapes}")
-    if asked is not None:
+    if asked is not None and dims:
         axis = _dim_asked(asked, len(dims))
         if dims[axis] == size or not isinstance(dims[axis], int):
             return axis

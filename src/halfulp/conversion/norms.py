@@ -55,7 +55,7 @@ def _axes(name: str, match: Match) -> list[int] | None:
     mean = match.maker(name) or NodeProto()
     attributes, rank = attributes_of(mean), len(match.shape("x") or ())
     axes = attributes.get("axes") if len(mean.input) < 2 else match.view.array(mean.input[1])
-    if axes is None or not attributes.get("keepdims", 1):
+    if axes is None or np.ndim(axes) != 1 or not attributes.get("keepdims", 1):
         return None
     return sorted(int(axis) - rank if axis >= 0 and rank else int(axis) for axis in axes)
 

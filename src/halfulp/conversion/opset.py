@@ -459,6 +459,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     if function is None:
         return False
     call.domain = function.domain = "halfulp.body"
+    call.ClearField("overload")
     function.opset_import[0].version = opset
     alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
     alone.functions.append(function)

@@ -191,7 +191,7 @@ def correct_declarations(
     changes, file = [], model.file
     for path, graph in graphs(model.proto.graph):
         for info in (*graph.value_info, *graph.output):
-            right, tensor = found[path].get(info.name), info.type.tensor_type
+            right, tensor = found.get(path, {}).get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
             was = before.setdefault((path, info.name), declared(info, file))

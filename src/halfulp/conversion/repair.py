@@ -49,11 +49,12 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.checks import label, port_at, ports, version_of
+from halfulp.models.onnx.checks import Checks, label, port_at, ports, version_of
 from halfulp.models.onnx.infer import infer_types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
+    every_name,
     every_node,
     graphs,
     is_ours,
@@ -253,12 +254,11 @@ def _mender(slopes: Slopes | None) -> Mender:
 def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
+    Checks(file, proto.ir_version).text(every_name(proto))
     changes, unknown = raise_for_weights(model), dict[str, None]()
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
-            if isinstance(info.name, bytes):
-                continue  # a name that is not UTF-8 is refused later
             was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
             as_held = kind.elem_type, agree(was.shape, () if tensor is None else tuple(tensor.dims))
             if tensor is not None and as_held != (tensor.data_type, True):

@@ -205,7 +205,7 @@ def check_clauses(model: Onnx) -> list[Change]:
             if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):
                     raise error.with_hint(REPAIR)
-            if node.op_type == "PRelu":
+            if node.op_type == "PRelu" and len(node.input) == 2:
                 x, slope = (scope.value(name).shape for name in node.input)
                 if (needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope)) is not None:
                     doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"

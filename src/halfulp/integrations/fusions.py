@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 from onnx import ModelProto, NodeProto
 
 from halfulp.models.onnx import Onnx
@@ -83,7 +84,7 @@ def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:
     attributes, shape = attributes_of(mean), known.value(mean.output[0]).shape
     axes = attributes.get("axes") if len(mean.input) < 2 else known.array(mean.input[1])
     rank = len(known.value(mean.input[0]).shape or ())
-    last = sorted(int(axis) - rank * (axis >= 0) for axis in ([] if axes is None else axes))
+    last = sorted(int(axis) - rank * (axis >= 0) for axis in np.ravel([] if axes is None else axes))
     loses = not attributes.get("keepdims", 1) and (shape is None or any(dim != 1 for dim in shape))
     return last == [*range(-len(last), 0)], loses
 

@@ -55,13 +55,9 @@ def tensor_type(operand: Any) -> TensorType:
         dtype, shape = operand
     else:
         raise HalfulpError("an operand must be an array or a pair (type, shape)", got=repr(operand)[:80])
-    return TensorType(type_name(dtype), None if shape is None else _dims(shape))
-
-
-def _dims(shape: Any) -> tuple[Dim, ...]:
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
+    if isinstance(shape, str) or not isinstance(shape, Iterable | None):
         raise HalfulpError("a shape must be a sequence of dims, or None", got=repr(shape)[:80])
-    return tuple(_dim(dim) for dim in shape)
+    return TensorType(type_name(dtype), None if shape is None else tuple(map(_dim, shape)))
 
 
 def _dim(dim: Any) -> Dim:

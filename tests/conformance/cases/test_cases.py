@@ -39,12 +39,7 @@ def digest(made):
     state = hashlib.sha256()
     for one in made:
         told = (
-            one.id,
-            one.attributes,
-            sorted(one.constants),
-            one.clause,
-            one.aspect,
-            one.compared_with,
+            *(one.id, one.attributes, sorted(one.constants), one.clause, one.aspect, one.compared_with),
             one.threads,
         )
         state.update(repr(told + (one.types, one.shapes, one.declared)).encode())

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
-from halfulp.conformance.check import Options, check_target, selection
+from halfulp.conformance.check import check_target, selection
 from halfulp.conformance.report import render
 from halfulp.conformance.targets import find
 
@@ -25,10 +25,9 @@ TARGETS = {
 def _checked(name: str) -> Any:
     target, fault, types = TARGETS[name]
     chosen = selection(["onnx.Pow-7", "onnx.PRelu-9"], (), types)
-    options = Options(time_limit=600.0, threads=1)
     with patch.dict("os.environ", FAULTY=fault):
         return check_target(
-            find(target), mode="quick", selection=chosen, options=options, processes=1
+            find(target), mode="quick", selection=chosen, time_limit=600.0, processes=1
         ).document
 
 

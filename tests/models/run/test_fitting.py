@@ -11,12 +11,12 @@ import pytest
 from onnx import parser
 from tests.models.onnx_models import parsed
 
-import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run
 from halfulp.models.run.inputs import fit, make_up
+from halfulp.running import evaluate
 
 
 def model_of(text: str, opset: int = 17) -> Model:
@@ -126,8 +126,8 @@ def test_an_error_names_the_sizes_that_were_made_up():
     )
     words = r"node #1 \(Reshape\): .*; dims made up: C=512; -i DIM=N changes one, -i NAME=FILE gives an input"
     with pytest.raises(ModelError, match=words):
-        hu.run(model, "random", dims={"N": 1}, engine="halfulp")
-    assert hu.run(model, "random", dims={"C": 14})["y"].shape == (7, 2)
+        evaluate(model, "random", "halfulp", dims={"N": 1})
+    assert evaluate(model, "random", dims={"C": 14}).outputs["y"].shape == (7, 2)
 
 
 def test_an_operator_that_nothing_evaluates_is_said_at_once():
@@ -146,16 +146,16 @@ def test_running_without_inputs():
     model = model_of(
         "g (float[N, C] x) => (float[R, 8] y) { s = Constant<value_ints=[-1, 8]>()  y = Reshape(x, s) }"
     )
-    outputs = hu.run(model, "random")
+    outputs = evaluate(model, "random").outputs
     assert outputs["y"].shape == (64, 8)
     assert outputs.inputs["x"].shape == (1, 512)
-    assert hu.run(model, "random", dims={"N": 4, "C": 8}, seed=3)["y"].shape == (4, 8)
+    assert evaluate(model, "random", dims={"N": 4, "C": 8}, seed=3).outputs["y"].shape == (4, 8)
     with pytest.raises(
         ModelError, match=r"pass {'x': array}, or 'random' .*\n  expected: x: float32\[N, C\]"
     ):
-        hu.run(model)
+        evaluate(model, None)
     with pytest.raises(ModelError, match=r"no value is given for its input 'x': pass {'x': array}"):
-        hu.run(model, {})
+        evaluate(model, {})
 
 
 MASK = """g (float[B, S] x, {kind}[B, S] {name}) => (float[B, S] y) {{

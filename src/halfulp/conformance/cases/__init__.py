@@ -17,9 +17,7 @@ from halfulp.types import TYPES, element_type
 
 __all__ = ["case", "cases"]
 
-Generator = Callable[[OpVersion, Types, Mode], Iterator[Case]]
-
-GENERATORS: dict[Group, Generator] = {
+GENERATORS: dict[Group, Callable[[OpVersion, Types, Mode], Iterator[Case]]] = {
     "values": values.values,
     "special": values.special,
     "edge": values.edge,

@@ -7,6 +7,7 @@ broadcast cases and which are invalid. Cases of reproducibility have the same el
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -67,15 +68,15 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield all shapes with all attributes, each with the row's verdict: ``"2x3x4,3,axis=1,broadcast=1"``."""
     pairs = " ".join(_SHAPES.values()).split()
     for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
-        dims = (() if shape == "scalar" else shape.split("x") for shape in text.split(","))
-        shapes = tuple(tuple(map(int, shape)) for shape in dims)
+        shapes = tuple(tuple(map(int, re.findall("[0-9]+", shape))) for shape in text.split(","))
         for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
             attributes = {name: value for name, value in chosen if value is not None}
-            spelled = (
-                f"{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}"
-                for key, value in attributes.items()
-            )
+            spelled = (f"{key}={_spelled(value)}" for key, value in attributes.items())
             yield _attempt(row, types, ",".join([text, *spelled]), shapes, attributes)
+
+
+def _spelled(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _attempt(

@@ -73,17 +73,7 @@ def elementwise(
     The elements that the document leaves open are a separate case, named ``...-open``: a runtime may refuse to compute
     these. ``with_open`` says whether that case is wanted.
     """
-    # By their suffix the inputs and attributes: one case, or the bases of each exponent that is an attribute.
-    parts: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
-    if len(row.inputs) == 2:
-        parts[""] = tuple(line(row, array) for array in pairs), {}
-    else:
-        attribute = next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
-        words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
-        for word in np.unique(words)[::-1]:
-            exponent = float(pairs.y[words == word][0])
-            parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {attribute: exponent}
-    for suffix, (inputs, values) in parts.items():
+    for suffix, (inputs, values) in _parts(row, pairs).items():
         id = case_id(row, types, group, name + suffix)
         whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
         open_ = unspecified(whole)
@@ -92,6 +82,19 @@ def elementwise(
             if chosen.any() and (with_open or not ending):
                 some = tuple(line(row, array.ravel()[chosen]) for array in inputs)
                 yield replace(whole, id=id + ending, inputs=some)
+
+
+def _parts(row: OpVersion, pairs: Pairs) -> dict[str, tuple[tuple[Array, ...], dict[str, Any]]]:
+    """Return by a suffix inputs and attributes: all, or the bases of each exponent if that is an attribute."""
+    if len(row.inputs) == 2:
+        return {"": (tuple(line(row, array) for array in pairs), {})}
+    attribute = next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
+    words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
+    parts: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
+    for word in np.unique(words)[::-1]:
+        exponent = float(pairs.y[words == word][0])
+        parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {attribute: exponent}
+    return parts
 
 
 # --- ordinary values -----------------------------------------------------------------------------

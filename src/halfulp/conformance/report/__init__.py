@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -173,18 +174,12 @@ def show(
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        circumstances = "; ".join(printable(text) for text in (target.versions, target.run) if text)
+        circumstances = "; ".join(map(printable, filter(None, (target.versions, target.run))))
         console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
         console.print(_rows(target.document, _cell(target.label) if several else None, narrow))
-        places: dict[str, list[str]] = {}
-        for part in target.document["reproducibility"]:
-            if part["verdict"] == "differs":
-                places.setdefault(part["aspect"], []).append(repetition_place(part))
-        for aspect, names in places.items():
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            text = f"the bits depend on {aspect} in {'; '.join(names[:3])}{more}"
+        for text in _differing(target.document):
             console.print(Text(labels[target.number] + text, style="magenta"))
     worst = _worst(named)
     if worst.row_count:
@@ -192,6 +187,17 @@ def show(
     for target in named:
         text, style = _verdict(target.document, page or "--html FILE", least)
         console.print(Text(labels[target.number] + text, style))
+
+
+def _differing(document: Document) -> Iterator[str]:
+    """Yield a line for each aspect of the surroundings that changes bits."""
+    places: dict[str, list[str]] = {}
+    for part in document["reproducibility"]:
+        if part["verdict"] == "differs":
+            places.setdefault(part["aspect"], []).append(repetition_place(part))
+    for aspect, names in places.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"the bits depend on {aspect} in {'; '.join(names[:3])}{more}"
 
 
 def _table(title: str | None = None) -> Table:
@@ -239,14 +245,14 @@ def _rows(document: Document, title: str | None, narrow: bool) -> Table:
     def badness(row: Part) -> int:
         return -VERDICTS.index(row["verdict"])
 
-    for operator, versions in groupby(document["rows"], key=lambda row: row["operator"]):
-        alike = groupby(sorted(versions, key=badness), key=lambda row: row["verdict"])
+    for operator, versions in groupby(document["rows"], key=itemgetter("operator")):
+        alike = groupby(sorted(versions, key=badness), key=itemgetter("verdict"))
         for number, (verdict, group) in enumerate(alike):
             members = list(group)
             types = [types_text(row["types"]) for row in members]
             some = ", ".join(f"({name})" if "," in name else name for name in types[:_MOST_TYPES])
-            reasons = list(dict.fromkeys(row["message"] for row in members if row["message"]))
-            why = printable(reasons[0] if reasons else "", _LONGEST) + "; or the like" * (len(reasons) > 1)
+            first, *others = dict.fromkeys(filter(None, (row["message"] for row in members))) or [""]
+            why = printable(first, _LONGEST) + "; or the like" * bool(others)
             cells: list[str | Text] = [
                 "" if number else escape(printable(operator)),
                 _sign(verdict),
@@ -302,7 +308,7 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
 # --- CI systems -----------------------------------------------------------------------------------
 
 
-def junit(documents: Sequence[Document], least: str = "support", allowed: Allowed | None = None) -> str:
+def junit(documents: Sequence[Document], least: str, allowed: Allowed) -> str:
     """Return a JUnit report: a suite for each target, and a test for each operator version and types.
 
     A test fails by findings that count. Those that are allowed, or less grave than ``least``, are shown with the
@@ -318,13 +324,13 @@ def junit(documents: Sequence[Document], least: str = "support", allowed: Allowe
         for fault in all_faults(document):
             key = fault.part["operator"], ",".join(fault.part["types"])
             failing, others = tests.setdefault(key, ([], []))
-            why, text = _told(name, fault, least, allowed or Allowed())
-            (others if why else failing).append(f"{why}; {text}" if why else text)
+            counts, text = _told(name, fault, least, allowed)
+            (failing if counts else others).append(text)
         for (operator, types), (failing, others) in tests.items():
             head = {"classname": printable(operator), "name": printable(types)}
             test = ElementTree.SubElement(suite, "testcase", head)
-            if texts := failing or others:
-                kind = "failure" if failing else "skipped"
+            kind, texts = ("failure", failing) if failing else ("skipped", others)
+            if texts:
                 ElementTree.SubElement(test, kind, message=printable(texts[0], 300)).text = _some_lines(texts)
             if failing and others:
                 ElementTree.SubElement(test, "system-out").text = _some_lines(others)
@@ -335,16 +341,17 @@ def junit(documents: Sequence[Document], least: str = "support", allowed: Allowe
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _told(target: str, fault: Fault, least: str, allowed: Allowed) -> tuple[str, str]:
-    """Return why a finding does not count, empty if it does, and the finding in a line."""
+def _told(target: str, fault: Fault, least: str, allowed: Allowed) -> tuple[bool, str]:
+    """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
     if is_case := fault.finding != "differs":
         text = f"{fault.finding}: {fault.case}: {gist(fault.part)}"
     else:
         text = f"the bits depend on {fault.part['aspect']}: {repetition_gist(fault.part)}"
     if fault.part["allowed"]:
         reason = allowed.reason(target, fault.case, fault.finding, fault.part if is_case else None)
-        return f"allowed: {reason or ''}", text
-    return "" if at_least(fault.grade, least) else f"{fault.grade} is less grave than {least}", text
+        return False, f"allowed: {reason or ''}; {text}"
+    counts = at_least(fault.grade, least)
+    return counts, text if counts else f"{fault.grade} is less grave than {least}; {text}"
 
 
 def _some_lines(texts: Sequence[str]) -> str:
@@ -435,9 +442,7 @@ def _heatmaps(
                 types = row["types"]
                 columns.add(types[-1])
                 of_version = versions.setdefault(row["operator"].rpartition("-")[2], {})
-                of_version.setdefault(types[0] if paired else "", {})[types[-1]] = _square(
-                    target, row, anchors
-                )
+                of_version.setdefault(types[0] * paired, {})[types[-1]] = _square(target, row, anchors)
             ordered = sorted(columns, key=type_order)
             if versions:
                 tables.append({"target": target, "paired": paired, "columns": ordered, "versions": versions})

@@ -96,8 +96,8 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
     for node in model.get_ordered_ops():
         for body in bodies(node):
             sentences += _replace(body, every_node)
-        if node.get_type_name() == "ReduceMean" and _is_in_norm(node):
-            _keep_dims(node)
+        if node.get_type_name() == "ReduceMean" and not node.get_attributes()["keep_dims"]:
+            _keep_dims_in_norm(node)
         if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
             varies = node.get_name() in varying
             # The plugin folds all other nodes, with other code.
@@ -106,22 +106,17 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
     return sentences
 
 
-def _is_in_norm(mean: Any) -> bool:
-    """Return whether a ReduceMean is that of squares, or is subtracted, and loses its dims."""
-    readers = {end.get_node().get_type_name() for end in mean.output(0).get_target_inputs()}
-    of_squares = mean.input_value(0).get_node().get_type_name() in ("Power", "Multiply")
-    return (of_squares or "Subtract" in readers) and not mean.get_attributes()["keep_dims"]
-
-
-def _keep_dims(mean: Any) -> None:
-    """Write a ReduceMean as one that keeps its dims, and a Squeeze.
+def _keep_dims_in_norm(mean: Any) -> None:
+    """Write a ReduceMean that is of squares, or is subtracted, as one that keeps its dims, and a Squeeze.
 
     The plugin would take the norm around it for one whose means keep their dims.
     """
-    kept = ov.opset13.reduce_mean(mean.input_value(0), mean.input_value(1), True)
-    squeezed = ov.opset13.squeeze(kept, mean.input_value(1))
-    squeezed.set_friendly_name(mean.get_friendly_name())
-    replace_node(mean, squeezed)
+    readers = {end.get_node().get_type_name() for end in mean.output(0).get_target_inputs()}
+    if mean.input_value(0).get_node().get_type_name() in ("Power", "Multiply") or "Subtract" in readers:
+        kept = ov.opset13.reduce_mean(mean.input_value(0), mean.input_value(1), True)
+        squeezed = ov.opset13.squeeze(kept, mean.input_value(1))
+        squeezed.set_friendly_name(mean.get_friendly_name())
+        replace_node(mean, squeezed)
 
 
 def _stays_ours(output: Any, members: Set[str]) -> bool:
@@ -148,20 +143,15 @@ def _substitute(node: Any, varies: bool) -> list[str]:
     if wide := [kind for kind in types if kind in WIDE]:
         is_size = WIDE[wide[0]] == "i32" and not varies
         return [] if is_size else [f"{own}: the CPU plugin computes {wide[0]} in {WIDE[wide[0]]}"]
-    _put_ours(node, ",".join(types[:2]))
-    return []
-
-
-def _put_ours(node: Any, types: str) -> None:
-    operands, attributes = node.input_values(), {"operands": types}
+    operands, attributes = node.input_values(), {"operands": ",".join(types[:2])}
     if (rule := node.get_attributes().get("auto_broadcast")) is not None:
         attributes["auto_broadcast"] = str(rule)
     with within(None, label(node)):
         ours = _OURS[node.get_type_name()](operands, **attributes)
-    if (compiled := in_cpp(type(ours).__name__, operands, attributes)) is not None:
-        ours = compiled
+    ours = in_cpp(type(ours).__name__, operands, attributes) or ours
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
+    return []
 
 
 # Nodes that the plugin computes exactly, and without a call into Python, stay the plugin's own.

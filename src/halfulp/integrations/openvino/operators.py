@@ -102,12 +102,9 @@ class _Operator(ov.Op):
         if row.dtype != values.dtype:
             self._check_held(str(row.openvino), str(TYPES[values.dtype.name].openvino))
             values = _cast(values, str(row.openvino))
-        target = tensor.data
-        if target.shape != values.shape or _is_packed(row):
+        if tensor.data.shape != values.shape or _is_packed(row):
             tensor.shape = ov.Shape(values.shape)
-            target = tensor.data
-        stored = _storage(values, row)
-        target.view(stored.dtype)[...] = stored.reshape(target.shape)
+        _store(values, row, tensor.data)
 
     def _check_held(self, held: str, declared: str) -> None:
         if held not in (declared, _HELD_AS.get(declared)):
@@ -151,28 +148,21 @@ def _values(tensor: Any, row: ElementType) -> Array:
     data = np.asarray(tensor.data)
     if not _is_packed(row):
         return data.view(row.dtype)
-    shape = tuple(tensor.get_shape())
-    return unpacked(data.view(np.uint8).reshape(-1), math.prod(shape), row.dtype).reshape(shape)
+    raw, shape = data.view(np.uint8).reshape(-1), tuple(tensor.get_shape())
+    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[: math.prod(shape)].reshape(shape)
+    if row.name == "int4":  # ml_dtypes does not define the other half of its byte
+        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(row.dtype)
+    return nibbles.view(row.dtype)
 
 
-def _storage(values: Array, row: ElementType) -> Array:
-    """Return values in OpenVINO's storage: as unsigned integers, those of four bits two to a byte."""
-    return packed(values) if _is_packed(row) else values.view(f"u{row.dtype.itemsize}")
-
-
-def packed(values: Array) -> Array:
-    """Return elements of four bits as bytes: two to a byte, the first in the low half."""
-    flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
-    nibbles = np.append(flat, np.zeros(flat.size % 2, np.uint8))
-    return np.asarray(nibbles[::2] | nibbles[1::2] << 4)
-
-
-def unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
-    """Return ``count`` elements of four bits that :func:`packed` has packed."""
-    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
-    if dtype.name == "int4":  # ml_dtypes does not define the other half of its byte
-        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
-    return nibbles.view(dtype)
+def _store(values: Array, row: ElementType, target: Array) -> None:
+    """Write values to a tensor's memory: those of four bits two to a byte, the first in the low half."""
+    stored = values.view(f"u{row.dtype.itemsize}")
+    if _is_packed(row):
+        flat = np.ascontiguousarray(stored).reshape(-1) & 15
+        nibbles = np.append(flat, np.zeros(flat.size % 2, np.uint8))
+        stored = nibbles[::2] | nibbles[1::2] << 4
+    target.view(stored.dtype)[...] = stored.reshape(target.shape)
 
 
 def _is_packed(row: ElementType) -> bool:
@@ -184,9 +174,8 @@ def tensor_of(values: Array) -> Any:
     row = TYPES.get(values.dtype.name)
     if row is None or row.openvino is None:
         raise UnsupportedError(f"OpenVINO has no type for {type_name(values.dtype)}")
-    stored = _storage(np.asarray(values, row.dtype), row)
     tensor = ov.Tensor(getattr(ov.Type, row.openvino), ov.Shape(values.shape))
-    tensor.data.view(stored.dtype)[...] = stored.reshape(tensor.data.shape)
+    _store(np.asarray(values, row.dtype), row, tensor.data)
     return tensor
 
 
@@ -230,14 +219,11 @@ _KEY = "DisablePrecisionConversion_0"
 
 _CARRIER = """<net name="carrier" version="11">
   <layers>
-    <layer id="0" name="x" type="Parameter" version="opset1">
-      <data shape="1" element_type="f32"/>
+    <layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
       <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
-      <output><port id="0" precision="FP32"><dim>1</dim></port></output>
-    </layer>
+      <output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
     <layer id="1" name="y" type="Result" version="opset1">
-      <input><port id="0" precision="FP32"><dim>1</dim></port></input>
-    </layer>
+      <input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
   </layers>
   <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
 </net>"""
@@ -300,28 +286,25 @@ def build() -> str:
                 expected="pip install openvino, on Linux",
                 got=f"openvino {ov.__version__} in {_FOLDER}",
             )
+        compiler = os.environ.get("CXX") or "c++"
+        libraries.append(get_library())
         target.parent.mkdir(parents=True, exist_ok=True)
-        _compile(target, [*libraries, get_library()])
+        written = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(written)]
+        options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
+        try:
+            done = subprocess.run([compiler, *options], capture_output=True, text=True)
+        except OSError as error:
+            raise UnsupportedError(
+                f"{compiler}: no compiler for C++: {error.strerror}",
+                expected="c++, or another one by the environment variable CXX",
+            ) from None
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")
+        written.replace(target)
     _factory.cache_clear()
     return str(target)
-
-
-def _compile(target: Path, libraries: Sequence[str]) -> None:
-    written = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    compiler = os.environ.get("CXX") or "c++"
-    options = [*_FLAGS.split(), f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(written)]
-    options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
-    try:
-        done = subprocess.run([compiler, *options], capture_output=True, text=True)
-    except OSError as error:
-        raise UnsupportedError(
-            f"{compiler}: no compiler for C++: {error.strerror}",
-            expected="c++, or another one by the environment variable CXX",
-        ) from None
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line]
-        raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")
-    written.replace(target)
 
 
 def _library() -> Path:
