@@ -207,7 +207,7 @@ def _start(x: tuple[Dim, ...], y: tuple[Dim, ...], attributes: Attributes) -> in
     axis = attributes.get("axis")
     if axis is None:
         return len(x) - len(y)
-    if not -len(x) <= axis < len(x):
+    if not isinstance(axis, int) or not -len(x) <= axis < len(x):
         raise Mismatch("attribute axis", "axis must be a dim of {x}")
     start = int(axis) % len(x)
     if start + len(y) > len(x):
