@@ -112,11 +112,10 @@ def check_powers(x: Array, y: Array) -> None:
 @cache
 def _bases(bits: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     """Return the minimum and maximum base whose power fits an integer type, by exponents from 0 to _MOST."""
-    if dtype.kind == "u":
-        highest = [_root(2**bits - 1, n) for n in range(_MOST + 1)]
-        return np.zeros(_MOST + 1, dtype), np.array(highest, dtype)
-    most = 2 ** (bits - 1) - 1
+    most = 2**bits - 1 if dtype.kind == "u" else 2 ** (bits - 1) - 1
     highest = [_root(most, n) for n in range(_MOST + 1)]
+    if dtype.kind == "u":
+        return np.zeros(_MOST + 1, dtype), np.array(highest, dtype)
     # The type holds one more negative number: as a base of the power 1, and as an odd power.
     lowest = [-most - 1, *(-_root(most + n % 2, n) for n in range(1, _MOST + 1))]
     return np.array(lowest, dtype), np.array(highest, dtype)

@@ -183,6 +183,23 @@ def test_no_outputs_verify_nothing():
     assert str(found).startswith("not verified: ")
 
 
+def test_a_model_that_does_not_run_any_more_is_a_difference_and_says_why() -> None:
+    before, after = (
+        Onnx(
+            parser.parse_model(
+                f"""<ir_version: 8, opset_import: ["": 16]> g (float[N] x) => (float[N] y)
+                <int64[1] shape = {{{size}}}> {{ z = Reshape (x, shape) y = Pow (z, z) }}"""
+            ),
+            "m",
+        )
+        for size in (-1, 7)
+    )
+    found = verify.compare(before, after, verify.Feed(dims={"N": 5}))
+    assert not found.same
+    assert not found.failure
+    assert "inputs of seed 0 are refused now: " in found.differences[0]
+
+
 # --- differences that a change announces -----------------------------------------------------------
 
 ROOT = """<ir_version: 8, opset_import: ["": 17]> g (float[N, 8] x, float[8] e) => (float[N, 8] y, float[N, 8] z)

@@ -1,7 +1,5 @@
 """Converting an ONNX model to another opset or target, or to OpenVINO's IR, with the same meaning: ``hu.convert``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -202,7 +200,7 @@ def _spelled(op_type: str, walk: Walk, how: str) -> None:
 
 
 PASSES = (
-    OPSET,
+    *OPSET,
     *TARGET,
     EXPAND,
     Pass("prelu", partial(_spelled, "PRelu")),

@@ -4,14 +4,12 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 (NumPy's), and tells which element types hold every value of another one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import onnx
@@ -60,10 +58,7 @@ class Change:
 
 
 class NoExactForm(UnsupportedError):
-    """A node can't be written in another version or format with the same results.
-
-    ``why`` gives the reason.
-    """
+    """A node can't be written in another version or format with the same results; ``why`` is the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -86,7 +81,7 @@ class Editor:
         self._makers: dict[str, NodeProto] = {}
         self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
-        self.dropped: set[int] = set()
+        self.dropped: set[int] = set()  # the ids of nodes that were collected before and are left out
         self._label: Callable[[], str] | None = None
         self._replaced = NodeProto()
 
@@ -119,10 +114,6 @@ class Editor:
             array = self.array(name) if shape is None or set(shape) <= {1} else None
             self._scalars[name] = array if array is not None and array.size == 1 else None
         return self._scalars[name]
-
-    def drop(self, *nodes: NodeProto) -> None:
-        """Leave out nodes that were collected before."""
-        self.dropped.update(map(id, nodes))
 
     @property
     def label(self) -> str:
@@ -338,12 +329,11 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     lead = len(x_dims) - len(y.shape)
     padded = (1,) * lead + y.shape
     dims = [*zip(x_dims, padded, strict=True)]
-    for a, b in dims:
-        if 1 not in (a, b) and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int)):
-            raise NoExactForm(
-                "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
-                f" {a or '?'} and {b or '?'}"
-            )
+    for a, b in filter(_is_open, dims):
+        raise NoExactForm(
+            "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
+            f" {a or '?'} and {b or '?'}"
+        )
     for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
@@ -355,6 +345,12 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     y_name = edit.squeeze(y_name, [*range(start - lead), *range(end - lead, len(y.shape))])
     is_whole = (start, end) == (0, len(dims))
     return x_name, y_name, {} if is_whole else {"axis": start, "broadcast": 1}
+
+
+def _is_open(dims: tuple[Dim, Dim]) -> bool:
+    """Tell whether two dims may be equal, or one of them 1, or neither."""
+    a, b = dims
+    return 1 not in dims and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int))
 
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
@@ -407,7 +403,7 @@ def exactly_as(array: Array, kind: str) -> Array | None:
     if array.dtype.kind in "iu":
         # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
-    return there if bool(np.all(same)) else None
+    return there if same.all() else None
 
 
 class Terms(NamedTuple):
@@ -422,7 +418,7 @@ class Terms(NamedTuple):
     others: Collection[str] = ()
 
     @classmethod
-    def of(cls, row: OpVersion) -> Terms:
+    def of(cls, row: OpVersion) -> Self:
         """Return the terms of a version."""
         first, second = (port.type for port in row.inputs)
         return cls(row.type_variables[first], () if first == second else row.type_variables[second])

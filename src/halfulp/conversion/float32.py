@@ -4,8 +4,6 @@ If a square overflows in float16, casting its result back to float16 does not he
 put in float32, from the square to the root, or to the division by it, that brings the values back into range.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -62,17 +60,9 @@ def _inlined(walk: Walk, what: str) -> None:
 
 
 def _in_float32(walk: Walk, what: str) -> str | None:
-    """Make nodes compute in float32.
-
-    ``what`` is ``norms``: every norm, from its squares to its root or division; ``pow``: every Pow; else ``all`` nodes,
-    or nodes by name, or by number as ``#3``, with commas between them.
-
-    Raises:
-        HalfulpError: the model has no such node.
-    """
+    """Make nodes compute in float32: norms from their squares to their roots, each Pow, all nodes, or those named."""
     names = set() if what in _KINDS else _names(what, walk)
-    found: set[str] = set()
-    before = len(walk.changes)
+    found, before = set[str](), len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
     for owner, opset in walk.owners:
         region = set(_outputs(walk, owner, what, names, found))

@@ -4,8 +4,6 @@ Each rule takes a node that breaks a clause of its version and returns one that 
 choices. A rule that could change a value says so in its line.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from copy import deepcopy
@@ -74,7 +72,7 @@ class Mender:
         if self.of_node:
             self.found |= self.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, edit.opset), None
-        broken = breach(node, edit.opset, edit.scope, output=False)
+        broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = deepcopy(node)
         if broken is not None and whole:
@@ -85,8 +83,7 @@ class Mender:
         axis = self._axis(new, row, edit) if node.op_type == "PRelu" and whole else None
         if axis is not None:
             self._place(new, row, axis, edit)
-        still = breach(new, max(edit.opset, int(row.version)), edit.scope, output=False)
-        if still is not None:
+        if (still := breach(new, edit.scope, row)) is not None:
             raise NoExactForm(
                 "; ".join([still.message, *(f"{k}: {value}" for k, value in still.shown.items())])
             )
@@ -152,16 +149,16 @@ class Mender:
         asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
         dims, name = x.shape, node.name or edit.label
         if not _fits(node, row, edit):
-            if dims is None:
-                raise NoExactForm("the shape of X is not known")
-            return _dim_of_slope(x, slope, asked, name) - max(len(dims), 1)
-        if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
+            rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
+            return _dim_of_slope(x, slope, asked, name) - max(rank, 1)
+        own = slope.shape or ()
+        if row.broadcasting.name != "unidirectional" or size in (None, 1):
             return None
-        now = slope.shape.index(size) - len(slope.shape)
+        now = own.index(size) - len(own)
         if dims is None:
-            if isinstance(asked, int) and asked < -_MOST_DIMS:
-                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
             if isinstance(asked, int) and asked < 0:
+                if asked < -_MOST_DIMS:
+                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None

@@ -6,8 +6,6 @@ model is read but not optimized (as ``openvino.convert_model`` would), so that e
 compared. Plugins optimize when they compile.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile
@@ -28,15 +26,7 @@ from halfulp.conversion.passes import Pass, run_passes
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.spellings import EXPAND_PRELU
 from halfulp.conversion.targets import TARGET
-from halfulp.conversion.verify import (
-    Feed,
-    Verification,
-    difference,
-    distance,
-    drawing,
-    nothing_told,
-    runs,
-)
+from halfulp.conversion.verify import Feed, Verification, difference, distance, drawing, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, count_of
 from halfulp.integrations.ir import openvino
@@ -64,11 +54,7 @@ class Network:
     model: Any = field(repr=False)
 
     def save(self, path: Path) -> None:
-        """Write the .xml and the .bin beside it, both or none.
-
-        Raises:
-            HalfulpError: a file can't be written.
-        """
+        """Write the .xml and the .bin beside it, both or none."""
         with tempfile.TemporaryDirectory(prefix="halfulp-") as folder, ExitStack() as files:
             made = Path(folder) / "model.xml"
             try:
@@ -150,11 +136,7 @@ def _declare(model: Onnx) -> None:
 
 
 def as_read(model: Onnx) -> Network:
-    """Return an ONNX model as OpenVINO's reader takes it, with nothing converted.
-
-    Raises:
-        UnsupportedError: OpenVINO refuses the model.
-    """
+    """Return an ONNX model as OpenVINO's reader takes it, with nothing converted."""
     if model.proto.functions:
         model = model.copy()
         inline(model)
@@ -211,8 +193,17 @@ def _difference(node: NodeProto, known: Scope, output: Any) -> str:
     if kind == "Power" and str(found.get_attributes().get("auto_broadcast", "numpy")).lower() != "numpy":
         return "it broadcasts otherwise"
     operands = zip(found.input_values(), node.input, strict=True)
-    reasons = (_other_operand(source, name, known) for source, name in operands)
-    return next(filter(None, reasons), _other_slope(found) if kind == "PRelu" else "")
+    if reason := next(filter(None, (_other_operand(source, name, known) for source, name in operands)), ""):
+        return reason
+    if kind == "Power":
+        return ""
+    # A slope of rank 1 as long as dim 1 goes to the channels.
+    x, slope = (found.get_input_partial_shape(index) for index in range(2))
+    if slope.rank.is_dynamic:
+        return "the rank of its slope is not known"
+    is_row = slope.rank.get_length() == 1 and not (slope.is_static and slope[0].get_length() == 1)
+    is_read_otherwise = is_row and (x.rank.is_dynamic or x.rank.get_length() > 2)
+    return "OpenVINO may read its slope of rank 1 per channel" if is_read_otherwise else ""
 
 
 def _other_operand(source: Any, name: str, known: Scope) -> str:
@@ -234,22 +225,9 @@ def _other_operand(source: Any, name: str, known: Scope) -> str:
     names = source.get_names()
     # The values that a body reads from the graph around it are numbered.
     numbered = re.compile(rf"{re.escape(name)}_\d+")
-    captured = producer.get_type_name() == "Parameter" and any(map(numbered.fullmatch, names))
-    if name in names or captured:
-        return ""
-    return f"its operand {name!r} is {listed(sorted(names)) or 'another'}"
-
-
-def _other_slope(found: Any) -> str:
-    """Return whether a slope is read otherwise: one of rank 1 as long as dim 1 goes to the channels."""
-    x, slope = (found.get_input_partial_shape(index) for index in range(2))
-    if slope.rank.is_dynamic:
-        return "the rank of its slope is not known"
-    if slope.rank.get_length() != 1 or (slope.is_static and slope[0].get_length() == 1):
-        return ""
-    if x.rank.is_dynamic or x.rank.get_length() > 2:
-        return "OpenVINO may read its slope of rank 1 per channel"
-    return ""
+    is_captured = producer.get_type_name() == "Parameter" and any(map(numbered.fullmatch, names))
+    is_same = name in names or is_captured
+    return "" if is_same else f"its operand {name!r} is {listed(sorted(names)) or 'another'}"
 
 
 # --- comparing it with the network that it was ----------------------------------------------------
@@ -322,10 +300,7 @@ def _runner(
     """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
 
     With ``exact``, halfulp's operators are put into a copy of it. ``notes`` gets a sentence for each node that stays
-    OpenVINO's own all the same.
-
-    Raises:
-        ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.
+    OpenVINO's own all the same. A ModelError says that OpenVINO does not compile it, or that a node breaks a clause.
     """
     from halfulp.integrations.openvino import put_into
     from halfulp.integrations.openvino.engine import Compiled

@@ -1,7 +1,5 @@
 """Norms that are written out as one operator of ONNX: LayerNormalization-17, RMSNormalization-23."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -9,8 +9,6 @@ model would lose functions, metadata and everything else that the converter's re
 is the operator's function body in the onnx package.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_right
@@ -44,12 +42,7 @@ NEWEST = onnx.defs.onnx_opset_version()
 
 
 def to_opset(walk: Walk, opset: int) -> None:
-    """Convert a model to a version of ONNX's own operators.
-
-    Raises:
-        UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
-        HalfulpError: the opset does not exist.
-    """
+    """Convert a model to a version of ONNX's own operators."""
     model, file = walk.proto, walk.file
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
@@ -78,10 +71,6 @@ def expand_operators(walk: Walk, named: str) -> None:
 
     A node goes to the opset in which the onnx package has a function body of its operator, and the nodes of the body
     back to the model's.
-
-    Raises:
-        HalfulpError: an operator has no function body.
-        UnsupportedError: a node has no exact form on the way.
     """
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
@@ -99,13 +88,8 @@ def expand_operators(walk: Walk, named: str) -> None:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
 
-def _to_opset_of_tools(walk: Walk, opset: int) -> None:
-    """Convert a model to an opset, in the IR version that tools of its time read."""
-    to_opset(walk, opset)
-    lower(walk, opset)
-
-
-OPSET, EXPAND = Pass("opset", _to_opset_of_tools), Pass("expand", expand_operators)
+OPSET = (Pass("opset", to_opset), Pass("opset", lower))
+EXPAND = Pass("expand", expand_operators)
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
@@ -522,12 +506,7 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     if not is_by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
-    x = edit.value(node.input[0]).shape or ()
-    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
-    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
-        shape = edit.value(name).shape or ()
-        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
-            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
+    _check_flattened(function, node, edit)
     inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
     is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
@@ -545,6 +524,16 @@ def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -
         elif version in schema.function_opset_versions:
             function.ParseFromString(schema.get_function_with_opset_version(version))
     return function
+
+
+def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm if a function body flattens an input that has not the last dims of X."""
+    x = edit.value(node.input[0]).shape or ()
+    flattened = {each.input[0] for each in function.node if each.op_type == "Flatten"}
+    for formal, name in zip(function.input[1:], node.input[1:], strict=False):
+        shape = edit.value(name).shape or ()
+        if formal in flattened and len(shape) > 1 and shape != x[-len(shape) :]:
+            raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
 
 
 def _fold(graph: GraphProto, opset: int) -> None:

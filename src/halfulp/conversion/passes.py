@@ -5,8 +5,6 @@ readers go, and the IR version is raised as far as necessary. After the last one
 accept the model.
 """
 
-from __future__ import annotations
-
 import filecmp
 import math
 import re

@@ -1,7 +1,5 @@
 """Repairing an ONNX model whose Pow and PRelu nodes break clauses: ``hu.repair``."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import defaultdict

@@ -152,8 +152,13 @@ def _matched(
         yield bound
         return
     term, name = operands[index], node.input[index]
-    if isinstance(term, ast.Constant | ast.UnaryOp) and not _keeps_shape(index, node, view):
-        return
+    rank = len(view.value(name).shape or ())
+    if rank and isinstance(
+        term, ast.Constant | ast.UnaryOp
+    ):  # a number that leaves the shape of those beside it
+        beside = (view.value(other).shape for place, other in enumerate(node.input) if place != index)
+        if not any(shape is not None and len(shape) >= rank for shape in beside):
+            return
     for more in matches(term, name, view, bound):
         yield from _matched(operands, node, view, more, index + 1)
 
@@ -165,13 +170,6 @@ def _is(array: Array | None, number: float) -> bool:
     with np.errstate(all="ignore"):
         held = number if array.dtype.kind in "iu" else np.array(number).astype(array.dtype)
     return bool(array.reshape(()) == held)
-
-
-def _keeps_shape(index: int, node: NodeProto, view: Editor) -> bool:
-    """Tell whether a number leaves the shape of the operands beside it."""
-    rank = len(view.value(node.input[index]).shape or ())
-    beside = (view.value(name).shape for place, name in enumerate(node.input) if place != index)
-    return rank == 0 or any(shape is not None and len(shape) >= rank for shape in beside)
 
 
 # --- building -------------------------------------------------------------------------------------
@@ -202,7 +200,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         if isinstance(value, ast.Call):
             return added(value)
         if isinstance(value, tuple):
-            edit.drop(value[1])
+            edit.dropped.add(id(value[1]))
             return added(*value)
         if isinstance(each, ast.Name):
             return edit.constant(value, each.id)
@@ -378,7 +376,15 @@ class Rule:
         for node in edit.nodes[before:]:
             for name in node.input:
                 edit.reads[name] += 1
-        _release(root, edit)
+        # The nodes whose values nothing reads now go.
+        todo = [name for name in root.input if name]
+        while todo:
+            name = todo.pop()
+            edit.reads[name] -= 1
+            maker = edit.maker(name) if edit.reads[name] == 0 else None
+            if maker is not None and len(maker.output) == 1:
+                edit.dropped.add(id(maker))
+                todo += filter(None, maker.input)
 
 
 def apply_first(rules: Iterable[Rule], node: NodeProto, edit: Editor, why: str = "") -> bool:
@@ -437,18 +443,6 @@ def _is_closed(match: Match) -> bool:
     own = [name for node in match.nodes for name in node.input]
     inner = (node.output[0] for node in match.nodes[1:])
     return all(match.view.reads[name] == own.count(name) for name in inner)
-
-
-def _release(node: NodeProto, edit: Editor) -> None:
-    """Drop the nodes whose values nothing reads once a node is replaced."""
-    todo = [name for name in node.input if name]
-    while todo:
-        name = todo.pop()
-        edit.reads[name] -= 1
-        maker = edit.maker(name) if edit.reads[name] == 0 else None
-        if maker is not None and len(maker.output) == 1:
-            edit.drop(maker)
-            todo += filter(None, maker.input)
 
 
 def written(match: Match) -> str:

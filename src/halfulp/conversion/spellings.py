@@ -3,8 +3,6 @@
 A Pow with a constant exponent becomes products, roots and reciprocals, any other one an approximation by logarithms.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ A step is named by the operator and the versions on both sides, as ``("Pow", 7, 
 the opset on the other side, or adds other nodes that compute the same, or raises NoExactForm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -13,14 +11,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import (
-    Editor,
-    NoExactForm,
-    legacy_form,
-    legacy_operand,
-    remade,
-    settle,
-)
+from halfulp.conversion.editor import Editor, NoExactForm, legacy_form, legacy_operand, remade, settle
 from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor

@@ -7,8 +7,6 @@ nodes are expanded into other operators. If a type must be cast to another one, 
 result can differ.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -257,10 +255,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         return None
     base, between = x, None
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
-    is_mixed = is_float(y) and not is_float(x)
-    if x not in target.bases or (
-        target.widens_base and (is_mixed or widens_base(x, y, edit.array(node.input[1])))
-    ):
+    is_mixed, exponent = is_float(y) and not is_float(x), edit.array(node.input[1])
+    if x not in target.bases or (target.widens_base and (is_mixed or rounds_exponent(x, y, exponent))):
         base, between = wider(x, target)
     wanted = Terms(target.bases, target.exponents if edit.opset >= 12 else ()).beside(base)
     new = remade(node)
@@ -277,12 +273,18 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         new.input[0] = edit.cast(node.input[0], base)
         return edit.keep_cast(new, base, x, rounds=target.rounds and not is_float(x) and not is_float(y))
     shape = edit.value(node.input[0]).shape
-    unlike = departs(target, TensorType(x, shape), y, edit.array(node.input[1]))
+    unlike = departs(target, TensorType(x, shape), y, exponent)
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays unchanged", unlike)
     elif target.widens_base and x in target.unlike:
         edit.note("the base's type stays unchanged", target.unlike[x])
     return edit.keep(new)
+
+
+def rounds_exponent(x: str, y: str, exponent: Array | None) -> bool:
+    """Return whether the type of a base other than float32 would round a floating exponent of type y."""
+    is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
+    return is_float(y) and x != "float32" and not is_held
 
 
 def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
@@ -305,12 +307,6 @@ def departs(target: Target, base: TensorType, y: str, constant: Array | None) ->
     if narrow is None or (constant is not None and exactly_as(constant, narrow) is not None):
         return None
     return target.unlike[y]
-
-
-def widens_base(x: str, y: str, exponent: Array | None) -> bool:
-    """Return whether a base of type x is cast to float32 because x would round a floating exponent of type y."""
-    is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
-    return is_float(y) and x != "float32" and not is_held
 
 
 def wider(x: str, target: Target) -> tuple[str, str]:

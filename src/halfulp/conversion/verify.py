@@ -5,8 +5,6 @@ both have is computed in the new model from the operands that the old model comp
 named, unless the change to its node announces that, within the bound that it states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -220,9 +218,15 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
     ran = [each for each in found if each.rounds]
     if not ran:
         return replace(found[-1], engine=engine)
+    return replace(_together(ran, drawing(before.graph.nodes), announced), engine=engine, dims=dims)
+
+
+def _together(
+    ran: Sequence[Verification], random: str | None, announced: Mapping[str, Change]
+) -> Verification:
+    """Return the results of all sets of inputs in one, with the reasons why differences are notes."""
     differences = [line for each in ran for line in each.differences]
     notes = [line for each in ran for line in each.notes]
-    random = drawing(before.graph.nodes)
     reasons = {
         f"other numbers in each run, since node {random} draws them": random,
         "on the same operands each tensor is as near as the changes announce": announced,
@@ -234,7 +238,9 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
     failure = "" if differences or not all(each.failure for each in ran) else ran[-1].failure
     useless = {n: why for n, why in ran[-1].vacuous.items() if all(n in each.vacuous for each in ran)}
     elements = sum(each.elements for each in ran)
-    return Verification(len(ran), elements, tuple(differences), engine, dims, failure, tuple(notes), useless)
+    return Verification(
+        len(ran), elements, tuple(differences), failure=failure, notes=tuple(notes), vacuous=useless
+    )
 
 
 def _on(
@@ -295,17 +301,22 @@ def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs:
         except HalfulpError as error:
             return f"which tensor differs first is not known: {error.message}"
         for name in names:
-            node, right, found = pairs[name], values[name], results.get(given[name])
-            inner = chain.from_iterable(each.outputs for each in all_nodes([node]))
-            change = next(filter(None, map(announced.get, inner)), _SUMMED.get(node.type))
-            unlike = difference(right, found)
-            if unlike is not None and not _is_within(change, node, right, found):
-                more = "" if change is None else ", which is more than its change announces"
-                return f"the first tensor that differs is {name!r}, of node {node.label}: {unlike}{more}"
+            if unlike := _beyond(pairs[name], values[name], results.get(given[name]), announced):
+                return f"the first tensor that differs is {name!r}, of node {pairs[name].label}: {unlike}"
         done += size
         size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
         del arrays, values, results
     return ""
+
+
+def _beyond(node: Node, right: Array, found: Any, announced: Mapping[str, Change]) -> str:
+    """Return how a node's result differs by more than its change announces; empty if it does not."""
+    inner = chain.from_iterable(each.outputs for each in all_nodes([node]))
+    change = next(filter(None, map(announced.get, inner)), _SUMMED.get(node.type))
+    unlike = difference(right, found)
+    if unlike is None or _is_within(change, node, right, found):
+        return ""
+    return unlike if change is None else f"{unlike}, which is more than its change announces"
 
 
 def _with_operands(model: Onnx, values: Mapping[str, Array], given: Mapping[str, str]) -> Onnx:

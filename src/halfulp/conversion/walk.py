@@ -1,7 +1,5 @@
 """Rewriting the nodes of an ONNX model: its graph, its subgraphs, its functions; each Pow and PRelu by its clauses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -33,7 +31,6 @@ from halfulp.specs.tensor import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
-_Task = tuple[int, Wanted, Rewrite, str]
 
 _MOST_COPIES = 256  # of functions, for calls with other types
 
@@ -87,9 +84,8 @@ class Walk(Onnx):
         Raises:
             ModelError: of any other HalfulpError, naming file and node.
         """
-        task = opset, wanted, rewrite, where or f"opset {opset}"
         before = set() if isinstance(owner, GraphProto) else set(read_names(owner))
-        self._walk(self.scope(owner, opset), task)
+        self._walk(self.scope(owner, opset), wanted, rewrite, where or f"opset {opset}")
         if before:
             _drop(owner.node, before - set(read_names(owner)))
 
@@ -104,13 +100,12 @@ class Walk(Onnx):
             _drop(each.initializer, useless - {info.name for info in each.input})
         return not made <= useless
 
-    def _walk(self, scope: Scope, task: _Task) -> None:
-        opset, wanted, rewrite, where = task
-        owner, edit = scope.owner, Editor(scope, self._names, opset)
+    def _walk(self, scope: Scope, wanted: Wanted, rewrite: Rewrite, where: str) -> None:
+        owner, edit = scope.owner, Editor(scope, self._names, scope.opset)
         changed, nodes, done = False, [*owner.node], 0
         for index, node in enumerate(nodes):
             for inner in self.within(scope, index, node) if scope.has_bodies else ():
-                self._walk(inner, task)
+                self._walk(inner, wanted, rewrite, where)
             if not wanted(node) or plain_domain(node.domain):
                 continue
             if self.refused and not self.refused.keys().isdisjoint(node.output):
@@ -212,7 +207,7 @@ def check_clauses(model: Onnx) -> list[Change]:
     doubts: list[Change] = []
     for scope in model.scopes():
         for node in filter(is_ours, scope.owner.node):
-            if (error := breach(node, scope.opset, scope)) is not None:
+            if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):
                     raise error.with_hint(REPAIR)
             if node.op_type == "PRelu" and len(node.input) == 2:
@@ -223,15 +218,18 @@ def check_clauses(model: Onnx) -> list[Change]:
     return doubts
 
 
-def breach(node: NodeProto, opset: int, known: Scope, *, output: bool = True) -> SpecError | None:
-    """Return the error if a Pow or PRelu breaks a clause of its version for all inputs."""
-    *operands, result = map(known.value, (*node.input, [*node.output, ""][0] if output else ""))
-    row, attributes = in_force("onnx", node.op_type, opset), node.attribute
-    types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
-    if not attributes and _breaks_none(row, types):
-        return None
-    is_open = any(attribute.ref_attr_name for attribute in attributes)
+def breach(node: NodeProto, known: Scope, row: OpVersion | None = None) -> SpecError | None:
+    """Return the error if a Pow or PRelu breaks a clause of its version for all inputs.
+
+    ``row`` is another version, for whose terms the output, which may still be declared otherwise, does not count.
+    """
+    *operands, result = map(known.value, (*node.input, "" if row else [*node.output, ""][0]))
+    row = row or in_force("onnx", node.op_type, known.opset)
+    is_open = any(attribute.ref_attr_name for attribute in node.attribute)
     if is_open or any(operand.type is None for operand in operands):
+        return None
+    types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
+    if not node.attribute and _breaks_none(row, types):
         return None
     return next(breaches(row, operands, result, attributes_of(node)), None)
 

@@ -119,19 +119,13 @@ def core() -> Any:
 
 
 def launch(
-    *,
-    prelu: bool,
-    x: Memory | Array,
-    y: Memory | Array,
-    out: Memory,
-    stream: int,
-    allocate: Allocate | None = None,
+    *, prelu: bool, x: Any, y: Any, out: Memory, stream: int, allocate: Allocate | None = None
 ) -> None:
     """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
 
-    A 0-d ndarray is a number. ``out`` may be the memory of an operand's elements, and else overlaps none. ``allocate``
-    takes a number of bytes and returns their address on the device. They may be reused after the stream's work so far.
-    Without it the driver allocates. Every error of the driver is a HalfulpError.
+    An operand is a Memory, or a 0-d ndarray that is a number. ``out`` may be the memory of an operand's elements, and
+    else overlaps none. ``allocate`` takes a number of bytes and returns their address on the device. They may be reused
+    after the stream's work so far. Without it the driver allocates. Every error of the driver is a HalfulpError.
     """
     ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
 
@@ -165,19 +159,16 @@ def share_memory(a: Memory, b: Memory) -> bool:
 
 
 def _bounds(memory: Memory) -> tuple[int, int]:
+    if 0 in memory.shape:
+        return memory.address, memory.address
     reaches = [stride * (dim - 1) for stride, dim in zip(memory.strides, memory.shape, strict=True)]
-    low = memory.address + sum(reach for reach in reaches if reach < 0)
-    high = memory.address + sum(reach for reach in reaches if reach > 0)
-    empty = 0 in memory.shape
-    return low, low if empty else high + memory.dtype.itemsize
+    low, high = (sum(pick(reach, 0) for reach in reaches) for pick in (min, max))
+    return memory.address + low, memory.address + high + memory.dtype.itemsize
 
 
 def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
     """Return the strides in bytes of a contiguous array in C order."""
-    strides = [item_size]
-    for dim in reversed(shape[1:]):
-        strides.append(strides[-1] * dim)
-    return tuple(reversed(strides)) if shape else ()
+    return tuple(item_size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def is_available() -> bool:
