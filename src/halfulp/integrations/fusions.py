@@ -27,7 +27,7 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     nodes = scope.owner.node
     makers = {name: node for node in nodes for name in node.output}
     readers = readers_of(nodes)
-    for path in (_path(square, readers) for square in nodes):
+    for path in (_path(square, readers) for square in nodes if square.op_type in ("Pow", "Mul")):
         kinds = [node.op_type for node in path]
         is_norm = kinds[:1] + kinds[3:4] in _ENDS and kinds[1:3] == ["ReduceMean", "Add"]
         if is_norm and kinds[4:5] in (["Div"], ["Reciprocal"], ["Mul"]):
