@@ -63,6 +63,13 @@ def test_a_function_of_the_models_own_named_pow_is_none_of_ours():
     assert nodes(model) == ()
 
 
+def test_an_attribute_of_another_standard_is_a_finding() -> None:
+    """DirectML's power has an Exponent."""
+    assert clauses(single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])}, Exponent="two")) == [
+        "onnx.Pow-15.C5"
+    ]
+
+
 # --- other formats --------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from halfulp.conversion.passes import Pass
 from halfulp.conversion.verify import Run
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Model
+from halfulp.models.run.api import run as evaluate
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_a_difference_is_status_1(monkeypatch):
 
 def test_what_nothing_evaluates_is_written_and_not_verified(monkeypatch):
     def unevaluated(*models: Model) -> tuple[str, list[Run]]:
-        return "halfulp", [partial(hu.run, model) for model in models]
+        return "halfulp", [partial(evaluate, model) for model in models]
 
     monkeypatch.setattr(verify, "runs", unevaluated)  # as where ONNX Runtime is not installed
     text = """<ir_version: 8, opset_import: ["": 15]> g (float[N, C, H, W] x, float[R, 5] rois) => (float[R, C, P, Q] y)

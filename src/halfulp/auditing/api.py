@@ -207,7 +207,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
         model = _try_repair(report, model)
     for target in sorted({said.target for said in statements if said.is_helped}):
         try:
-            walk = Walk(model.copy(), check=True)
+            walk = Walk(model.copy(), check=True, types=model.types)
             report.converted[target] = run_passes(TARGET, walk, {"target": target})
         except HalfulpError as error:
             report.refused[target] = error.message

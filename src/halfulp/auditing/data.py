@@ -165,12 +165,7 @@ class NodeData:
         if type is None and norm and use.scope is not None:  # it is not a power
             type = use.scope.value(norm[0][1].input[0]).type
         data = cls(use.label, use.operator, type or "", use.exponents, is_in_norm=bool(norm))
-        results = {name for _, node in norm for name in node.output}
-        shifts = [  # the results that have a number from outside added, as its epsilon is
-            node.output[0]
-            for _, node in norm
-            if node.op_type in _EPSILON and not results.issuperset(node.input)
-        ]
+        shifts = _shifts(norm)
         data.adds_epsilon = shifts[-1:] == [use.output.name] and norm[-1][1].op_type in ("Div", "Mul")
         data.keep(norm)
         return data
@@ -205,6 +200,10 @@ class NodeData:
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
+
+    def leaves(self, type: str) -> bool:
+        """Return whether a result overflows in this type, or the norm divides by 0."""
+        return self.overflows(type) or (type == "float16" and self.divisions_by_zero > 0)
 
     @property
     def has_no_region(self) -> bool:
@@ -266,6 +265,13 @@ class NodeData:
         if self.base.elements:
             yield f"|x| is at most {self.base.greatest:.4g}"
         yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"
+
+
+def _shifts(norm: Sequence[Numbered]) -> list[str]:
+    """Return the results in a norm that have a number from outside added, as its epsilon is."""
+    results = {name for _, node in norm for name in node.output}
+    shifts = (node for _, node in norm if node.op_type in _EPSILON and not results.issuperset(node.input))
+    return [node.output[0] for node in shifts]
 
 
 def _inside(use: Use, operands: list[Array], result: Array) -> Array:
@@ -349,8 +355,7 @@ class _Measurement:
             others.append(use)
             self._data[use.label] = data
         self.nodes = [*powers, *others]
-        results = (name for node in main.owner.node for name in node.output)
-        self._floats = [name for name in results if main.value(name).type in FLOATS]
+        self._floats = [name for name, value in main.types.items() if value.type in FLOATS]
         self._is_mixed = False  # whether the network is of float16, and runs in float32, too
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
         self._beyond: set[str] = set()  # the values there that float16 does not hold in some sample
@@ -361,7 +366,9 @@ class _Measurement:
         net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
         if self._is_mixed:
             wide.each(self.nodes, sample, self._judge)
-        self._follow(net, wide, sample)
+        unsound = cache(partial(net.unsound, self._floats, sample))
+        for use in self._powers:
+            self._follow(use, net, wide, sample, unsound)
         self._beyond.update(name for name, is_held in self._fits.items() if not is_held)
         self._fits.clear()
 
@@ -386,36 +393,43 @@ class _Measurement:
         if use.label in self._of_powers:
             data.judge(use, operands, result, types)
         elif "float16" in types:
-            fit = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
-            is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
-            data.look(use, operands, result, is_first=is_beyond and all(fit) and not _has_beyond(use))
+            data.look(use, operands, result, is_first=self._is_first(use))
 
-    def _follow(self, net: Network, wide: Network, sample: Sample) -> None:
-        """Follow the infinities of powers through the network of this sample."""
-        unsound = cache(partial(net.unsound, self._floats, sample))
-        for use in self._powers:
-            seen = self._data[use.label]
-            if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-                bad = net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
-                _, ends, leaves = spread(use, bad)
-                seen.reaches_outputs = leaves and not use.where
-                seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-            if use.where and seen.has_no_region:
-                nodes, ends, _ = spread(use, wide.spoiled(use, sample, _is_beyond))
-                seen.keep(nodes if ends or not self._is_mixed else [])
+    def _is_first(self, use: Use) -> bool:
+        """Tell whether a node that is not a power leaves float16, and its operands fit."""
+        fit = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
+        is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
+        return is_beyond and all(fit) and not _has_beyond(use)
+
+    def _follow(
+        self, use: Use, net: Network, wide: Network, sample: Sample, unsound: Callable[[], list[str]]
+    ) -> None:
+        """Follow the infinities of a power through the network of this sample."""
+        seen = self._data[use.label]
+        if seen.lost and not (seen.absorbed or seen.reaches_outputs):
+            bad = net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
+            _, ends, leaves = spread(use, bad)
+            seen.reaches_outputs = leaves and not use.where
+            seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
+        if use.where and seen.has_no_region:
+            nodes, ends, _ = spread(use, wide.spoiled(use, sample, _is_beyond))
+            seen.keep(nodes if ends or not self._is_mixed else [])
 
     def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""
         for use in self.nodes:
-            seen = self._data[use.label]
-            if use.scope and not use.where and seen.has_no_region:
-                nodes, _, leaves = spread(use, self._beyond)
-                seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
+            self._set_region(use)
         ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
         others = [self._data[name] for name in self._data if name not in self._of_powers]
         inputs = (value for value in inputs if not self._is_wide(value.type))
         beyond = tuple(value.name for value in inputs if value.name in self._beyond)
         return NetworkData(ran, samples, tuple(_beyond(others, ran.values())), beyond)
+
+    def _set_region(self, use: Use) -> None:
+        seen = self._data[use.label]
+        if use.scope and not use.where and seen.has_no_region:
+            nodes, _, leaves = spread(use, self._beyond)
+            seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
 
 
 def _is_beyond(array: Array) -> Array:

@@ -124,6 +124,10 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
         yield from _out_of_range(model, seen, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
+    yield from _in_targets(model, node, finding)
+
+
+def _in_targets(model: ModelReport, node: Use, finding: Callable[..., Finding]) -> Iterator[Finding]:
     for said in filter(lambda said: said.is_finding, node.targets):
         remedy = about_target(model, node, said)
         if said.verdict in BAD:
@@ -191,11 +195,7 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
 def _in_float32(model: ModelReport, type: str) -> str:
     """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
     assert model.data is not None
-    nodes = [
-        node
-        for node in model.data.all
-        if node.overflows(type) or (type == "float16" and node.divisions_by_zero)
-    ]
+    nodes = [node for node in model.data.all if node.leaves(type)]
     if all(node.is_in_norm for node in nodes):
         return "norms"
     return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
@@ -344,22 +344,21 @@ class Summary:
 
     def __str__(self) -> str:
         version = "" if self.version is None else f" {self.asked or self.version}"
-        measured = (
-            f" (measured: {self.version})" if version and self.asked not in (None, self.version) else ""
-        )
-        return f"{self.target}{version}{measured}: {self.text}"
+        if version and self.asked not in (None, self.version):
+            version += f" (measured: {self.version})"
+        return f"{self.target}{version}: {self.text}"
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     outcomes: Counter[str] = Counter()
     causes: dict[str, dict[str, None]] = defaultdict(dict)
-    ulps = [0.0]
+    max_ulp = 0.0
     for node in model.nodes:
         said = node.targets[index]
         outcome = _outcome(node, said)
         outcomes[outcome] += 1
         causes[outcome] |= dict.fromkeys(_CAUSES[outcome](node, said))
-        ulps.append((outcome == "within" and said.max_ulp) or 0.0)
+        max_ulp = max(max_ulp, (outcome == "within" and said.max_ulp) or 0)
     measured = target.spoken_for_by(model.format)
     return Summary(
         model.file,
@@ -368,7 +367,7 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
         len(model.nodes),
         outcomes,
         {outcome: tuple(why) for outcome, why in causes.items() if why},
-        max(ulps) or None,
+        max_ulp or None,
         target.version,
     )
 
@@ -384,16 +383,11 @@ def _outcome(node: Use, said: Statement) -> str:
 
 def _fault(node: Use, said: Statement) -> Iterable[str]:
     if not said.groups:
-        types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
-        return (" and ".join(types),) if types else ()
+        return (" and ".join(dict.fromkeys(node.types or ())),)
     if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
-    exponent = node.second.text
-    constant = "the constant exponent" if exponent is None else f"the exponent {exponent}"
-    of_node = {
-        "constant": "the constant slopes" if node.is_prelu else constant,
-        "opset": f"opset {node.asked}",
-    }
+    constant = "the constant slopes" if node.is_prelu else f"the exponent {node.second.text}"
+    of_node = {"constant": constant, "opset": f"opset {node.asked}"}
     return (of_node.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 

@@ -79,18 +79,20 @@ class Network:
             self._sizes |= {name: 8 * int(size) for name, size in sizes.items()}
         group, names, size = list[Use](), set[str](), 0
         for use in uses:
-            size += sum(self._sizes.get(name, 0) for name in {*use.names} - names)
+            size += self._size({*use.names} - names)
             if group and size > _GROUP:
                 yield group
-                group, names = [], set()
-                size = sum(self._sizes.get(name, 0) for name in {*use.names})
+                group, names, size = [], set(), self._size({*use.names})
             group.append(use)
             names.update(use.names)
         if group:
             yield group
 
+    def _size(self, names: Iterable[str]) -> int:
+        return sum(self._sizes.get(name, 0) for name in names)
+
     def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
-        """Return those of these tensors of the main graph that have infinities or NaNs, from one run."""
+        """Return those of these results of the main graph that have infinities or NaNs, from one run."""
         to = 1 if (default_opset(self._model.proto.opset_import) or _OPSET) > 5 else "FLOAT"
 
         def total(name: str, total: str) -> list[NodeProto]:
@@ -101,8 +103,8 @@ class Network:
                 helper.make_node("ReduceSum", [rest], [total]),
             ]
 
-        totals = self._numbers(names, total, sample)
-        return [name for name in names if np.isnan(totals[name]).any()]
+        totals = self._numbers([name for name in names if name in self._made], total, sample)
+        return [name for name, value in totals.items() if np.isnan(value).any()]
 
     def _numbers(
         self, names: Collection[str], behind: Callable[[str, str], list[NodeProto]], sample: Sample
@@ -128,12 +130,15 @@ class Network:
         if computed_names and computed_names not in self._runs:
             self._runs.clear()  # before the next session is there
             self._runs[computed_names] = self._opened(computed_names)
-        given, constants = as_declared(sample, self._model), self._model.graph.constants
-        known = {**given, **(self._runs[computed_names](given) if computed_names else {})}
-        known |= {name: constants[name] for name in names if name not in known and name in constants}
-        if missing := [name for name in names if name not in known]:
-            raise ModelError(f"needs a value for its input {printable(missing[0])!r}", file=self._model.file)
-        return {name: np.asarray(known[name]) for name in names}
+        computed = self._runs[computed_names](as_declared(sample, self._model)) if computed_names else {}
+        return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
+
+    def _given(self, name: str, sample: Sample) -> Array:
+        if name in sample:
+            return np.asarray(as_declared({name: sample[name]}, self._model)[name])
+        if name in self._model.graph.constants:
+            return np.asarray(self._model.graph.constants[name])
+        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._model.file)
 
     def _opened(self, names: tuple[str, ...]) -> Run:
         model = self._model.with_outputs(names)

@@ -67,12 +67,9 @@ class AuditReport(Printed):
         beyond: list[str] = []
         for model in self.models:
             if model.data is None:
-                text = f"{model.file}: no data was looked at"
-                if broken := [each for each in model.findings if each.kind in ("clause", "declaration")]:
-                    text = f"no data was looked at, because the model is broken: {broken[0]}"
-                raise HalfulpError(text)
+                raise HalfulpError(_without_data(model))
             for node in model.data.all:
-                if node.overflows("float16") or node.divisions_by_zero:
+                if node.leaves("float16"):
                     beyond += [] if node.region else [f"{model.file}: node {node.label}"]
                     names |= dict.fromkeys(node.region)
         if beyond and not names:
@@ -112,6 +109,13 @@ class AuditReport(Printed):
 
 
 # --- as a list for other tools ---------------------------------------------------------------------
+
+
+def _without_data(model: ModelReport) -> str:
+    broken = [finding for finding in model.findings if finding.kind in ("clause", "declaration")]
+    if broken:
+        return f"no data was looked at, because the model is broken: {broken[0]}"
+    return f"{model.file}: no data was looked at"
 
 
 def _blocklist(tool: str, names: list[str]) -> str:

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from itertools import chain
@@ -174,22 +174,9 @@ def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
         return Statement(target.name, "refused", reasons=() if row.message is None else (row.message,))
     if (why := use.mistaken.get(target.name)) is not None:
         groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
-    verdicts = [group.verdict for group in groups]
-    if not use.is_alone and not measured.halves.isdisjoint(use.types or ()):
-        verdicts.append("wider")  # it does not round the node's halves beside other nodes
-    if use.is_prelu and use.inputs[0].type in measured.zero_signs:
-        slopes = use.second.values
-        verdicts += ["within"] * (
-            slopes is None or bool((slopes < 0).any())
-        )  # the document leaves the sign open
+    verdicts = [*(group.verdict for group in groups), *_by_type(use, measured)]
     bad = [group for group in groups if group.verdict in BAD]
-    # A runtime that folds a node converts an exponent of another type to that of X.
-    alike = _row(use, measured, (use.types or ())[:1] * 2)
-    folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
-    differs = (*row.differs, *[_FOLDING] * folds)
-    depends = tuple(aspect for aspect in differs if _may_differ(use, aspect, own))
-    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
-    ranks = [-1 if grade is None else GRADES.index(grade) for grade in grades] or [-1]
+    depends = tuple(each for each in _differs(use, measured, row) if _may_differ(use, each, own))
     return Statement(
         target.name,
         max(verdicts, key=_ORDER.index, default="exact"),
@@ -197,7 +184,7 @@ def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
         _reasons(use, bad),
         depends,
         groups=tuple(dict.fromkeys(map(_name, bad))),
-        grade=GRADES[max(ranks)] if min(ranks) >= 0 else None,  # None if that of any is not known
+        grade=_grade(bad, depends),
     )
 
 
@@ -225,6 +212,22 @@ def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: 
         name = use.operator.partition(".")[2].rpartition("-")[0]
         text = f"{'it may run' if clauses else 'it refuses'} the {name}"
     return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
+
+
+def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
+    """Return the worst grade of the groups with faults; None if that of any is not known."""
+    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
+    known = [grade for grade in grades if grade is not None]
+    return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
+
+
+def _by_type(use: Use, measured: Measured) -> Iterator[str]:
+    """Give the verdicts that follow from a node's types alone."""
+    if not use.is_alone and not measured.halves.isdisjoint(use.types or ()):
+        yield "wider"  # it does not round the node's halves beside other nodes
+    slopes = use.second.values
+    if use.is_prelu and use.inputs[0].type in measured.zero_signs and (slopes is None or (slopes < 0).any()):
+        yield "within"  # the document leaves the sign of a zero open
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
@@ -279,6 +282,16 @@ def _row(use: Use, measured: Measured | None, types: tuple[str, ...] | None) -> 
     return row
 
 
+def _differs(use: Use, measured: Measured, row: Row) -> tuple[str, ...]:
+    """Return the aspects on which the bits of results depend.
+
+    A runtime that folds a node converts an exponent of another type to that of X.
+    """
+    alike = _row(use, measured, (use.types or ())[:1] * 2)
+    folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
+    return (*row.differs, _FOLDING) if folds else row.differs
+
+
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     """Return the measurements for a node's constant exponent or slopes; empty if there are none."""
     values = use.second.values
@@ -296,16 +309,7 @@ def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
     own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
     alike = () if own else tuple(_like_exponents(use, row).values())
     is_judged = bool(alike) and (len(alike) > 1 or _is_small(use))  # not by the greatest exponent alone
-    # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
-    measured = (
-        group
-        for group in row.groups
-        if (
-            any(_is_like(use, broadcast) for broadcast in group.shapes)
-            if group.name == "broadcast"
-            else not own and not (is_judged and group.verdict in BAD)
-        )
-    )
+    measured = (group for group in row.groups if _touches(use, group, own, is_judged=is_judged))
     return own, [*own, *alike, *measured]
 
 
@@ -366,6 +370,14 @@ def _kind(exponent: float | None) -> tuple[bool, bool] | None:
     return exponent < 0, exponent.is_integer()
 
 
+def _touches(use: Use, group: Group, own: Sequence[Group], *, is_judged: bool) -> bool:
+    """Tell whether an error measured in a group can occur in a node."""
+    if group.name == "broadcast":
+        return any(_is_like(use, broadcast) for broadcast in group.shapes)
+    # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
+    return not own and not (is_judged and group.verdict in BAD)
+
+
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
     """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
     attributes = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
@@ -390,10 +402,8 @@ def _relations(x: Shape, y: Shape) -> set[str]:
 
 def _relations_of_vector(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> set[str]:
     """Return the possible relations of a vector. Some runtimes read one as long as dim 1 as a value per channel."""
-    if len(x) == 2:
-        return {"vector"}
     sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
-    if len(sizes) == 2:
+    if len(x) == 2 or len(sizes) == 2:
         return {"vector"}
     return {"channels"} if x[1] == y[0] else {"channels", "vector"}
 

@@ -174,10 +174,7 @@ class Use:
 
     @cached_property
     def second(self) -> Operand:
-        """The exponent or slope; DirectML's Exponent is a constant FLOAT."""
-        if "Exponent" in self.attributes:
-            exponent = np.array([self.attributes["Exponent"]], np.float32)
-            return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
+        """The exponent or slope."""
         return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
@@ -195,9 +192,8 @@ class Use:
     @property
     def slope(self) -> tuple[Shape, Shape] | None:
         """The shapes of X and of the slope of a PRelu that has both."""
-        return (
-            (self.inputs[0].shape, self.inputs[1].shape) if self.is_prelu and len(self.inputs) == 2 else None
-        )
+        has_both = self.is_prelu and len(self.inputs) == 2
+        return (self.inputs[0].shape, self.inputs[1].shape) if has_both else None
 
     @cached_property
     def is_folded(self) -> bool:
@@ -284,7 +280,7 @@ def of_onnx(model: Onnx) -> list[Use]:
     nodes may break clauses, and operators may be unknown. Everything else must be valid, or else the front
     end's error is raised.
     """
-    error = model.fault_of_ours()
+    error = model.fault_of_ours
     *functions, main = owners_of(model.proto)
     has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
@@ -369,9 +365,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
-        ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
+        placed = _around(graph, makers, where, file)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -395,6 +389,13 @@ _AS_ONNX = {
     "Maximum": "Max",
     "ReLU": "Relu",
 }
+
+
+def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Callable[[Use], Use]:
+    steps = ((node.inputs, node.outputs) for node in graph.nodes)
+    folded = _folded(steps, graph.constants.__contains__)
+    ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
+    return _placing(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
 
 
 def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:

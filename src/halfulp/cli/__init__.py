@@ -98,14 +98,9 @@ class _Verbs(_Flags, TyperGroup):
 @contextmanager
 def _in_words() -> Iterator[None]:
     """Turn an error into text on stderr and a status."""
-    ended: typer.Exit | None = None
     try:
-        try:
+        with _flushed():
             yield
-        except typer.Exit as error:
-            ended = error
-        if sys.stdout is not None:  # None if it was closed at the start
-            sys.stdout.flush()  # here an error can still become a status
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
@@ -114,7 +109,7 @@ def _in_words() -> Iterator[None]:
         _let_go(sys.stdout)  # the reader closed the pipe, as in `halfulp ... | head`
         raise typer.Exit(0) from None
     except Exception as error:
-        if (text := _words(error)) is None:
+        if isinstance(error, typer.Exit) or (text := _words(error)) is None:
             raise
         _let_go(sys.stdout)
         try:
@@ -122,6 +117,18 @@ def _in_words() -> Iterator[None]:
         except OSError:
             _let_go(sys.stderr)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Write the standard output of a verb that ends without an error."""
+    ended = None
+    try:
+        yield
+    except typer.Exit as error:
+        ended = error
+    if sys.stdout is not None:  # None if it was closed at the start
+        sys.stdout.flush()
     if ended is not None:
         raise ended
 

@@ -115,8 +115,9 @@ def people(*written: Path | None) -> Console:
 
 def say(to: Console, *lines: str) -> None:
     """Print lines without interpreting markup; characters that control a terminal become question marks."""
-    for line in "\n".join(lines).split("\n") if lines else ():
-        to.print(printable(line, most=None), markup=False, highlight=False, soft_wrap=True)
+    if lines:
+        shown = (printable(line, most=None) for line in "\n".join(lines).split("\n"))
+        to.print("\n".join(shown), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_rows(

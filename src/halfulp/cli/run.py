@@ -140,19 +140,16 @@ def _cell(text: str) -> str:
 
 
 def _range(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, np.ndarray) or value.size == 0:
+    is_array = isinstance(value, np.ndarray) and value.size > 0
+    if not is_array or value.dtype.kind == "c" or type_name(value.dtype) == "string":
         return ("",) * 4
     if value.dtype.kind in "biu":
         return str(value.min()), str(value.max()), "", ""
-    if type_name(value.dtype) == "string" or value.dtype.kind == "c":
-        return ("",) * 4
     # The small types of ml_dtypes have no reductions. float64 holds all their values.
     real: Array = value if np.issubdtype(value.dtype, np.floating) else value.astype(np.float64)
     if "int" in value.dtype.name:
         return f"{real.min():.0f}", f"{real.max():.0f}", "", ""
-    nan = np.isnan(real)
-    infinite = int(np.isinf(real).sum())
-    if nan.all():
-        return "", "", str(value.size), "0"
-    least, greatest = np.nanmin(real), np.nanmax(real)
-    return f"{least:.6g}", f"{greatest:.6g}", str(int(nan.sum())), str(infinite)
+    nan, infinite = int(np.isnan(real).sum()), int(np.isinf(real).sum())
+    if nan == value.size:
+        return "", "", str(nan), "0"
+    return f"{np.nanmin(real):.6g}", f"{np.nanmax(real):.6g}", str(nan), str(infinite)

@@ -312,6 +312,8 @@ def says_the_same(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
+    if not node.attribute:
+        return node
     useless, defaults = [], _defaults(node.op_type, opset)
     gone = defaults.keys() - _defaults(node.op_type, to).keys()
     for attribute in (each for each in node.attribute if each.name in gone and not each.ref_attr_name):
@@ -324,8 +326,8 @@ def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
 
 def check_values(node: NodeProto, opset: int, to: int) -> None:
     """Raise NoExactForm where an attribute has a value that the document of an older opset does not name."""
-    newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
     for attribute in node.attribute if to < opset else ():
+        newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
         value, name = attribute.s.decode(errors="replace"), attribute.name
         known = (each.attributes for each in (newer, older) if each and name in each.attributes)
         if [value in attributes[name].description for attributes in known] == [True, False]:
@@ -376,37 +378,49 @@ def _words(text: str | None) -> list[str]:
 
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    here, newer = ports(node.op_type, edit.opset), ports(node.op_type, edit.opset + 1)
+    operands = [(name, edit.value(name)) for name in (*node.input, *node.output)]
+    types = tuple([(value.kind, value.type) if name else None for name, value in operands])
+    if (why := _why_not_taken(node.op_type, edit.opset, len(node.input), types)) is not None:
+        raise NoExactForm(why.format(*(repr(name) for name, _ in operands)))
+
+
+@lru_cache(maxsize=4096)
+def _why_not_taken(
+    op_type: str, opset: int, inputs: int, types: tuple[tuple[str, str | None] | None, ...]
+) -> str | None:
+    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first one.
+
+    The result is None if it takes them.
+    """
+    here, newer = ports(op_type, opset), ports(op_type, opset + 1)
     assert here is not None
     assert newer is not None
     equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for names, formals in ((node.input, here.inputs), (node.output, here.outputs)):
-        for index, name in enumerate(names):
-            formal = port_at(formals, index)
-            if not name or formal.type_str not in here.allowed:
-                continue
-            allowed, value, spelled = here.allowed[formal.type_str], edit.value(name), None
-            alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
-            fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
-            if value.kind not in ("tensor", "undeclared"):
-                spelled, fits = f"{value.kind}(...)", any(kind.startswith(value.kind) for kind in allowed)
-            elif value.kind == "tensor" and value.type is not None:
-                spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
-                fits = spelled in allowed
-            if formal.is_homogeneous:
-                variable = alike[0].type_str if alike else formal.type_str
-                equal[formal.type_str].add((variable, spelled or "a type that is not known"))
-            if not fits and spelled is not None:
-                raise NoExactForm(f"{node.op_type} takes no {spelled} in opset {edit.opset}")
-            if not fits:
-                raise NoExactForm(
-                    f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
-                )
+    for place, given in enumerate(types):
+        is_input = place < inputs
+        formal = port_at(here.inputs, place) if is_input else port_at(here.outputs, place - inputs)
+        if given is None or formal.type_str not in here.allowed:
+            continue
+        (kind, element_type), allowed, spelled = given, here.allowed[formal.type_str], None
+        alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
+        fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
+        if kind not in ("tensor", "undeclared"):
+            spelled, fits = f"{kind}(...)", any(each.startswith(kind) for each in allowed)
+        elif kind == "tensor" and element_type is not None:
+            spelled = f"tensor({TensorProto.DataType.Name(enum_of(element_type)).lower()})"
+            fits = spelled in allowed
+        if formal.is_homogeneous:
+            variable = alike[0].type_str if alike else formal.type_str
+            equal[formal.type_str].add((variable, spelled or "a type that is not known"))
+        if not fits and spelled is not None:
+            return f"{op_type} takes no {spelled} in opset {opset}"
+        if not fits:
+            return f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
     for group in equal.values():
         variables, kinds = map(set, zip(*group, strict=True))
         if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
-            told = ", ".join(sorted(kinds))
-            raise NoExactForm(f"{node.op_type} takes operands of one type in opset {edit.opset}, not {told}")
+            return f"{op_type} takes operands of one type in opset {opset}, not {', '.join(sorted(kinds))}"
+    return None
 
 
 # --- through the onnx package ---------------------------------------------------------------------

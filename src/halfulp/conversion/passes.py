@@ -15,6 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import onnx
@@ -27,7 +28,14 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Ask, infer_types, without_made_up
+from halfulp.models.onnx.infer import (
+    OLDEST_IR_OF_DEFAULTS,
+    REFUSALS,
+    Ask,
+    Types,
+    infer_types,
+    without_made_up,
+)
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
@@ -162,7 +170,7 @@ def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
     if refusal(source.proto) is not None:
         said = f"does not pass the onnx package's checker, nor did it before: {refused.reason}"
         return [Change(refused.node or model.file, said, is_notice=True)]
-    changes = correct_declarations(model, {}, source=source)
+    changes = correct_declarations(model, by_nodes(model, "none"), {}, unconverted=by_nodes(source, "none"))
     if (refused := refusal(model.proto)) is None:
         return changes
     operator, opsets = refused.op_type, range(1, onnx.defs.onnx_opset_version() + 1)
@@ -175,19 +183,24 @@ def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
     raise ModelError(said, file=model.file, node=refused.node, **shown)
 
 
+def by_nodes(model: Onnx, ask: Ask = "foreign") -> dict[str, Types]:
+    """Return the types that the nodes of each graph give its values, whatever the model declares."""
+    return infer_types(model.proto, model.file, ask=ask, declared_too=False)
+
+
 def correct_declarations(
-    model: Onnx, before: dict[tuple[str, str], Value], *, shapes: bool = True, source: Onnx | None = None
+    model: Onnx,
+    found: Mapping[str, Types],
+    before: dict[tuple[str, str], Value],
+    *,
+    shapes: bool = True,
+    unconverted: Mapping[str, Types] = MappingProxyType({}),
 ) -> list[Change]:
-    """Declare values as their nodes give them: their types, or their shapes, too.
+    """Declare values as their nodes give them, which is ``found``: their types, or their shapes, too.
 
     The first call fills ``before`` with the declarations, by graph and name, with which later calls compare. A value
-    that ``source``, the model before it was converted, has in another type or shape stays.
+    that was of another type or shape in ``unconverted``, the types before a conversion, stays.
     """
-    ask: Ask = "foreign" if source is None else "none"
-    found, unconverted = (
-        infer_types(each.proto, each.file, ask=ask, declared_too=False) if each else {}
-        for each in (model, source)
-    )
     changes, file = [], model.file
     for path, graph in graphs(model.proto.graph):
         for info in (*graph.value_info, *graph.output):

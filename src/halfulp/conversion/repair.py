@@ -22,6 +22,7 @@ from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.passes import (
     Pass,
+    by_nodes,
     correct_declarations,
     is_harmless,
     raise_for_weights,
@@ -222,7 +223,7 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
     told = _correct_inputs(corrected) + _correct_batch_norms(corrected.proto)
     readable = corrected if told else source  # the copy is not kept for nothing
     del corrected
-    error = readable.fault_of_ours()
+    error = readable.fault_of_ours
     new, changes, left = _repaired(readable, mender)
     if (breach := _breach_of_a_call(new)) is not None:
         copy = readable.copy()
@@ -313,8 +314,9 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
 def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Left]]:
     new, file = source.copy(), source.file
     corrected, before = _correct_casts(new), dict[tuple[str, str], Value]()
-    correct_declarations(new, before, shapes=False)
-    walk = Walk(new)
+    found = by_nodes(new)
+    is_as_read = not (correct_declarations(new, found, before, shapes=False) or corrected)
+    walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
     unreached = walk.told()
     returned = {declared(info, file).type for info in source.proto.graph.output}
     mended = run_passes([_REPAIR], walk, {"repair": (mender, returned)})
@@ -332,7 +334,8 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, again)
         mended.append(Change(file, f"becomes one of opset {mender.opset}"))
-    changes = [*mended, *corrected, *correct_declarations(new, before)]
+    found = found if is_as_read and not mended else by_nodes(new)
+    changes = [*mended, *corrected, *correct_declarations(new, found, before)]
     if not changes:
         return source, [], left
     if all(each.valid for each in left):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -12,7 +12,7 @@ from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.infer import FunctionTypes, Scope, infer_types
+from halfulp.models.onnx.infer import FunctionTypes, Scope, Types, infer_types
 from halfulp.models.onnx.walk import (
     Owner,
     attributes_of,
@@ -41,6 +41,7 @@ class Walk(Onnx):
     Args:
         model: one that the front end accepts. Functions that nothing calls are left out.
         check: whether to check the clauses of its Pow and PRelu nodes.
+        types: those that were inferred of an equal model, by graph.
 
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
@@ -48,11 +49,13 @@ class Walk(Onnx):
         made: the outputs of nodes that were added.
     """
 
-    def __init__(self, model: Onnx, *, check: bool = False) -> None:
+    def __init__(self, model: Onnx, *, check: bool = False, types: Mapping[str, Types] | None = None) -> None:
         super().__init__(model.proto, model.file, model.folder)
+        if types is not None:
+            self.types = {path: {**values} for path, values in types.items()}
         self.refused: dict[str, tuple[str, str, str]] = {}
         self.changes = drop_unreached(self) + (check_clauses(self) if check else [])
-        self._names = set(value_names(self.proto.graph, *self.proto.functions))
+        self._names = value_names(self.proto.graph, *self.proto.functions)
         self._read: set[str] | None = None  # the names that were read before anything was changed
         self.made: set[str] = set()
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
@@ -99,15 +102,16 @@ class Walk(Onnx):
 
     def _walk(self, scope: Scope, wanted: Wanted, rewrite: Rewrite, where: str) -> None:
         owner, edit = scope.owner, Editor(scope, self._names, scope.opset)
-        changed, before = False, len(owner.node)
-        for index, node in enumerate(owner.node):
-            for inner in self.within(scope, index, node) if node.attribute else ():
+        changed, nodes, done = False, [*owner.node], 0
+        for index, node in enumerate(nodes):
+            for inner in self.within(scope, index, node) if scope.has_bodies else ():
                 self._walk(inner, wanted, rewrite, where)
-            is_wanted = wanted(node) and not plain_domain(node.domain)
-            if not is_wanted or not self.refused.keys().isdisjoint(node.output):
-                edit.nodes.append(node)
+            if not wanted(node) or plain_domain(node.domain):
                 continue
-            made = len(edit.nodes)
+            if self.refused and not self.refused.keys().isdisjoint(node.output):
+                continue
+            edit.nodes += nodes[done:index]
+            made, done = len(edit.nodes), index + 1
             edit.start(node, partial(scope.label, node) if self.made.isdisjoint(node.output) else None)
             try:
                 rewrite(node, edit)
@@ -130,8 +134,9 @@ class Walk(Onnx):
             if self._read is None:
                 self._read = set(read_names(self.proto.graph))
                 self._labels = [each.labels for each in self.scopes()]  # before any node moves
+            edit.nodes += nodes[done:]
             owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
-            del owner.node[:before]
+            del owner.node[: len(nodes)]
         self.changes += edit.changes
 
 
@@ -219,11 +224,21 @@ def breach(node: NodeProto, known: Scope, row: OpVersion | None = None) -> SpecE
     ``row`` is another version, for whose terms the output, which may still be declared otherwise, does not count.
     """
     *operands, result = map(known.value, (*node.input, "" if row else [*node.output, ""][0]))
+    row = row or in_force("onnx", node.op_type, known.opset)
     is_open = any(attribute.ref_attr_name for attribute in node.attribute)
     if is_open or any(operand.type is None for operand in operands):
         return None
-    row = row or in_force("onnx", node.op_type, known.opset)
+    types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
+    if not node.attribute and _breaks_none(row, types):
+        return None
     return next(breaches(row, operands, result, attributes_of(node)), None)
+
+
+@lru_cache(maxsize=4096)
+def _breaks_none(row: OpVersion, types: tuple[tuple[str | None, Shape], ...]) -> bool:
+    """Tell whether operands and a result of such types and shapes, without attributes, break no clause."""
+    *operands, result = [Value("", *each) for each in types]
+    return next(breaches(row, operands, result, {}), None) is None
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:

@@ -95,8 +95,9 @@ class Onnx(Model):
         self.graph = _Builder(self, keep_unknown, check_ours).graph()
         return self
 
+    @cached_property
     def fault_of_ours(self) -> HalfulpError | None:
-        """Return the error of a Pow or PRelu node, None if there is none; raise that of any other part of the model.
+        """The error of a Pow or PRelu node, None if there is none; that of any other part of the model is raised.
 
         Operators may be unknown.
         """
@@ -145,7 +146,7 @@ class Onnx(Model):
             while todo:
                 scope = todo.pop()
                 yield scope
-                nodes = ((index, node) for index, node in enumerate(scope.owner.node) if node.attribute)
+                nodes = enumerate(scope.owner.node if scope.has_bodies else ())
                 todo += chain.from_iterable(self.within(scope, *each) for each in nodes)
 
     def scope(self, owner: Owner | None = None, opset: int | None = None) -> Scope:
@@ -337,24 +338,26 @@ class _Builder:
         return tuple(nodes)
 
     def _node(self, proto: NodeProto, around: _Around, node: str) -> Node:
-        domain, operands = plain_domain(proto.domain), (tuple(proto.input), tuple(proto.output))
-        attributes = self._bound(proto, around, node)
-        function = self._functions.get(identity(proto))
+        domain, op_type = plain_domain(proto.domain), proto.op_type
+        operands, attributes, values = (tuple(proto.input), tuple(proto.output)), [], {}
+        function = self._functions.get(identity(proto)) if self._functions else None
         opset = self._opset(domain, function, around, node)
-        values = self._values(attributes, around, node)
+        if proto.attribute:
+            attributes = self._bound(proto, around, node)
+            values = self._values(attributes, around, node)
         body = None if function is None else self._call(function, proto, attributes, node)
         schema = None
         if body is None and (self._check_ours or not is_ours(proto)):
-            schema = schema_in_force(domain, proto.op_type, opset)
+            schema = schema_in_force(domain, op_type, opset)
             if schema is None and not self._keep_unknown:
-                self._check.unknown(domain, proto.op_type, opset, node)
+                self._check.unknown(domain, op_type, opset, node)
         if schema is not None:
             self._check.node(proto, operands, attributes, values, around.opsets, node)
         source = None
-        if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
+        if (domain, op_type) != ("", "Constant"):  # whose tensor need not be kept twice
             source = with_attributes(proto, (a for a in attributes if a.type != AttributeProto.GRAPH))
         version = str(opset if schema is None else schema.since_version)
-        kind = domain, proto.op_type, version, opset
+        kind = domain, op_type, version, opset
         return Node(node, "onnx", *kind, *operands, values, function=body, source=source)
 
     def _opset(self, domain: str, function: FunctionProto | None, around: _Around, node: str) -> int:

@@ -165,9 +165,10 @@ class Checks:
             label: the node's name in messages.
         """
         domain = plain_domain(proto.domain)
+        inputs, outputs = operands
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
-            tuple([tuple(map(bool, names)) for names in operands]),
+            (*map(bool, inputs), None, *map(bool, outputs)),
             tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
         )
         if seen in self._passed:

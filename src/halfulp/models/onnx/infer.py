@@ -88,6 +88,7 @@ class Scope:
         where: its name in messages; empty for a model's own graph.
         types: the types and shapes of this graph's values by name.
         constants: the tensors of initializers and of Constant nodes by name.
+        has_bodies: whether there are, or were, graphs within its nodes.
         defaults: the names of constants that are inputs too, so that a caller may replace them. Before IR version 4,
             each initializer had to be an input, and runtimes take these for constants.
         outer: the graph around this one; None if there is none.
@@ -112,6 +113,7 @@ class Scope:
         self._made = set[str]()  # the outputs of this graph's nodes, which hide outer values of their names
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
         self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
+        self.has_bodies = False
         for node in owner.node:
             self.add_node(node)
         if isinstance(owner, GraphProto):
@@ -132,16 +134,15 @@ class Scope:
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
-        self._made.update(node.output)
-        tensor = held_tensor(node)
-        if tensor is not None:
-            self.add_tensor(node.output[0], tensor)
-        elif not node.input or not node.output:
-            return  # the operator's check names it
-        elif node.op_type == "Shape" and not node.attribute:
-            self._measured[node.output[0]] = node.input[0]
-        elif is_foldable(node):
-            self._makers[node.output[0]] = node
+        op_type, outputs = node.op_type, node.output
+        self._made.update(outputs)
+        self.has_bodies = self.has_bodies or bool(node.attribute and subgraphs(node))
+        if op_type == "Constant" and (tensor := held_tensor(node)) is not None:
+            self.add_tensor(outputs[0], tensor)
+        elif op_type == "Shape" and node.input and outputs and not node.attribute:
+            self._measured[outputs[0]] = node.input[0]
+        elif op_type in _OPERATORS and node.input and is_foldable(node):
+            self._makers[outputs[0]] = node
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
         """Add a constant."""

@@ -90,7 +90,8 @@ def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
     """Return the path of a subgraph. It names the node by its outputs, which no conversion changes."""
-    return f"{path}/{','.join(node.output)}.{attribute}"
+    outputs = ",".join(map(str, node.output))  # names that are not UTF-8 are bytes, and are refused later
+    return f"{path}/{outputs}.{attribute}"
 
 
 def root(function: FunctionProto) -> str:
@@ -147,19 +148,19 @@ def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
     yield model.graph, default_opset(model.opset_import) or 1
 
 
-def value_names(*owners: Owner) -> Iterator[str]:
-    """Yield the names of all values of graphs and functions, and of the graphs within them."""
-    for owner in owners:
-        for _, graph in graphs(owner):
-            if isinstance(graph, FunctionProto):
-                yield from (*graph.input, *graph.output)
-            else:
-                for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-                    yield info.name
-                yield from (sparse.values.name for sparse in graph.sparse_initializer)
-            for node in graph.node:
-                yield from node.input
-                yield from node.output
+def value_names(*owners: Owner) -> set[str]:
+    """Return the names of all values of graphs and functions, and of the graphs within them."""
+    names = set[str]()
+    for _, graph in chain.from_iterable(map(graphs, owners)):
+        if isinstance(graph, FunctionProto):
+            names.update(graph.input, graph.output)
+        else:
+            infos = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+            names.update(info.name for info in infos)
+            names.update(sparse.values.name for sparse in graph.sparse_initializer)
+        for node in graph.node:
+            names.update(node.input, node.output)
+    return names
 
 
 def every_name(model: ModelProto) -> Iterator[str]:
@@ -174,10 +175,12 @@ def every_name(model: ModelProto) -> Iterator[str]:
         yield from (*function.attribute, *function.input, *function.output)
         yield from (attribute.name for attribute in function.attribute_proto)
     yield from (info.name for owner in owners for info in owner.value_info)
+    names = set[str]()
     for node in every_node(*owners):
-        yield from (node.domain, node.op_type, node.overload, node.name)
+        names.update((node.domain, node.op_type, node.overload, node.name))
         for attribute in node.attribute:
-            yield from (attribute.name, attribute.ref_attr_name)
+            names.update((attribute.name, attribute.ref_attr_name))
+    yield from names
 
 
 def read_names(owner: Owner) -> Iterator[str]:
@@ -187,8 +190,7 @@ def read_names(owner: Owner) -> Iterator[str]:
             yield from graph.output
         else:
             yield from (info.name for info in graph.output)
-        for node in graph.node:
-            yield from node.input
+        yield from chain.from_iterable(node.input for node in graph.node)
 
 
 def bind(owner: Owner, function: FunctionProto, call: NodeProto) -> None:
