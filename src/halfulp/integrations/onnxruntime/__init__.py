@@ -111,13 +111,21 @@ def open_session(
     """Return a session as :func:`session` does; it tells of fusions that are given up only if it ``warns``."""
     ort, keep_fusions = installed(), kwargs.pop("keep_fusions", False)
     options = _quiet_options() if options is None else options
-    by_provider = None
-    # If this fails, patched() names the clause that a node breaks, if that is the reason.
+    given = None
     if _takes_provider(ort, options, providers):
         with contextlib.suppress(Exception):
             fusions: set[str] = set() if keep_fusions else {_FUSION}
-            by_provider = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
-    session, proto = by_provider or _session_of_patched(ort, options, model, providers, kwargs)
+            given = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
+    if given is None:
+        parsed = parse(model)
+        check_calls(parsed.proto, parsed.file)
+        register(options)
+        find_external_data(options, parsed)
+        data = patched(
+            parsed.proto, parsed.file
+        ).SerializeToString()  # names the clause that a node breaks, if one does
+        given = ort.InferenceSession(data, options, providers=providers, **kwargs), parsed.proto
+    session, proto = given
     if warns and not keep_fusions and proto is not None:
         _warn_of_norms(proto)
     return session
@@ -131,17 +139,6 @@ def _warn_of_norms(model: ModelProto) -> None:
             HalfulpWarning,
             stacklevel=4,
         )
-
-
-def _session_of_patched(
-    ort: Any, options: Any, model: Source, providers: Sequence[Any] | None, keywords: dict[str, Any]
-) -> tuple[Any, ModelProto]:
-    parsed = parse(model)
-    check_calls(parsed.proto, parsed.file)
-    register(options)
-    find_external_data(options, parsed)
-    data = patched(parsed.proto, parsed.file).SerializeToString()
-    return ort.InferenceSession(data, options, providers=providers, **keywords), parsed.proto
 
 
 def _quiet_options() -> Any:
