@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import io
+import math
 import os
 import pickle
 import re
@@ -16,6 +17,7 @@ import halfulp as hu
 torch = pytest.importorskip("torch")
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import halfulp.integrations.torch as htorch  # noqa: E402
@@ -276,6 +278,35 @@ class TestWhoeverWatches:
         assert htorch.pow(nn.Parameter(self.x), 2).requires_grad
         with torch.no_grad():
             assert not htorch.pow(x, 2).requires_grad
+
+    def test_a_number_first_met_there_is_a_plain_one_afterwards(self):
+        """The numbers' tensors are kept: none may be of the mode or the transform that was active."""
+
+        def both(x: Any, number: float) -> Any:
+            return htorch.pow(x, number) + htorch.pow(number, x)
+
+        def gradient(x: Any, number: float) -> Any:
+            leaf = x.detach().requires_grad_()
+            return torch.autograd.grad(both(leaf, number).sum(), leaf)[0]
+
+        with torch.inference_mode():
+            both(self.x, 1.375)
+        torch.func.vmap(torch.func.grad(lambda x: both(x, 1.4375)))(self.x)
+        torch.func.functionalize(both)(self.x, 1.4375)
+        with FakeTensorMode() as mode:
+            both(mode.from_tensor(self.x), 1.625)
+        traced = make_fx(lambda x: gradient(x, 1.6875))(self.x)
+        assert raw(traced(self.x + 1)) == raw(gradient(self.x + 1, 1.6875))
+        for number in (1.375, 1.4375, 1.625, 1.6875):
+            same = torch.tensor(number, dtype=torch.float64)
+            assert raw(both(self.x, number)) == raw(
+                htorch.pow(self.x, same) + htorch.pow(same.float(), self.x)
+            )
+            assert gradient(self.x, number).shape == self.x.shape
+
+    def test_zeros_of_both_signs(self):
+        for zero in (-0.0, 0.0, -0.0):
+            assert htorch.pow(zero, -torch.ones(1)).item() == math.copysign(math.inf, zero)
 
 
 def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
@@ -750,6 +781,15 @@ class TestTraining:
             found.append((first.detach(), second))
         for theirs, ours in zip(*found, strict=True):
             torch.testing.assert_close(ours.expand_as(x), theirs.expand_as(x), rtol=1e-12, atol=0)
+
+    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    @pytest.mark.parametrize("shape", [(), (37,)])
+    def test_by_numbers_with_the_bits_of_the_product(self, dtype, shape):
+        x = torch.linspace(0.1, 2, math.prod(shape)).reshape(shape).to(dtype)
+        for number in (2.7, 3, -1.3, 1e300):
+            leaf = x.clone().requires_grad_()
+            htorch.pow(leaf, number).sum().backward()
+            assert raw(leaf.grad) == raw(htorch.pow(leaf.detach(), number - 1) * float(number))
 
     def test_a_frozen_slope_or_input(self):
         x, slope = values(torch.float32, 4) - 1.5, torch.tensor(0.25)

@@ -106,9 +106,13 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
     return leaky(x, weight)
 
 
+_NUMBERS = (float, int, torch.SymInt, torch.SymFloat)
+_PLAIN = (Tensor, float, int)
+
+
 def _is_symbolic(*operands: Any) -> bool:
     """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
-    return any(not isinstance(o, Tensor) and hasattr(type(o), "__torch_function__") for o in operands)
+    return any(not isinstance(o, _PLAIN) and hasattr(type(o), "__torch_function__") for o in operands)
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -186,7 +190,7 @@ def _scalar(operand: Any) -> Number:
     """Return an operand that is not a tensor as a number. (torch would convert a list or an array to integers.)"""
     if isinstance(operand, np.generic):
         operand = operand.item()
-    if not isinstance(operand, int | float | torch.SymInt | torch.SymFloat):
+    if not isinstance(operand, _NUMBERS):
         raise TypeError(f"an operand must be a tensor or a number, not {type(operand).__name__}")
     return operand
 
@@ -194,9 +198,11 @@ def _scalar(operand: Any) -> Number:
 def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor of a type: rounded once, or refused if an integer type can't hold it."""
     device = home_of_numbers(device)
-    if dtype.is_floating_point and torch.compiler.is_compiling():
-        return _rounded_once(number_tensor(number, torch.float64, device), dtype)
-    return number_tensor(fitting(number, dtype), dtype, device)
+    if torch.compiler.is_compiling():
+        if dtype.is_floating_point:
+            return _rounded_once(number_tensor(number, torch.float64, device), dtype)
+        number = fitting(number, dtype)
+    return number_tensor(number, dtype, device)
 
 
 def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:

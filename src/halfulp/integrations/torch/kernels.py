@@ -8,13 +8,12 @@ turn. Derivatives, batching, autocast and so on are torch's own: they are above 
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import lru_cache, partial
+from functools import partial
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -23,7 +22,6 @@ import torch
 from torch import Tensor
 
 import halfulp.operators as hu
-from halfulp._interop import Number
 from halfulp.errors import HalfulpWarning
 from halfulp.integrations import Replacement, triton
 from halfulp.integrations.torch.operators import (
@@ -31,7 +29,7 @@ from halfulp.integrations.torch.operators import (
     LIBRARY,
     compute,
     connect,
-    fitting,
+    constant,
     registered,
 )
 
@@ -240,7 +238,7 @@ def _power(x: Any, y: Any) -> Tensor | None:
     dtype = torch.result_type(x, y)
     if dtype not in DTYPES:
         return None
-    base = x.to(dtype) if isinstance(x, Tensor) else _base(x, math.copysign(1, x), dtype)
+    base = x.to(dtype) if isinstance(x, Tensor) else constant(x, dtype)
     if isinstance(y, float):
         return _OF_FLOAT(base, y)
     if not isinstance(y, Tensor):
@@ -251,12 +249,6 @@ def _power(x: Any, y: Any) -> Tensor | None:
         return None
     y = y if y.dtype in DTYPES else y.to(dtype)
     return _POWER(base, y if isinstance(x, Tensor) else y.contiguous())
-
-
-@lru_cache(maxsize=256)
-def _base(number: Number, sign: float, dtype: torch.dtype) -> Tensor:
-    """Return a number as a tensor of a type, rounded once. The key has the sign because -0.0 equals 0.0."""
-    return torch.tensor(fitting(number, dtype), dtype=dtype, device="cpu")
 
 
 # Their _op is the call without a function of torch's in Python around it, which takes a fifth of the time.
@@ -285,7 +277,7 @@ def _with_number(name: str, ending: str, overload: str) -> Callable[..., Tensor]
 
 def _of_base(x: Any, y: Tensor) -> Tensor:
     if type(x) is float and y.dtype in _FLOATS:
-        return _POWER(_base(x, math.copysign(1, x), y.dtype), y.contiguous())
+        return _POWER(constant(x, y.dtype), y.contiguous())
     return _pow("aten::pow.Scalar", x, y)
 
 

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DTYPES = {
     getattr(torch, name): row.dtype for name, row in TYPES.items() if row.bits >= 8 and hasattr(torch, name)
 }
+CPU = torch.device("cpu")
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
@@ -50,7 +51,9 @@ def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: T
     if torch.compiler.is_compiling():
         return operator(x, y)
     try:
-        return with_tangent.apply(x, y) if _is_transformed() and not _is_functionalized() else operator(x, y)
+        if _is_transformed() and not _is_functionalized():
+            return with_tangent.apply(x, y)
+        return operator._op(x, y)  # takes a tenth less time than the operator, which calls it
     except RuntimeError:  # of a kernel, which does not say what is wrong
         row.infer(*((_dtype(operand.dtype), tuple(operand.shape)) for operand in (x, y)))
         raise
@@ -58,8 +61,8 @@ def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: T
 
 def home_of_numbers(device: torch.device) -> torch.device:
     """Return the device of numbers beside a device's tensors: the processor for CUDA, except in a graph."""
-    in_processor = device.type == "cuda" and not torch.compiler.is_compiling()
-    return torch.device("cpu") if in_processor else device
+    in_processor = device != CPU and device.type == "cuda" and not torch.compiler.is_compiling()
+    return CPU if in_processor else device
 
 
 def exponent_tensor(number: Number, device: torch.device) -> Tensor:
@@ -72,15 +75,20 @@ def exponent_tensor(number: Number, device: torch.device) -> Tensor:
 
 
 def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a 0-d tensor of a type that holds it.
+    """Return a number as a 0-d tensor of a type: rounded once; in a graph, of a type that holds it.
 
     While tracing it is the result of operators, because torch loses constants inside control flow.
     """
+    if not torch.compiler.is_compiling():
+        if device == CPU and not _is_watched():
+            return constant(number, dtype)
+        fits = isinstance(number, torch.SymInt | torch.SymFloat)
+        return torch.scalar_tensor(number if fits else fitting(number, dtype), dtype=dtype, device=device)
     terms: tuple[Number, ...] = (number,)
     if torch.compiler.is_exporting() and dtype is torch.float64 and not isinstance(number, torch.SymFloat):
         terms = _float32_terms(float(number))  # the exporter to ONNX rounds an argument of full to float32
-    if not torch.compiler.is_compiling() or not terms:
-        return torch.scalar_tensor(number, dtype=dtype, device=device)  # takes half the time of tensor
+    if not terms:
+        return torch.scalar_tensor(number, dtype=dtype, device=device)
     total = torch.full((), terms[0], dtype=dtype, device=device)
     for term in terms[1:]:
         total = total + torch.full((), term, dtype=dtype, device=device)
@@ -100,6 +108,17 @@ def fitting(number: Number, dtype: torch.dtype) -> Number:
     if array is None:
         raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
+
+
+def constant(number: Number, dtype: torch.dtype) -> Tensor:
+    """Return a number as a 0-d tensor in the processor's memory, rounded once. It is kept: nothing may change it."""
+    return (_constant if number else _constant.__wrapped__)(number, dtype)  # zeros are not: -0.0 equals 0.0
+
+
+@lru_cache(maxsize=256)
+def _constant(number: Number, dtype: torch.dtype) -> Tensor:
+    with torch.inference_mode(False), torch._C.DisableTorchFunction():
+        return torch.scalar_tensor(fitting(number, dtype), dtype=dtype, device=CPU)
 
 
 @constant_when_compiled
@@ -204,13 +223,14 @@ def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Te
 # Derivatives. They consist of differentiable operations, so that they have derivatives too.
 
 
+def _is_number(operand: Tensor) -> bool:
+    """Whether a derivative may look at the value, as at a number's in a call."""
+    is_one = type(operand) is Tensor and operand.dim() == 0 and operand.is_cpu
+    return is_one and not (operand.requires_grad or _is_watched())
+
+
 def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
     """Return y x^(y-1). If y is 0, the power is constant, whatever x is."""
-    if type(y) is Tensor and y.dim() == 0 and y.is_cpu and not (y.requires_grad or _is_transformed()):
-        number = y.item()  # takes a quarter of the operations below
-        return (
-            float(number) * power(x, exponent_tensor(number - 1, x.device)) if number else torch.zeros_like(x)
-        )
     base = torch.where((y == 0) & ((x == 0) | x.isnan()), 1, x)
     wide = y.to(torch.float64 if y.is_floating_point() else torch.int64)
     factor = y if y.is_floating_point() else wide.to(torch.float64)
@@ -219,12 +239,20 @@ def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
 
 def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
     """Return x^y log x; 0 if x is 0 and y is not negative."""
-    base = torch.where((x == 0) & (y >= 0), 1, x)
+    base = x if _is_number(x) and x.item() else torch.where((x == 0) & (y >= 0), 1, x)
     return power(base, y) * base.log()
 
 
 def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, y = ctx.saved_tensors
+    if _is_number(y):  # the general operations take several times as long
+        number = y.item()
+        if not number:
+            return gradient * torch.zeros_like(x), None
+        # Multiplying by a tensor of the same type takes a quarter of the time. A smaller type would round the factor.
+        is_large = x.dtype in (torch.float32, torch.float64)
+        factor = constant(float(number), x.dtype) if is_large else float(number)
+        return gradient * (power(x, exponent_tensor(number - 1, CPU)) * factor), None
     needs_x, needs_y = ctx.needs_input_grad[:2]
     by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape) if needs_x else None
     return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
@@ -287,24 +315,27 @@ def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
 def _autograd_kernel(operator: Any, gradients: Any) -> Any:
     """Return the operator's kernel above those of devices; torch.library.register_autograd's takes twice the time."""
 
-    def below(keyset: Any, x: Tensor, y: Tensor) -> Tensor:
-        with torch._C._AutoDispatchBelowAutograd():
-            result: Tensor = operator.redispatch(keyset & torch._C._after_autograd_keyset, x, y)
-            return result
+    redispatch, below = operator._handle.redispatch_boxed, torch._C._after_autograd_keyset
 
     def forward(ctx: Any, x: Tensor, y: Tensor, keyset: Any) -> Tensor:
         ctx.save_for_backward(x, y)
-        return below(keyset, x, y)
+        result: Tensor = redispatch(keyset & below, x, y)
+        return result
 
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return *gradients(ctx, gradient), None
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     function: Any = type("WithGradient", (torch.autograd.Function,), members)
+    apply = super(torch.autograd.Function, function).apply  # function.apply without what torch.func needs
 
     def kernel(keyset: Any, x: Tensor, y: Tensor) -> Tensor:
-        wants = (x.requires_grad or y.requires_grad) and torch.is_grad_enabled()
-        return function.apply(x, y, keyset) if wants else below(keyset, x, y)
+        result: Tensor
+        if (x.requires_grad or y.requires_grad) and torch.is_grad_enabled():
+            result = (function.apply if _is_transformed() else apply)(x, y, keyset)
+        else:
+            result = redispatch(keyset & below, x, y)
+        return result
 
     return kernel
 
@@ -319,6 +350,11 @@ def _is_transformed() -> bool:
         return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
     except AttributeError:  # private names of torch
         return True
+
+
+def _is_watched() -> bool:
+    """Whether a transform or a mode sees the operations."""
+    return _is_transformed() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def _is_functionalized() -> bool:
