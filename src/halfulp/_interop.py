@@ -5,8 +5,6 @@ it. A subclass of ndarray wraps the result (masked arrays, memory maps). A libra
 (JAX, CuPy, torch) gets an array of its own.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The Pow and PRelu nodes of a model in ONNX or OpenVINO's IR, including bodies and functions, and their breaches."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
