@@ -246,9 +246,8 @@ class Runner:
             raise session.Interrupted("a file can't be collected")
         items = {item.nodeid: item for item in session.items}
         gc.unfreeze()
-        functions = [
-            f for f in gc.get_objects() if type(f) is FunctionType
-        ]  # some objects warn of their class
+        # Not isinstance(): some objects warn when they are asked for their class.
+        functions = [f for f in gc.get_objects() if type(f) is FunctionType]
         with (self.folder / "results").open("w") as results:
             for mutant in self.mutants:
                 tests = [items[name] for name in mutant["tests"] if name in items]

@@ -1,7 +1,5 @@
 """Powers of integers that the kernels do not compute: in float64 from exact integers, and without a loss."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from functools import cache

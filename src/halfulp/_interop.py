@@ -5,8 +5,6 @@ it. A subclass of ndarray wraps the result (masked arrays, memory maps). A libra
 (JAX, CuPy, torch) gets an array of its own.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -63,12 +61,9 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     Subclasses come before their bases; otherwise the order is that of the operands. A TypeError says that an operand
     forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
-    if out is None and is_frame(x) and is_frame(y):
-        return _of_frames(ufunc, x, y)
-    if out is None and is_frame(x) and isinstance(y, _NUMBERS):
-        return _by_blocks(x, lambda block: ufunc(block, y))
-    if out is None and is_frame(y) and isinstance(x, _NUMBERS):
-        return _by_blocks(y, lambda block: ufunc(x, block))
+    result = _of_frames(ufunc, x, y) if out is None else None
+    if result is not None:
+        return result
     for frame in filter(is_frame, (x, y)):
         check_frame(frame)
     overriding = _overriding((x, y, out))
@@ -110,6 +105,17 @@ def is_frame(operand: Any) -> bool:
     return pandas is not None and isinstance(operand, pandas.DataFrame)
 
 
+def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
+    """Return the result for two DataFrames, or for one and a number; None for other operands."""
+    if is_frame(x) and is_frame(y):
+        return _by_types(ufunc, x, y)
+    if is_frame(x) and isinstance(y, _NUMBERS):
+        return _by_blocks(x, lambda block: ufunc(block, y))
+    if is_frame(y) and isinstance(x, _NUMBERS):
+        return _by_blocks(y, lambda block: ufunc(x, block))
+    return None
+
+
 _NUMBERS = int | float | np.generic
 
 
@@ -119,19 +125,62 @@ def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
     return frame.__array_ufunc__(function, "__call__", frame)
 
 
-def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
-    """Return the frame of results for two frames: one call if each has one type of NumPy's, else one for a column."""
+def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
+    """Return the frame of results for two frames: one call for the columns that pandas keeps together in both."""
     if not (x.index.equals(y.index) and x.columns.equals(y.columns)):  # align() is slower for equal labels
         x, y = x.align(y)
-    if all(len({*frame.dtypes}) == 1 and isinstance(frame.dtypes.iloc[0], np.dtype) for frame in (x, y)):
-        return type(x)(ufunc(x.to_numpy().T, y.to_numpy().T).T, x.index, x.columns)
-    results = {place: ufunc(*(_column(frame, place) for frame in (x, y))) for place in range(x.shape[1])}
-    return type(x)(results, x.index).set_axis(x.columns, axis=1)  # several columns may have one name
+    if (results := _of_blocks(ufunc, x, y)) is not None:
+        return _by_blocks(x, lambda _: results.pop(0))
+    result = x.copy()
+    for place in range(x.shape[1]):  # because several columns may have one name
+        result.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
+    return result
 
 
-def _column(frame: Any, place: int) -> Any:
-    array = frame.iloc[:, place].array
-    return np.asarray(array) if isinstance(array.dtype, np.dtype) else array
+def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
+    """Return the results for x's blocks; None if a column of NumPy's types is beside one of pandas' own."""
+    if x.empty:
+        return None
+    (bases, x_rows), (exponents, y_rows) = _blocks_of(x), _blocks_of(y)
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for (number, row), (other, other_row) in sorted(zip(x_rows, y_rows, strict=True)):
+        pairs.setdefault((number, other), []).append((row, other_row))
+    results: dict[int, Any] = {}
+    for (number, other), rows in pairs.items():
+        base, exponent = bases[number], exponents[other]
+        if isinstance(base, np.ndarray) != isinstance(exponent, np.ndarray):
+            return None
+        own_rows, other_rows = map(list, zip(*rows, strict=True))
+        powers = ufunc(_rows(base, own_rows), _rows(exponent, other_rows))
+        if isinstance(base, np.ndarray) and len(rows) < len(base):
+            results.setdefault(number, np.empty(base.shape, powers.dtype))[own_rows] = powers
+        else:
+            results[number] = powers
+    return list(results.values())
+
+
+def _blocks_of(frame: Any) -> tuple[list[Any], list[tuple[int, int]]]:
+    """Return the arrays in which pandas keeps a frame's columns as rows, and each column's array and row by number."""
+    blocks: list[Any] = []
+    rows: list[tuple[int, int]] = []
+
+    def numbers(block: Any) -> Array:
+        count = len(block) if block.ndim == 2 else 1
+        codes = np.arange(len(rows), len(rows) + count)
+        rows.extend((len(blocks), row) for row in range(count))
+        blocks.append(np.asarray(block) if isinstance(block.dtype, np.dtype) else block)
+        return np.ndarray((count, len(frame)), codes.dtype, codes, strides=(codes.itemsize, 0))
+
+    numbered = _by_blocks(frame, numbers)
+    return blocks, rows if len(blocks) == 1 else [rows[code] for code in numbered.iloc[0].tolist()]
+
+
+def _rows(block: Any, rows: list[int]) -> Any:
+    """Return rows of a block, without a copy if they follow one another; a column of pandas' own is one row."""
+    if not isinstance(block, np.ndarray):
+        return block
+    chosen = slice(rows[0], rows[-1] + 1)
+    return block[chosen if rows == [*range(rows[0], rows[-1] + 1)] else rows]
 
 
 def check_frame(frame: Any) -> None:

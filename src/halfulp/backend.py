@@ -1,7 +1,5 @@
 """halfulp as an ``onnx.backend.base.Backend``, for tools that use that interface."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The same powers by every way into halfulp, each in a process of its own: ``python -m halfulp.doors NAME COUNT``."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Which packages are installed, without loading them, and where programs find the library libhalfulp and its header."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version

@@ -4,8 +4,6 @@ A call checks its operands against the row. The resulting plan is cached by type
 The call then views the operands as in the plan and passes them to the core.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Hashable
 from dataclasses import fields

@@ -4,8 +4,6 @@ Behind its type an option has its panel, metavar and help on the command line, a
 and limits. This is no ``typer.Option``, because the functions don't need typer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature

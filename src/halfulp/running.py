@@ -4,8 +4,6 @@ ONNX Runtime with halfulp's operators evaluates a network much faster than the w
 :mod:`halfulp.models.run.api`. If halfulp has all operators of a model, no other engine is needed.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

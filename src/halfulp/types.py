@@ -3,8 +3,6 @@
 All facts about types are here. ``ml_dtypes`` has the types that NumPy lacks; only this module imports it for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tests.models.onnx_models import parsed
+from tests.models.onnx_models import parsed, run_with_report
 from typer.testing import CliRunner
 
 import halfulp as hu
 import halfulp.running
 from halfulp.cli import app
 from halfulp.models.onnx import load, parse
-from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import Fit
 
 ort: Any = pytest.importorskip("onnxruntime")

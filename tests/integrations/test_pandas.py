@@ -1,6 +1,9 @@
 """pandas: our bits, with alignment, names and NA types."""
 
+from __future__ import annotations
+
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ X = RNG.uniform(0.5, 9, 2000).astype(np.float32)
 Y = RNG.uniform(-3, 3, 2000).astype(np.float32)
 
 
-def test_the_bits_are_ours():
+def test_the_bits_are_ours() -> None:
     """pandas computes ufuncs that it knows by name itself; ours must not be taken for one."""
     expected = hu.pow(X, Y)
     assert (np.power(X, Y) != expected).any(), "these operands tell the two powers apart"
@@ -30,7 +33,7 @@ def test_the_bits_are_ours():
     assert result["b"].to_numpy().tobytes() == hu.pow(np.abs(Y), 2.5).tobytes()
 
 
-def test_alignment():
+def test_alignment() -> None:
     x = pd.Series([1.0, 2.0, 3.0], index=list("abc"))
     y = pd.Series([2.0, 3.0, 4.0], index=list("bcd"))
     result = hu.pow(x, y)
@@ -40,7 +43,7 @@ def test_alignment():
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "Int8", "UInt16", "Float32", "Float64"])
-def test_missing_values_stay_missing(dtype):
+def test_missing_values_stay_missing(dtype: str) -> None:
     x = pd.Series([1, None, 3], dtype=dtype)
     y = pd.Series([2, 2, None], dtype=dtype)
     pd.testing.assert_series_equal(hu.pow(x, y), pd.Series([1, None, None], dtype=dtype))
@@ -48,7 +51,7 @@ def test_missing_values_stay_missing(dtype):
     pd.testing.assert_series_equal(hu.prelu(x, y), pd.Series([1, None, None], dtype=dtype))
 
 
-def test_frames():
+def test_frames() -> None:
     frame = pd.DataFrame({"p": np.float32([1, 2]), "q": np.float32([3, 4])}, index=["a", "b"])
     expected = pd.DataFrame({"p": np.float32([1, 4]), "q": np.float32([27, 256])}, index=["a", "b"])
     pd.testing.assert_frame_equal(hu.pow(frame, frame), expected)
@@ -58,7 +61,7 @@ def test_frames():
     assert isinstance(index, pd.Index)
 
 
-def test_a_number_takes_each_columns_type():
+def test_a_number_takes_each_columns_type() -> None:
     frame = pd.DataFrame({"p": np.float32([1, 2]), "q": [3.0, 4.0], "r": pd.array([5, None], "Int8")})
     for result in (hu.pow(frame, 2), hu.pow(2, frame), hu.prelu(frame, 3)):
         assert result.dtypes.astype(str).tolist() == ["float32", "float64", "Int8"]
@@ -66,7 +69,7 @@ def test_a_number_takes_each_columns_type():
     assert hu.pow(2, frame)["r"].tolist() == [32, pd.NA]
 
 
-def test_frames_of_several_types_are_computed_by_columns():
+def test_frames_of_several_types_are_computed_by_columns() -> None:
     x = pd.DataFrame({"p": np.float32([2, 3]), "q": pd.array([2, None], "Int8"), "r": [2, 3]})
     result = hu.pow(x, x[["r", "q", "p"]])
     assert result.dtypes.astype(str).tolist() == ["float32", "Int8", "int64"]
@@ -82,7 +85,7 @@ def test_frames_of_several_types_are_computed_by_columns():
 
 
 @pytest.mark.parametrize("function", [hu.pow, hu.float_power])
-def test_two_frames_of_two_types_take_one_call(function):
+def test_two_frames_take_one_call_for_the_columns_of_two_types(function: Any) -> None:
     """pandas keeps the columns of a type in one array, in any order, or in several arrays."""
     generator = np.random.default_rng(8)
     columns = [
@@ -102,11 +105,11 @@ def test_two_frames_of_two_types_take_one_call(function):
             assert result[name].tolist() == expected.tolist()
     calls: list[int] = []
     ufunc = Ufunc(lambda x, y, out=None: calls.append(x.size) or hu.pow(x, y), "counted")
-    overriding_result(ufunc, whole.astype("f4"), whole.astype("f8"), None)
-    assert calls == [35]
+    overriding_result(ufunc, whole, whole.copy(), None)
+    assert sorted(calls) == [10, 10, 15]
 
 
-def test_missing_powers_are_not_checked():
+def test_missing_powers_are_not_checked() -> None:
     x, y = pd.Series([2, None], dtype="Int64"), pd.Series([3, -1], dtype="Int64")
     for exponent in (y, y.to_numpy(np.int64), pd.Series([3.0, 0.5])):
         assert hu.pow(x, exponent, integers="raise").tolist() == [8, pd.NA]
@@ -115,7 +118,7 @@ def test_missing_powers_are_not_checked():
         hu.pow(x[::-1], y.to_numpy(np.int64), integers="raise")
 
 
-def test_what_pandas_can_not_do_is_an_error():
+def test_what_pandas_can_not_do_is_an_error() -> None:
     with pytest.raises(hu.SpecError, match=r"^X: an array of"):
         hu.pow(pd.Series(["a"]), 2)
     frame = pd.DataFrame({"p": [1.0]})

@@ -6,10 +6,25 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser
 
+from halfulp.models.graph import Model
+from halfulp.models.onnx import load
+from halfulp.models.run import api
+
 
 def parsed(text: str) -> onnx.ModelProto:
     """Return the model of a text, which may begin with an opset instead of its header: ``17: g (float x) => ...``."""
     return parser.parse_model(re.sub(r"^(\d+):", r'<ir_version: 8, opset_import: ["": \1]>', text))
+
+
+def run_with_report(model, inputs, **named):
+    """Return the outputs and the report of a model that halfulp runs, and reads if it is not yet read."""
+    read = model if isinstance(model, Model) else load(model)
+    return api.run_with_report(read, inputs, **named)
+
+
+def run(model, inputs):
+    """Return the outputs."""
+    return run_with_report(model, inputs)[0]
 
 
 def single(

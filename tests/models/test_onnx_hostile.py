@@ -8,13 +8,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.models.bounded import few_files
-from tests.models.onnx_models import external, parsed, single, with_initializer
+from tests.models.onnx_models import external, parsed, run, single, with_initializer
 
 import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.onnx import load
 from halfulp.models.onnx.infer import _PROPAGATING, inferred
-from halfulp.models.run.api import run
 
 POW = {"x": ("float32", [2]), "y": ("float32", [2])}
 

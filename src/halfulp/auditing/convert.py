@@ -1,7 +1,5 @@
 """The conversions and repairs that help a node or a whole model. Each is tried before it is advised."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A network whose tensors can be read while it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

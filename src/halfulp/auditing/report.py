@@ -1,7 +1,5 @@
 """The report of an audit: as Python's objects, as JSON, as lines of text, as an HTML page."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

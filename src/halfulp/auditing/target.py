@@ -1,7 +1,5 @@
 """The measured results of a runtime for one node, narrowed to the cases that the node can touch."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

@@ -1,10 +1,8 @@
 """The Pow and PRelu nodes of a model in ONNX or OpenVINO's IR, including bodies and functions, and their breaches."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
 from itertools import chain
@@ -143,7 +141,7 @@ class Use:
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
     scope: Scope | None = None  # in an ONNX model: its graph or function, and the values that it can read
     number: int = 0  # its place there
-    folded: Collection[str] = ()  # the values around it that nodes compute from constants alone
+    folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
     mistaken: Mapping[str, str] = field(default_factory=dict)  # by runtime: why it is another function there
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
@@ -195,10 +193,10 @@ class Use:
         has_both = self.is_prelu and len(self.inputs) == 2
         return (self.inputs[0].shape, self.inputs[1].shape) if has_both else None
 
-    @cached_property
+    @property
     def is_folded(self) -> bool:
         """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
-        return all(operand.constant is not None or operand.name in self.folded for operand in self.inputs)
+        return self.folded >= {operand.name for operand in self.inputs if operand.constant is None}
 
     @cached_property
     def is_ordinary(self) -> bool:
@@ -294,10 +292,11 @@ def of_onnx(model: Onnx) -> list[Use]:
 def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
-    steps = (
-        ([*node.input, *(name for _, body in subgraphs(node) for name in read_names(body))], node.output)
-        for node in nodes
-    )
+    steps: Iterable[tuple[Iterable[str], Iterable[str]]] = ((node.input, node.output) for node in nodes)
+    if scope.has_bodies:
+        bodies = ((body for _, body in subgraphs(node)) for node in nodes)
+        read = (chain.from_iterable(map(read_names, each)) for each in bodies)
+        steps = ((chain(inputs, names), made) for (inputs, made), names in zip(steps, read, strict=True))
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
@@ -329,7 +328,7 @@ def _placing(scope: Scope, folded: set[str], ends: set[str], *, is_ir: bool = Fa
 
     def placed(use: Use) -> Use:
         read = {operand.name for operand in use.inputs if operand.constant is None}
-        use.is_alone = not scope.where and ends | folded >= {use.output.name, *read}
+        use.is_alone = not scope.where and {use.output.name, *read} - folded <= ends
         use.folded, use.mistaken = folded, mistaken[use.output.name]
         use.is_base_positive = is_never_negative(use.inputs[0].name if use.inputs else "", view)
         return use

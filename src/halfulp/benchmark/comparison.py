@@ -3,8 +3,6 @@
 ``make bench`` in the source tree has many more rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple

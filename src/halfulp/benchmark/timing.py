@@ -3,8 +3,6 @@
 ``in_turns`` is the only measuring loop of the package and of ``benchmarks/``.
 """
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

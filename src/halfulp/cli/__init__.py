@@ -3,8 +3,6 @@
 A verb imports the modules that load the onnx package inside its function, so that ``halfulp --help`` starts at once.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

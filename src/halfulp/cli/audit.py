@@ -1,7 +1,5 @@
 """``halfulp audit``: how runtimes compute a model's nodes, which faults these have, and how to fix them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Unpack
 

@@ -1,7 +1,5 @@
 """``halfulp bench``: time and exactness of a network in its runtimes, or of arrays beside NumPy and torch."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The output of a verb: files, written completely or not at all, and text also to standard output (``-``)."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

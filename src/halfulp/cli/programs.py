@@ -3,8 +3,6 @@
 ``halfulp demo``: four small networks to try the other verbs on. ``halfulp spec``: the page of an operator version.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

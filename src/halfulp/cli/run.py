@@ -1,7 +1,5 @@
 """``halfulp run``: evaluate a model, and report which engine evaluated each node."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One case: inputs for an operator version, or a node that it must refuse, and the right result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args

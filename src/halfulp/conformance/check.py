@@ -4,8 +4,6 @@ Each case is run in the target's process and judged. A batch holds the cases of 
 and so all that are compared with each other.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import os

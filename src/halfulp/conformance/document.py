@@ -4,8 +4,6 @@ docs/formats/check.md describes its keys. A list of known findings says which fa
 with the verdicts and a reason for each.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import platform

@@ -1,7 +1,5 @@
 """Cases as files for any runtime's tests: the folders of ONNX's backend tests."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ Roundings are judged by the exact value, and special values by IEEE 754. A fault
 operands are that show it. The end of this file says which cases and elements the open questions of a row concern.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ a header in JSON, then raw bytes, over a socket. The worker unpickles cases, bec
 it answers is unpickled or believed: the runtime that it holds may have overwritten it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -4,8 +4,6 @@
 blocks are computed, and convert NumPy's arrays to dask's.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parts of ONNX models that runtimes take for norms, and whether they are such."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Some broken files end the process inside OpenVINO. Each file is read in a process of its own first.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ by XLA's foreign function interface (FFI), without a copy. On other devices it c
 processor's memory, and the result back.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import cache, lru_cache, partial
 from typing import Any

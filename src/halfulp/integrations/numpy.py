@@ -3,8 +3,6 @@
 float16, float32 and float64 are correctly rounded; integers, complex numbers, longdouble and objects are NumPy's own.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from halfulp.errors import HalfulpError

@@ -3,8 +3,6 @@
 ``tools/measure_targets.py`` makes them from documents of ``halfulp check --json``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

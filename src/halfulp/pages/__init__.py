@@ -1,7 +1,5 @@
 """The page of an operator version, the table of types, and how pages become text and HTML."""
 
-from __future__ import annotations
-
 import html as markup
 import textwrap
 from itertools import zip_longest

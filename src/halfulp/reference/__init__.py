@@ -9,8 +9,6 @@ cut off (its ternary value `rc` is not 0), round that once to the target. Trunca
 loses nothing a rounding could need, so the target gets the exact value rounded once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 The rows are in ``onnx.py`` (with SONNX's), ``openvino.py`` and ``directml.py``.
 """
 
-from __future__ import annotations
-
 import copyreg
 import re
 from functools import lru_cache

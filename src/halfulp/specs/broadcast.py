@@ -10,8 +10,6 @@ A rule is two pure functions of the shapes of X and Y and the attributes:
 Messages name the operands {x} and {y}, which the row replaces with its own names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

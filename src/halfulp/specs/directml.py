@@ -1,7 +1,5 @@
 """The rows of DirectML: an operator at each feature level that changed it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from halfulp.specs import broadcast

@@ -3,8 +3,6 @@
 SONNX has a row of its own, which is not one of ``ROWS``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

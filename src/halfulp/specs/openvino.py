@@ -1,7 +1,5 @@
 """The rows of OpenVINO: Power-1 and PReLU-1."""
 
-from __future__ import annotations
-
 from halfulp.specs import broadcast
 from halfulp.specs.model import POW_ANY, PRELU_FLOAT, Attribute, Example, OpVersion, clauses, ports, questions
 from halfulp.specs.tensor import TensorType

@@ -1,7 +1,5 @@
 """The type of a tensor in the rules of operators: element type and shape."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.models.onnx_models import parsed
+from tests.models.onnx_models import parsed, run, run_with_report
 
 import halfulp as hu
 from halfulp.errors import ModelError
-from halfulp.models.run.api import run, run_with_report
 
 LOOP = """<ir_version: 8, opset_import: ["": 15]>
     g (int64 m, bool c, float[N] x) => (float[N] last, float[K, N] all) {

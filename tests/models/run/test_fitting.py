@@ -9,12 +9,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
-from tests.models.onnx_models import parsed
+from tests.models.onnx_models import parsed, run
 
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.onnx import load
-from halfulp.models.run.api import run
 from halfulp.models.run.inputs import fit, make_up
 from halfulp.running import evaluate
 

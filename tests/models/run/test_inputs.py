@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.models.onnx_models import single
+from tests.models.onnx_models import run, single
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Graph, Model, Value
-from halfulp.models.run.api import run
 from halfulp.models.run.inputs import Fit, bind
 from halfulp.types import TYPES
 

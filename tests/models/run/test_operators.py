@@ -6,10 +6,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
-from tests.models.onnx_models import single
+from tests.models.onnx_models import run, run_with_report, single
 
 from halfulp.errors import ModelError
-from halfulp.models.run.api import run, run_with_report
 from halfulp.types import TYPES
 
 NEWEST = onnx.defs.onnx_opset_version()

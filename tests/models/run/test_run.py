@@ -7,12 +7,11 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from tests.models.onnx_models import parsed, single
+from tests.models.onnx_models import parsed, run, run_with_report, single
 
 import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.onnx import load
-from halfulp.models.run.api import run, run_with_report
 
 NEWEST = onnx.defs.onnx_opset_version()
 

@@ -1,7 +1,5 @@
 """All cases of operator versions, generated from their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import product

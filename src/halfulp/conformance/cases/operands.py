@@ -5,8 +5,6 @@ generator from version to version, but not the results of ``Generator``, and exp
 everything comes from the raw stream, by arithmetic that is exact or rounded once.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ broadcast cases and which are invalid. Cases of reproducibility have the same el
 ``compared_with`` is the id of the case that such a case is compared with, and ``positions`` maps its elements.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

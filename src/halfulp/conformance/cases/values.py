@@ -1,7 +1,5 @@
 """Cases with operands paired element by element: ordinary values, special values, hard cases, edges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache

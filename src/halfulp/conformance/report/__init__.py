@@ -3,8 +3,6 @@
 They are tables in a terminal, what CI systems show, and one self-contained HTML page.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A runtime is loaded in a worker process alone, never in the process that judges it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -4,8 +4,6 @@ Pow is x to the power y, in the type in which the library itself computes it, co
 times x where x is below 0, and otherwise x. A function for each target loads it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import os

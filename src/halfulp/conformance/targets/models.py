@@ -1,7 +1,5 @@
 """A case as an ONNX model of one node, and the runtimes that take such a model."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import signal

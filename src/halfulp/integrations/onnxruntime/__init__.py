@@ -6,8 +6,6 @@ are in this package's native library, which ONNX Runtime loads. They run on the 
 its own memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import warnings

@@ -1,7 +1,5 @@
 """ONNX Runtime as the engine of ``halfulp run``: outputs, and its profile of the run as a report."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

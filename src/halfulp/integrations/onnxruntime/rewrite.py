@@ -5,8 +5,6 @@ and the clause that each check enforces. So types must be known before the model
 ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any

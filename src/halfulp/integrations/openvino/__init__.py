@@ -6,8 +6,6 @@ The plugin holds f16, and on some processors bf16, in f32, which loses only the 
 for inputs of the model that only halfulp's operators read.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Set
 from functools import cache

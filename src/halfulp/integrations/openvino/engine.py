@@ -1,7 +1,5 @@
 """OpenVINO as an engine: compiled models, and IR files of any layers with halfulp's Power and PReLU."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

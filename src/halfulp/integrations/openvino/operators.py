@@ -4,8 +4,6 @@ A plugin may hold a tensor in another type than the model declares. If that type
 the operand is converted; otherwise the call is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

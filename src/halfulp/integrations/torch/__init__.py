@@ -5,8 +5,6 @@ take numbers and have forward-mode derivatives. Tensors on the CPU and on CUDA's
 copy, on CUDA in torch's current stream. ``replace`` puts both into an existing module.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from contextlib import suppress

@@ -5,8 +5,6 @@ the overloads with a number are written here, as are operands that must be conve
 turn. Derivatives, batching, autocast and so on are torch's own: they are above the CPU's kernels.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -1,7 +1,5 @@
 """The operators ``halfulp::pow`` and ``halfulp::prelu`` of PyTorch: kernels, shapes, batching, derivatives."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import sys

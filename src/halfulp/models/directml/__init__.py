@@ -5,8 +5,6 @@ feature level, and names the clause: of the operator version, or of DML_BUFFER_T
 :func:`execute` runs an operator on plain memory.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """The checks of an ONNX model before anything runs: versions, order, nesting, UTF-8, and each node by its schema."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy

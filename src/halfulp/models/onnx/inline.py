@@ -3,8 +3,6 @@
 A function's body has types only at a call, and ONNX Runtime infers no types through custom operators in functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import zip_longest

@@ -4,8 +4,6 @@ A tensor's dims are compared with the number of its bytes before an array is mad
 memory than it contains. External data must be inside the model's folder.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import math

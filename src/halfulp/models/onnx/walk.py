@@ -1,7 +1,5 @@
 """The parts of an ONNX model: nodes, graphs within graphs, functions, names of domains; and the order of nodes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy

@@ -10,8 +10,6 @@ The layers of OpenVINO's IR are Power and PReLU by their rows, and plumbing besi
 reads a file. OpenVINO's reader has checked types, shapes and attributes.
 """
 
-from __future__ import annotations
-
 import math
 import time
 import warnings
@@ -32,9 +30,7 @@ from onnx.reference.op_run import OpFunction, OpRun
 from onnx.reference.ops.op_cast import cast_to
 
 from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, printable, within
-from halfulp.models.files import Source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory, listed, type_name
-from halfulp.models.onnx import load
 from halfulp.models.onnx.checks import port_at, ports, version_of
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, with_attributes
@@ -77,21 +73,18 @@ class Outputs(dict[str, Any]):
         return vacuous(self)
 
 
-def run(model: Source | Model, inputs: Mapping[str, Any]) -> Outputs:
+def run(model: Model, inputs: Mapping[str, Any]) -> Outputs:
     """Return a model's outputs by name. Arguments and errors are those of :func:`run_with_report`."""
     return run_with_report(model, inputs)[0]
 
 
 def run_with_report(
-    model: Source | Model,
-    inputs: Mapping[str, Any],
-    *,
-    watch: Watch | None = None,
+    model: Model, inputs: Mapping[str, Any], *, watch: Watch | None = None
 ) -> tuple[Outputs, RunReport]:
     """Return a model's outputs by name, and the engine and the time of each node.
 
     Args:
-        model: a path, the bytes of a file, an ``onnx.ModelProto``, or a model that was read before.
+        model: a model that was read.
         inputs: arrays by name. An input with an initializer of its name may be left out.
         watch: a callback that receives each evaluation of a node.
 
@@ -100,15 +93,14 @@ def run_with_report(
             operands break a clause of its operator (then ``.clause`` is set).
         UnsupportedError: an operator that this module cannot evaluate.
     """
-    loaded = model if isinstance(model, Model) else load(model)
-    graph = loaded.graph
+    graph = model.graph
     if unsupported := foreign(graph.nodes):
-        message = f"{loaded.file}: has layers that halfulp lacks; the engine 'auto' runs them in openvino"
+        message = f"{model.file}: has layers that halfulp lacks; the engine 'auto' runs them in openvino"
         raise UnsupportedError(message, expected=", ".join(LAYERS), got=listed(unsupported))
-    evaluation = Evaluation(loaded, watch)
-    values = bind(loaded, inputs)
+    evaluation = Evaluation(model, watch)
+    values = bind(model, inputs)
     if isinstance(graph.source, Origin):
-        with within(loaded.file):
+        with within(model.file):
             graph.source.check_ranges(values)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # an overflow is a result

@@ -5,8 +5,6 @@ first, and so rounds twice. Therefore this module converts to float32 by roundin
 then has no error, because every target has at least two bits less than float32.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

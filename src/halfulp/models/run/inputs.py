@@ -3,8 +3,6 @@
 Made-up inputs have batches of 1, the sizes that constants force, and random values with a fixed seed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The report has the engine, the operands' types and the time of each node. A vacu
 different computations agree on it, so that equal outputs of two models prove nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
