@@ -270,6 +270,8 @@ def breaches(
         try:
             result = row.infer(*map(TensorType, _types(row, given), shapes), **attributes)
         except SpecError as error:
+            own = {port.name: operand for port, operand in zip(row.inputs, operands, strict=False)}
+            error.shown.update((name, own[name]) for name in error.shown.keys() & own.keys())
             yield error
             continue
         is_other = given is types and types[:1] != [None] and output.type not in (None, result.type)
