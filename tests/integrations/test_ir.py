@@ -290,10 +290,10 @@ def test_a_file_that_takes_too_long_or_too_much(tmp_path, monkeypatch):
         patch.setattr(ir, "_SECONDS", 0.01)
         with pytest.raises(hu.ModelError, match=r"net\.xml: openvino takes more than 0 s to read it"):
             ir.load(path)
-    # Threads of a process without memory may wait for each other for ever.
+    # Threads of a process without memory may wait for each other for ever, or end it.
     monkeypatch.setattr(ir, "_MEMORY", 1 << 20)
     monkeypatch.setattr(ir, "_SECONDS", 1)
-    with pytest.raises(hu.ModelError, match=r"net\.xml: (fails in openvino|openvino takes more than)"):
+    with pytest.raises(hu.ModelError, match=r"net\.xml: (fails in openvino|openvino (takes more|crashes))"):
         ir.load(written(tmp_path, SMALL.replace("<rt_info />", "<a/>" * 200_000)))
 
 
