@@ -292,9 +292,8 @@ class PReLU(nn.PReLU):
                 weight = weight.reshape([-1] + [1] * (input.dim() - 2))
             return torch.ops.halfulp.prelu(input, weight)
         else:  # noqa: RET505 (without it the rest would be compiled too)
-            if torch.overrides.has_torch_function(
-                (input, self.weight)
-            ):  # a mode would see each access to them
+            # A mode would see each access to them.
+            if torch.overrides.has_torch_function((input, self.weight)):
                 return torch.overrides.handle_torch_function(
                     _torch_prelu, (input, self.weight), input, self.weight
                 )
