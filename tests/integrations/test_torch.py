@@ -803,6 +803,13 @@ class TestTraining:
                 torch.testing.assert_close(b.grad, expected[1])
 
 
+@pytest.mark.parametrize("exponent", [0, 0.0, -0.0])
+def test_a_constant_power_has_no_derivative_to_an_infinite_gradient(exponent):
+    leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+    htorch.pow(leaf, exponent).backward(torch.tensor([math.inf, 1.0]))
+    assert leaf.grad.tolist() == [0.0, 0.0]
+
+
 def test_replace_takes_a_module():
     with pytest.raises(hu.HalfulpError, match=r"replace takes an nn\.Module"):
         htorch.replace(3)

@@ -153,9 +153,8 @@ def _matched(
         return
     term, name = operands[index], node.input[index]
     rank = len(view.value(name).shape or ())
-    if rank and isinstance(
-        term, ast.Constant | ast.UnaryOp
-    ):  # a number that leaves the shape of those beside it
+    # A number has to leave the shape of those beside it.
+    if rank and isinstance(term, ast.Constant | ast.UnaryOp):
         beside = (view.value(other).shape for place, other in enumerate(node.input) if place != index)
         if not any(shape is not None and len(shape) >= rank for shape in beside):
             return

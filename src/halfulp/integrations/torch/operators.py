@@ -246,7 +246,7 @@ def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | N
     if _is_number(y):  # the general operations take several times as long
         number = y.item()
         if not number:
-            return gradient * torch.zeros_like(x), None
+            return torch.zeros_like(gradient), None  # also for an infinite gradient
         # Multiplying by a tensor of the same type takes a quarter of the time. A smaller type would round the factor.
         is_large = x.dtype in (torch.float32, torch.float64)
         factor = constant(float(number), x.dtype) if is_large else float(number)
@@ -256,12 +256,8 @@ def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | N
     return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
 
 
-_TORCHS_FLOATS = (
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-)  # of its operators for training
+# The types of torch's own operators for training.
+_TORCHS_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
