@@ -123,6 +123,14 @@ def test_mutated_models(verb):
     assert {look(mutated(rng), verb) for _ in range(150)} == {True, False}
 
 
+def test_a_name_that_is_no_unicode_is_refused_before_it_is_shown():
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 16]>
+        g (float[4, 3] x, float[M, 3] abcd) => (float[4, 3] y) { y = PRelu (x, abcd) }""")
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_value = -1
+    with pytest.raises(hu.ModelError, match="a name is not UTF-8"):
+        hu.repair(model.SerializeToString().replace(b"abcd", b"ab\xffd"))
+
+
 @pytest.mark.exhaustive
 def test_mutated_bytes_for_minutes():
     rng = random.Random()
