@@ -185,6 +185,12 @@ class HalfulpError(ValueError):
     def __str__(self) -> str:
         return str(self.args[0])
 
+    @property
+    def line(self) -> str:
+        """The message and the values in one line, without the file and the node."""
+        shown = ", ".join(f"{name}: {value}" for name, value in self.shown.items())
+        return f"{self.message}; {shown}" if shown else self.message
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are pickled as type(*args), which would format the text twice. multiprocessing and Dask pickle
         # errors.

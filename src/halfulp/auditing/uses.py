@@ -252,9 +252,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
     by_clause: dict[str, Breach] = {}
     *operands, output = [Value(each.name, each.type, each.shape) for each in (*use.inputs, use.output)]
     for error in clauses_broken(use.row, operands, output, use.attributes):
-        shown = ", ".join(f"{name}: {value}" for name, value in error.shown.items())
-        text = f"{error.message}; {shown}" if shown else error.message
-        by_clause.setdefault(error.clause, Breach(error.clause, printable(text, most=None)))
+        by_clause.setdefault(error.clause, Breach(error.clause, printable(error.line, most=None)))
     return tuple(by_clause.values())
 
 

@@ -80,13 +80,11 @@ class Mender:
             row, back = self._types(new, row, edit)
             if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
                 _legacy_broadcast(new, row, edit)
-        axis = self._axis(new, row, edit) if node.op_type == "PRelu" and whole else None
+        axis = self._axis(new, row, _axis_of(node), edit) if node.op_type == "PRelu" and whole else None
         if axis is not None:
             self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:
-            raise NoExactForm(
-                "; ".join([still.message, *(f"{k}: {value}" for k, value in still.shown.items())])
-            )
+            raise NoExactForm(still.line)
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
@@ -140,14 +138,16 @@ class Mender:
 
     # --- slopes -----------------------------------------------------------------------------------
 
-    def _axis(self, node: NodeProto, row: OpVersion, edit: Editor) -> int | None:
+    def _axis(self, node: NodeProto, row: OpVersion, given: int | None, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
 
-        A valid slope that may be meant otherwise is noted.
+        ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
         """
         (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
         asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
         dims, name = x.shape, node.name or edit.label
+        if asked is None and given in range(-len(dims or ()), len(dims or ())):
+            asked = given
         if not _fits(node, row, edit):
             rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
             return _dim_of_slope(x, slope, asked, name) - max(rank, 1)
@@ -228,13 +228,21 @@ def _in_place(name: str, shape: Dims, edit: Editor) -> str:
 # --- attributes -----------------------------------------------------------------------------------
 
 
+def _axis_of(node: NodeProto) -> int | None:
+    return next((a.i for a in node.attribute if a.name == "axis"), None)
+
+
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
     known = {*map(attrgetter("name"), row.attributes)}
     gone = {a.name: a for a in node.attribute if a.name not in known}
     legacy = {name: a.i for name, a in gone.items() if name in ("axis", "broadcast")}
-    if node.op_type == "Pow" and legacy:  # Y goes where axis puts it by the rules before opset 7
-        named = " and ".join(f"{name}={value}" for name, value in legacy.items())
+    named = " and ".join(f"{name}={value}" for name, value in legacy.items())
+    if node.op_type == "PRelu" and legacy:
+        edit.note(
+            f"{named} {'is' if len(legacy) == 1 else 'are'} dropped: PRelu has no such attribute in any opset"
+        )
+    elif legacy:  # Y goes where axis puts it by the rules before opset 7
         y = node.input[1]
         try:
             y = legacy_operand(node, {**legacy, "broadcast": 1}, edit)
