@@ -262,7 +262,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
         # Compile again: after a failed inference, OpenVINO may give NaN.
         answer = _runner(network, exact=True, notes=notes)(inputs)
     except (ModelError, UnsupportedError) as error:
-        return Verification(0, 0, (), "openvino", failure=error.message)
+        return Verification(0, 0, (), "openvino", failure=error.line)
     own: dict[str, Array] | None = None
     try:
         own = _runner(network, exact=False)(inputs)

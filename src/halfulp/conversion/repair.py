@@ -612,7 +612,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
         inputs, told = feed.made(new, run)
         outputs = run(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), engine, failure=error.message)
+        return Verification(0, 0, (), engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the model runs in {engine}; nothing was repaired"
     if changes:

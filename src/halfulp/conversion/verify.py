@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -18,7 +18,7 @@ import numpy as np
 from onnx import NodeProto, ValueInfoProto, helper
 
 from halfulp.conversion.editor import WRAPS, Change
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
@@ -59,8 +59,32 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
 
         as_written = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            return "onnxruntime", [engine.runner(model, as_written) for model in onnx_models]
+            return "onnxruntime", [engine.runner(_rounded(model), as_written) for model in onnx_models]
     return "halfulp", [_own_run(model) for model in models]
+
+
+def _rounded(model: Onnx) -> Onnx:
+    """Return a model of which ONNX Runtime rounds each float16 result, as the model says.
+
+    On a processor it computes chains of such nodes in float32, through one Identity as well, but not through two.
+    """
+    if not any(value.type == "float16" for types in model.types.values() for value in types.values()):
+        return model
+    rounded = model.copy()
+    rounded.graph, rounded.types = model.graph, model.types
+    for scope in reversed([*rounded.scopes()]):
+        nodes = list[NodeProto]()
+        for node in scope.owner.node:
+            nodes.append(node)
+            for index, name in enumerate(node.output):
+                value = scope.value(name)
+                if (value.kind, value.type) == ("tensor", "float16") and node.op_type != "Constant":
+                    steps = f"{name}//wide", f"{name}//rounded", name
+                    node.output[index] = steps[0]
+                    nodes += [helper.make_node("Identity", [a], [b]) for a, b in pairwise(steps)]
+        del scope.owner.node[:]
+        scope.owner.node.extend(nodes)
+    return rounded
 
 
 def _own_run(model: Model) -> Run:
@@ -151,7 +175,7 @@ class Verification:
         if not lines:
             engine = "" if self.engine == "halfulp" else f", in {self.engine}"
             lines = [
-                f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs{engine}"
+                f"the same bits: {self.elements} elements of outputs, {count_of(self.rounds, 'set')} of inputs{engine}"
             ]
         lines += [sentence(name, reason) for name, reason in self.vacuous.items()]
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
@@ -206,7 +230,7 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
             try:
                 made = fit(before, runners[0], seed=feed.seed, dims=feed.dims)
             except HalfulpError as error:
-                return Verification(0, 0, (), engine, failure=error.message)
+                return Verification(0, 0, (), engine, failure=error.line)
             dims, sets = str(made), _made_sets(before, made, feed.seed)
         announced = {change.output: change for change in changes if change.output and change.differs}
         parting = partial(_parting, before, after, announced)
@@ -251,13 +275,13 @@ def _on(
     try:
         expected = first(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), failure=error.message)
+        return Verification(0, 0, (), failure=error.line)
     # A model without inputs has constant outputs: equal elements are the whole result.
     useless = {name: why for name, why in vacuous(expected).items() if inputs or not is_usable(why)}
     try:
         got = second(inputs)
     except HalfulpError as error:
-        return Verification(1, 0, (f"{told} are refused now: {error.message}",), vacuous=useless)
+        return Verification(1, 0, (f"{told} are refused now: {error.line}",), vacuous=useless)
     unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
     found = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
     elements = sum(getattr(value, "size", 1) for name, value in expected.items() if name not in useless)
