@@ -208,7 +208,7 @@ def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: 
     text = _of_slope(use, target, condition)
     if text is None and breaches and measured is not None:
         name = use.operator.partition(".")[2].rpartition("-")[0]
-        text = f"{'it may run' if clauses else 'it refuses'} the {name}"
+        text = f"{'it may run' if len(clauses) == len(breaches) else 'it refuses'} the {name}"
     return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
 
 
