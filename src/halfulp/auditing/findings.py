@@ -225,7 +225,7 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | Non
 
 def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
     """Return the conversion after which a target takes a node."""
-    changes = model.converted.get(said.target, said.conversion.steps if said.conversion else ())
+    changes = model.converted[said.target]
     own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))
     steps = "; ".join(map(str, own))
     if not steps and node.label in model.repaired:
