@@ -359,7 +359,7 @@ class _Measurement:
         self._floats = [name for name, value in main.types.items() if value.type in FLOATS]
         self._is_mixed = False  # whether the network is of float16, and runs in float32, too
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
-        self._beyond: set[str] = set()  # those of them that some sample takes beyond float16, if they are not wide
+        self._beyond: set[str] = set()  # those that it does not hold in some sample, and that are not wide
 
     def run(self, net: Network, wide: Network, sample: Sample) -> None:
         """Run a network, and ``wide``, its form in float32, on a sample."""
