@@ -172,8 +172,8 @@ def show(
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        circumstances = "; ".join(map(printable, filter(None, (target.versions, target.run))))
-        console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
+        parts = [printable(part, _LONGEST) for part in (target.versions, target.run) if part]
+        console.print(Text(f"{printable(target.label)}: {'; '.join(parts)}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
         console.print(_rows(target.document, _cell(target.label) if several else None, narrow))
