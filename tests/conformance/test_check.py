@@ -18,6 +18,7 @@ from halfulp.conformance.check import (
     processors,
     selection,
 )
+from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError
 
@@ -56,18 +57,7 @@ def test_the_face():
 def test_the_document_adds_up():
     document = small().document
     summary = document["summary"]
-    verdicts = (
-        "exact",
-        "within",
-        "wrong",
-        "refused",
-        "accepted",
-        "rejected",
-        "crashed",
-        "hung",
-        "unspecified",
-    )
-    assert sum(summary[verdict] for verdict in verdicts) == summary["cases"]
+    assert sum(summary[verdict] for verdict in VERDICTS) == summary["cases"]
     assert len(document["cases"]) == summary["cases"] - summary["exact"] - summary["rejected"]
     (row,) = document["rows"]
     assert row["verdict"] == "wrong"

@@ -13,10 +13,6 @@ from halfulp.reference import TOWARD_ZERO, decode
 from halfulp.types import FLOATS, INTEGERS, TYPES, codes, float_type, integer_range
 
 
-def magnitudes(array):
-    return np.abs(array.astype(np.float64))
-
-
 def test_edges_have_odd_exponents_that_a_double_does_not_hold():
     one = case("onnx.Pow-15/float32,int64/edge/0")
     x, y = (array.ravel() for array in one.inputs)
