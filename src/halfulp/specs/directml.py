@@ -128,21 +128,15 @@ _POW_3_0 = later(
         _POW_1_0.inputs[0],
         *ports("ExponentTensor (ExponentDataType): The tensor containing the exponent values."),
     ),
-    type_variables={
-        "DataType": (*_FLOATS, *_SIGNED, *_UNSIGNED),
-        "ExponentDataType": (*_FLOATS, *_SIGNED, *_UNSIGNED),
-    },
+    type_variables=dict.fromkeys(("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, *_UNSIGNED)),
     limits=_ANY_RANK,
-    clauses=clauses(
-        """
+    amended="""
         C3 InputTensor and OutputTensor have the same DataType, one that DataType allows. [type DataType,
             output]
         C11 ExponentTensor has a type that ExponentDataType allows, whatever InputTensor's is. [type
             ExponentDataType]
         C12 Results are exact where input and exponent both have an integral type.
-        """,
-        _POW_1_0.clauses,
-    ),
+    """,
     unspecified=shared(
         "differing-sizes negative-base scale-bias-rounding scale-bias-of-integers exponent-not-float32"
         " rounding special-values nan integer-overflow integer-base environment",
