@@ -13,7 +13,8 @@ ONNX = [
     *(f"onnx.PRelu-{version}" for version in (1, 6, 7, 9, 16)),
 ]
 DML_FLOAT = {"FLOAT32", "FLOAT16"}
-DML_POW = DML_FLOAT | {"INT32", "INT16", "INT8", "UINT32", "UINT16", "UINT8"}
+DML_SIGNED = DML_FLOAT | {"INT32", "INT16", "INT8"}
+DML_POW = DML_SIGNED | {"UINT32", "UINT16", "UINT8"}
 DIRECTML = {
     # id: (types of InputTensor, types of the second tensor, dimension counts)
     "directml.ELEMENT_WISE_CONSTANT_POW-1_0": (DML_FLOAT, None, (4, 4)),
@@ -23,11 +24,7 @@ DIRECTML = {
     "directml.ACTIVATION_PARAMETERIZED_RELU-1_0": (DML_FLOAT, DML_FLOAT, (4, 4)),
     "directml.ACTIVATION_PARAMETERIZED_RELU-2_0": (DML_FLOAT, DML_FLOAT, (4, 5)),
     "directml.ACTIVATION_PARAMETERIZED_RELU-3_0": (DML_FLOAT, DML_FLOAT, (1, 8)),
-    "directml.ACTIVATION_PARAMETERIZED_RELU-5_1": (
-        DML_FLOAT | {"INT32", "INT16", "INT8"},
-        DML_FLOAT | {"INT32", "INT16", "INT8"},
-        (1, 8),
-    ),
+    "directml.ACTIVATION_PARAMETERIZED_RELU-5_1": (DML_SIGNED, DML_SIGNED, (1, 8)),
 }
 
 
