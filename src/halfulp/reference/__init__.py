@@ -53,15 +53,14 @@ def encode(value: mpfr, inexact: bool, name: str) -> int:
     elif value == 0 and not inexact and not facts.has_zero:
         return facts.nan  # as ml_dtypes converts an exact zero
     else:
-        code = _magnitude(*mantissa_exponent(value), inexact, facts)
-        magnitude = code if code <= facts.largest else facts.infinity
+        magnitude = _magnitude(*mantissa_exponent(value), inexact, facts)
     if magnitude == facts.nan or not gmpy2.is_signed(value):
         return magnitude
     return magnitude | facts.sign_bit if magnitude or facts.has_minus_zero else 0
 
 
 def _magnitude(mantissa: int, exponent: int, inexact: bool, facts: FloatType) -> int:
-    """Return the code of a finite magnitude, as if nothing overflowed."""
+    """Return the code of a finite magnitude, or of an overflow."""
     if mantissa == 0:  # zero, or a result below the range of MPFR and so of every type
         return 0
     top = exponent + mantissa.bit_length()  # the magnitude is in [2^(top-1), 2^top)
@@ -69,7 +68,8 @@ def _magnitude(mantissa: int, exponent: int, inexact: bool, facts: FloatType) ->
     code = round_half_even(mantissa, exponent - last, inexact)
     code += (last - facts.least_exponent) << (facts.digits - 1)
     # Without a zero the least value has code 0, and every smaller magnitude rounds to it, however near to zero.
-    return code if facts.has_zero else max(code, 1) - 1
+    code = code if facts.has_zero else max(code, 1) - 1
+    return code if code <= facts.largest else facts.infinity
 
 
 def mantissa_exponent(value: mpfr) -> tuple[int, int]:
