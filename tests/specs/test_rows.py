@@ -18,7 +18,7 @@ def checks(op: OpVersion) -> set[str]:
     names = {"inputs", "output", "shape", "unknown attribute"}
     names |= {f"type {variable}" for variable in op.type_variables}
     names |= {f"attribute {attribute.name}" for attribute in op.attributes}
-    names |= {"rank", "size"} if op.limits else set()
+    names |= {"rank", "size"} if op.ranks else set()
     by_rule = {
         "none": {"equal shapes"},
         "auto_broadcast": {"equal shapes"},

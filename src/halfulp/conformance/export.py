@@ -141,12 +141,11 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
     onnx.save(model(case), folder / "model.onnx")
     facts: dict[str, object] = {"id": case.id}
     for number, (name, array) in enumerate(model_inputs(case).items()):
-        tensor = onnx.numpy_helper.from_array(array, name)
-        (data / f"input_{number}.pb").write_bytes(tensor.SerializeToString())
+        onnx.save_tensor(onnx.numpy_helper.from_array(array, name), data / f"input_{number}.pb")
     if case.clause is None:
         result = expected(case)
         output = onnx.numpy_helper.from_array(result, case.row.outputs[0].name)
-        (data / "output_0.pb").write_bytes(output.SerializeToString())
+        onnx.save_tensor(output, data / "output_0.pb")
         facts |= tolerances(result, ulp_limit)
     else:
         clause = next(c for c in case.row.clauses if case.clause == f"{case.row.id}.{c.id}")

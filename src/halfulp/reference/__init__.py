@@ -159,30 +159,25 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None 
     >>> pow(np.array([3, 2, 0], np.int8), np.array([5, -1, -1], np.int64))
     array([-13,   0, 127], dtype=int8)
     """
-    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
-        return _broadcast_pow(native(x), y, directml, scale_bias)
-
-
-def _broadcast_pow(x: Array, y: Any, directml: bool, scale_bias: ScaleBias | None) -> Array:
-    """Compute each distinct pair once."""
+    x = native(x)
     target = element_type(x.dtype)
     bases, base_at = _distinct(x)
-    if isinstance(y, (int, float)) and not isinstance(y, np.generic):
-        exponents, exponent_at = [y], np.zeros((), np.int64)
-    else:
-        y = native(y)
-        distinct_exponents, exponent_at = _distinct(y)
-        exponents = decode_operands(distinct_exponents)
-
-    pairs = np.asarray(base_at * len(exponents) + exponent_at)
-    distinct_pairs, pair_at = np.unique(pairs, return_inverse=True)
-    base_values = decode_operands(bases)
-    if scale_bias is not None:
-        base_values = [_scaled(exact(base), scale_bias, target) for base in base_values]
-    results = [
-        _element(base_values[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
-        for pair in distinct_pairs.tolist()
-    ]
+    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
+        if isinstance(y, (int, float)) and not isinstance(y, np.generic):
+            exponents, exponent_at = [y], np.zeros((), np.int64)
+        else:
+            distinct_exponents, exponent_at = _distinct(native(y))
+            exponents = decode_operands(distinct_exponents)
+        # Each distinct pair is computed once.
+        pairs = np.asarray(base_at * len(exponents) + exponent_at)
+        distinct_pairs, pair_at = np.unique(pairs, return_inverse=True)
+        base_values = decode_operands(bases)
+        if scale_bias is not None:
+            base_values = [_scaled(exact(base), scale_bias, target) for base in base_values]
+        results = [
+            _element(base_values[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
+            for pair in distinct_pairs.tolist()
+        ]
     return from_codes(results, target)[pair_at].reshape(pairs.shape)
 
 

@@ -3,11 +3,9 @@
 from typing import Any
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, Limits, OpVersion, clauses, later, ports, questions, shared
+from halfulp.specs.model import Attribute, OpVersion, clauses, later, ports, questions, shared
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
-_MOST_ELEMENTS = 2**32 - 1
-_ANY_RANK = Limits((1, 8), _MOST_ELEMENTS)
 
 # --- types, in the documents' order --------------------------------------------------------------
 
@@ -58,7 +56,7 @@ def _first(name: str, **given: Any) -> OpVersion:
         outputs=ports("OutputTensor (DataType): The output tensor to write the results to."),
         type_variables={"DataType": _FLOATS},
         broadcasting=broadcast.NONE,
-        limits=Limits((4, 4), _MOST_ELEMENTS),
+        ranks=(4, 4),
         source=_URL.format(name.lower()),
         **given,
     )
@@ -90,7 +88,7 @@ _CONSTANT_POW_1_0 = _first(
     unspecified=shared(_SCALED, _OWN),
     kernel="pow_directml",
 )
-_CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", limits=_ANY_RANK)
+_CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", ranks=(1, 8))
 
 _POW_1_0 = _first(
     "ELEMENT_WISE_POW",
@@ -129,7 +127,7 @@ _POW_3_0 = later(
         *ports("ExponentTensor (ExponentDataType): The tensor containing the exponent values."),
     ),
     type_variables=dict.fromkeys(("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, *_UNSIGNED)),
-    limits=_ANY_RANK,
+    ranks=(1, 8),
     amended="""
         C3 InputTensor and OutputTensor have the same DataType, one that DataType allows. [type DataType,
             output]
@@ -171,8 +169,8 @@ _RELU_1_0 = _first(
     unspecified=shared("differing-sizes prelu-nan prelu-rounding environment", _OWN),
     kernel="prelu",
 )
-_RELU_2_0 = later(_RELU_1_0, "2_0", limits=Limits((4, 5), _MOST_ELEMENTS))
-_RELU_3_0 = later(_RELU_2_0, "3_0", limits=_ANY_RANK)
+_RELU_2_0 = later(_RELU_1_0, "2_0", ranks=(4, 5))
+_RELU_3_0 = later(_RELU_2_0, "3_0", ranks=(1, 8))
 _RELU_5_1 = later(
     _RELU_3_0,
     "5_1",

@@ -48,7 +48,7 @@ def least_rank(row: OpVersion) -> int:
 
     Rank 1 is too low for PRelu before 7, where a 1-d slope means channels.
     """
-    return max(2, row.limits.ranks[0]) if row.limits else 2
+    return max(2, row.ranks[0]) if row.ranks else 2
 
 
 def line(row: OpVersion, array: Array) -> Array:
