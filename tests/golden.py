@@ -31,11 +31,13 @@ from halfulp.cli import app
 
 FILES = sorted(Path(__file__).parent.glob("*/golden/*.txt"))
 BLOCK = re.compile(r"^--- (\S+)\n(.*?)(?=^--- |^\$ |^## |\Z)", re.MULTILINE | re.DOTALL)
-# Versions, the newest opset that is known, and the memory here are no words of a verb.
+# Versions, the newest opset that is known, the memory here, the day and the machine are no words of a verb.
 VARYING = {
     r"\b\d+\.\d+\.\d+\b": "<version>",
     r"(?<=: 1 to )\d+": "<newest>",
     r"(?<=at most )[\d.]+(?= GiB)": "<memory>",
+    r"[\d-]+, quick run": "<date>, quick run",
+    r"\S+ \S+, Python <version>": "<machine>, Python <version>",
 }
 
 

@@ -110,7 +110,7 @@ class Operator(OpVersion):
     def _quick(self) -> Any:
         """The call of two arrays that need no plan: broadcast by NumPy's rule, as the core does."""
         rule = UNIDIRECTIONAL if self.kernel == "prelu" else NUMPY
-        if self.attributes or self.limits is not None or self.broadcasting is not rule:
+        if self.attributes or self.ranks is not None or self.broadcasting is not rule:
             return None
         bases, exponents = (self.type_variables[port.type] for port in self.inputs)
         is_mixed = self.inputs[0].type != self.inputs[1].type

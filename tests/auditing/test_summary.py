@@ -8,10 +8,7 @@ from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.convert import Conversion
-from halfulp.auditing.findings import ModelReport, about_target
 from halfulp.auditing.target import Statement
-from halfulp.conversion.editor import Change
 from halfulp.errors import command
 from halfulp.measured import available
 
@@ -56,60 +53,6 @@ def test_a_file_is_judged_by_the_runtimes_that_load_it(found, monkeypatch, tmp_p
     assert sorted(target["name"] for target in report.json()["targets"]) == ["onnxruntime", "openvino"]
 
 
-def test_jax_judges_no_file_unless_it_is_named():
-    model = parsed("""15:
-        g (float[N, 4] x) => (float[N, 4] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
-    assert hu.audit(model).findings == ()
-    report = hu.audit(model, "jax")
-    assert [finding.target for finding in report.findings] == ["jax"]
-    assert [summary.text for summary in report.summaries] == ["its one node wrong (the exponent 2)"]
-
-
-@pytest.mark.parametrize(
-    ("opset", "kind", "text", "reason"),
-    [
-        (
-            21,
-            "float32",
-            "its one node refused (opset 21)",
-            "its documents list opsets 9 to 20, and this node is of opset 21",
-        ),
-        (
-            7,
-            "float32",
-            "its one node refused (opset 7)",
-            "its documents list opsets 9 to 20, and this node is of opset 7",
-        ),
-        (15, "int32", "its one node refused (int32)", "its documents do not list this node's types"),
-    ],
-)
-def test_the_cause_is_the_opset_or_the_types(opset, kind, text, reason):
-    report = hu.audit(
-        single("Pow", opset, {"x": (kind, ["N"]), "y": (kind, ["N"])}, (kind, ["N"])), "tensorrt"
-    )
-    assert [summary.text for summary in report.summaries] == [text]
-    assert report.findings[0].text == reason
-
-
-def test_right_is_the_exact_result_and_within_is_said_to_be():
-    model = parsed("""15: g (float[N] x) => (float[N] a, float[N] b) {
-        two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()
-        a = Pow (x, two)  b = Pow (x, three) }""")
-    report = hu.audit(model, "onnxruntime==1.31.1")
-    (summary,) = report.summaries
-    assert (summary.outcomes, summary.max_ulp) == ({"right": 1, "within": 1}, 1)
-    assert str(summary) == "onnxruntime 1.31.1: 1 of 2 nodes right; 1 of 2 nodes within 1 ulp"
-    assert not summary.is_right
-    assert report.findings == ()
-    (older,) = hu.audit(model, "onnxruntime==1.31.0").summaries
-    assert str(older).startswith(f"onnxruntime 1.31.0 (measured: {older.version}): ")
-    assert report.json()["models"][0]["runtimes"][0]["outcomes"] == summary.outcomes
-
-
-def test_no_target_is_none():
-    assert hu.audit(SLOPES, ()).summaries == ()
-
-
 def test_what_is_found_here(monkeypatch):
     monkeypatch.setattr(audit_target, "has_module", lambda name: name != "openvino")
     found = {"onnxruntime": ["onnxruntime-of-someone"], "torch": ["torch"]}
@@ -126,71 +69,11 @@ def test_what_is_found_here(monkeypatch):
     assert audit_target.installed() == {}
 
 
-def test_nodes_are_counted_by_outcome():
-    model = parsed("""16:
-        g (float[N, 4, 4] x, float[4] s, bfloat16[N] b, float[2] p) => (float[N, 4, 4] z, bfloat16[N] k, float[2] q) {
-            z = PRelu (x, s)  k = Pow (b, b)  q = Pow <axis = 0> (p, p) }""")
-    (summary,) = hu.audit(model, ["onnxruntime==1.31.1"]).summaries
-    assert summary.outcomes == {"right": 1, "refused": 1, "invalid": 1}
-    text = "1 of 3 nodes right; 1 of 3 nodes refused (bfloat16); 1 of 3 nodes invalid (it refuses the Pow)"
-    assert str(summary) == f"onnxruntime 1.31.1: {text}"
-    (unknown,) = hu.audit(model, "tensorrt").summaries
-    assert "(not measured)" in str(unknown)
-
-
 def test_bits_that_depend_are_not_right(monkeypatch):
     said = Statement("abacus", "exact", depends=("position",))
     monkeypatch.setattr("halfulp.auditing.api.statement", lambda *_: said)
     (summary,) = hu.audit(SLOPES, "openvino").summaries
     assert summary.text == "its one node not reproducible (by position)"
-
-
-def test_openvino_files_are_judged_by_its_own_front_end():
-    assert audit_target.asked("openvino").spoken_for_by("openvino") is audit_target.asked("openvino").native
-
-
-HALVES = Conversion((Change("", "cast from bfloat16 to float32"),))
-CASTS = Conversion((Change("", "cast to float32", "rounded twice"),))
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        (
-            Statement("openvino", "refused", conversion=CASTS),
-            "halfulp convert 'my net.onnx' converted.onnx --target",
-        ),
-        (Statement("openvino", "refused", conversion=CASTS), "cast to float32 (rounded twice)"),
-        (Statement("openvino", "wrong", conversion=CASTS, groups=("broadcast",)), "halfulp convert"),
-        # A conversion doesn't mend these.
-        (
-            Statement("openvino", "wrong", conversion=CASTS, groups=("broadcast",), depends=("position",)),
-            "openvino.replace",
-        ),
-        (Statement("onnxruntime", "refused", conversion=Conversion(refused="no way")), "onnxruntime.session"),
-        (Statement("onnxruntime", "refused", conversion=HALVES), "to float32; or --float32 all in its place"),
-        (Statement("torch", "wrong"), "torch.replace"),
-        (Statement("jax", "wrong"), "integrations.jax"),
-        (Statement("onnx-reference", "wrong"), "halfulp run computes it exactly"),
-    ],
-)
-def test_what_to_do(said, words):
-    (node,) = hu.audit(SLOPES, ()).models[0].nodes
-    assert words in str(about_target(ModelReport("my net.onnx", "onnx"), node, said))
-
-
-def test_only_onnxruntime_has_a_conversion_of_all_nodes_instead():
-    (node,) = hu.audit(SLOPES, ()).models[0].nodes
-    said = Statement("tensorrt", "refused", conversion=HALVES)
-    remedy = about_target(ModelReport("net.onnx", "onnx"), node, said)
-    assert remedy.reason == "cast from bfloat16 to float32"
-
-
-def test_what_openvino_narrows_is_left_to_halfulp():
-    (node,) = hu.audit(single("Pow", 15, {"x": ("int64", [4]), "y": ("int64", [4])}), ()).models[0].nodes
-    said = Statement("openvino", "wrong")
-    remedy = about_target(ModelReport("net.onnx", "onnx"), node, said)
-    assert str(remedy) == "halfulp run computes it exactly"
 
 
 def behind_convolutions(*widths: int) -> onnx.ModelProto:

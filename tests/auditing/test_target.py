@@ -4,27 +4,22 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
 from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp import measured
 from halfulp import measured as reader
-from halfulp.auditing import target as audit_target
-from halfulp.auditing.convert import Conversion
-from halfulp.auditing.target import Asked, Statement, asked, statement
-from halfulp.auditing.uses import Breach, Operand, Use
+from halfulp.auditing.target import Asked, asked, statement
+from halfulp.auditing.uses import Operand, Use
 from halfulp.cli import app
 from halfulp.conformance.case import ASPECTS
 from halfulp.conformance.judge import GRADES, VERDICTS
-from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError
 from halfulp.measured import available, nearest
 from halfulp.types import TYPES
@@ -108,19 +103,6 @@ def test_the_numbers_of_an_example_are_compared_in_their_type(values, text, is_h
     assert Operand("y", values.dtype.name, values.shape, values).holds(text) == is_held
 
 
-def test_all_that_can_be_touched():
-    said = statement(use(("float32", None), ("float32", None)), ABACUS, ())
-    assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 9.0, ("position", "scalar exponent"))
-    assert said.reasons == ("special values: (-0)^0.5 gives -0, not 0", "broadcasting: up to 9 ulp")
-    assert said.is_finding
-
-
-def test_equal_shapes_are_not_broadcast():
-    said = statement(use(THREE, THREE), ABACUS, ())
-    assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 1.0, ("position",))
-    assert len(said.reasons) == 1
-
-
 AT_EDGES = "to the power of 0.5, only for zeros, infinities and numbers near overflow or underflow: "
 
 
@@ -147,64 +129,6 @@ def test_a_constant_exponent_that_was_measured(exponent, verdict, max_ulp, reaso
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "attributes", "touched"),
-    [
-        ((2, 3, 4), (4,), {}, True),
-        ((2, "N", None), (None,), {}, True),
-        (None, (3,), {}, True),
-        ((2, 3, 3), (3,), {}, False),
-        ((2, 3, 4), (1,), {}, False),
-        ((2, 3, 4), (1, 3, 4), {}, True),
-        ((2, 3), (2, 3), {}, False),
-        (("N", 3), ("N", 3), {}, False),
-        ((2, 3), (2,), {"axis": 0, "broadcast": 1}, True),
-        ((2, 3), (2,), {"axis": 0}, False),
-        ((2, 3), ("N",), {"axis": 0}, True),
-    ],
-)
-def test_broadcasting_as_a_case_that_was_wrong(x, y, attributes, touched):
-    operands = Operand("x", "float32", x), Operand("y", "float32", y)
-    said = statement(Use("n", "onnx.Pow-13", "13", operands, Operand("z"), attributes), ABACUS, ())
-    assert ("broadcasting: up to 9 ulp" in said.reasons) == touched
-
-
-@pytest.mark.parametrize(
-    ("y", "depends"),
-    [
-        ((), False),
-        ((1,), False),
-        ((3,), False),
-        (("N",), True),
-        ((None, 1), True),
-        (None, True),
-        (("N", 3), False),
-        (("M",), True),
-    ],
-)
-def test_one_exponent_or_many(y, depends):
-    said = statement(use(THREE, ("float32", y)), ABACUS, ())
-    assert ("scalar exponent" in said.depends) == depends
-    same = statement(use(("float32", ("N",)), ("float32", ("N",))), ABACUS, ())
-    assert "scalar exponent" not in same.depends
-
-
-def test_folding_is_of_constants():
-    said = statement(use(np.ones(3, np.float32), np.full(3, 2, np.float32)), ABACUS, ())
-    assert said.depends == ("position", "constant folding")
-    # The exponent becomes a float32.
-    said = statement(use(np.ones(3, np.float32), np.full(3, 2, np.int32)), ABACUS, ())
-    assert (said.verdict, said.depends) == ("exact", ("constant folding",))
-    assert not statement(use(THREE, np.full(3, 2, np.int32)), ABACUS, ()).depends
-
-
-def test_folding_is_of_what_nodes_compute_from_constants():
-    text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[2, 2] y, float[N] z)
-        <float[2, 2] w = {1, 2, 3, 4}, int32 two = {2}> { v = Gemm (w, w)  y = Pow (v, two)  z = Pow (x, two) }"""
-    folded, fed = hu.audit(parser.parse_model(text), targets=["openvino==2026.4.1"]).models[0].nodes
-    assert [said.depends for said in (folded.targets[0], fed.targets[0])] == [("constant folding",), ()]
-
-
-@pytest.mark.parametrize(
     ("base", "verdict"),
     [(8, "within"), (2.0**-20, "within"), (0, "wrong"), (np.inf, "wrong"), (2.0**-126, "wrong")],
 )
@@ -213,60 +137,6 @@ def test_a_fault_of_other_operands_than_the_constants(base, verdict):
     assert found.verdict == verdict
     assert found.max_ulp == 1
     assert bool(found.reasons) == (verdict == "wrong")
-
-
-@pytest.mark.parametrize(
-    ("groups", "depends", "is_mended"),
-    [(("broadcast",), (), True), (("broadcast",), ("position",), False), (("values",), (), False)],
-)
-def test_a_conversion_mends_broadcasting_alone(groups, depends, is_mended):
-    changed = Conversion((Change("", "opset 13 becomes 14"),))
-    said = Statement("abacus", "wrong", groups=groups, depends=depends, conversion=changed)
-    assert (said.is_helped, said.is_mended) == (True, is_mended)
-    assert said._replace(verdict="exact").is_finding == bool(depends)
-
-
-def test_refused_exact_and_unknown():
-    refused = statement(use(("bfloat16", (3,)), THREE), ABACUS, ())
-    assert (refused.verdict, refused.reasons) == ("refused", ("no kernel",))
-    silent = statement(use(("float16", (3,)), ("float16", (3,))), ABACUS, ())
-    assert (silent.verdict, silent.reasons, silent.groups) == ("refused", (), ())
-    exact = statement(use(("float64", (3,)), ("float64", (3,))), ABACUS, ())
-    assert (exact.verdict, exact.is_finding) == ("exact", False)
-    for target in (ABACUS, replace(ABACUS, name="onnxruntime")):
-        other = statement(use(THREE, ("int64", (3,))), target, ())
-        reason = "onnx.Pow-13 of float32, int64 was not measured"
-        assert (other.verdict, other.reasons) == ("unknown", (reason,))
-    untyped = statement(use((None, None), THREE), ABACUS, ())
-    assert (untyped.verdict, untyped.is_finding) == ("unknown", False)
-
-
-def test_a_broken_node_that_a_target_runs_all_the_same():
-    shapes = statement(use(THREE, ("float32", (2,))), ABACUS, (Breach("onnx.Pow-13.C2", "shapes"),))
-    assert shapes.accepts == ("onnx.Pow-13.C2",)
-    assert not statement(use(THREE, THREE), ABACUS, (Breach("onnx.Pow-13.C5", "axis"),)).accepts
-
-
-@pytest.mark.parametrize(
-    ("declared", "onnxruntime"), [("float16[2] y", "it may run"), ("double[2] y", "it refuses")]
-)
-def test_onnxruntime_refuses_a_result_that_is_declared_in_another_type(declared, onnxruntime):
-    model = parsed(f"""13:
-        g (float16[3] x) => ({declared}) {{ two = Constant <value_float = 2.> ()  y = Pow (x, two) }}""")
-    (first, second) = hu.audit(model, targets=["onnxruntime==1.31.1", "openvino==2026.4.1"]).summaries
-    assert f"its one node invalid ({onnxruntime} the Pow)" in str(first)
-    assert "its one node invalid (it may run the Pow)" in str(second)
-
-
-def test_an_array_library_has_no_versions():
-    rows = [{**DOCUMENT["rows"][2], "operator": "onnx.Pow-15"}]
-    library = reader.from_json(
-        {**DOCUMENT, "target": {**DOCUMENT["target"], "by_meaning": True}, "rows": rows}
-    )
-    doubles = ("float64", (3,))
-    assert (
-        statement(use(doubles, doubles, "onnx.Pow-7"), Asked("abacus", None, library), ()).verdict == "exact"
-    )
 
 
 def test_the_nearest_version(tmp_path, monkeypatch):
@@ -290,47 +160,9 @@ def test_the_nearest_version(tmp_path, monkeypatch):
     }
 
 
-@pytest.mark.parametrize(
-    "target", ["", "onnx runtime", "onnxruntime=1.0", "onnxruntime==", "halfulp==x", "a" * 999, 3, None]
-)
-def test_no_such_target(target):
-    with pytest.raises(hu.HalfulpError, match="no target"):
-        asked(target)
-
-
 def test_other_schemas_are_refused():
     with pytest.raises(ValueError, match="not halfulp"):
         reader.from_json({**DOCUMENT, "schema": "halfulp.measured/2"})
-
-
-def test_a_conversion_that_is_refused():
-    found = audit_target.conversion(use(("float64", (3,)), ("float64", (3,))), "basic")
-    assert (found.refused or "").startswith("basic has no Pow, and no products, roots and reciprocals give")
-    found = audit_target.conversion(use(THREE, ("float32", (2,))), "basic")
-    assert found.refused == "X and Y must be broadcastable to one shape"
-    assert audit_target.conversion(use(THREE, THREE, "openvino.Power-1"), "onnxruntime") is None
-
-
-def test_an_unmeasured_target_speaks_by_its_documents():
-    known = Asked("tensorrt")
-    assert statement(use(THREE, THREE), known, ()).verdict == "unknown"
-    said = statement(use(("int32", (3,)), ("int32", (3,))), known, ())
-    assert (said.verdict, said.is_finding) == ("refused", True)
-    assert said.conversion.needed
-
-
-def test_a_slope_that_openvino_takes_for_one_per_channel():
-    openvino = asked("openvino==2026.4.1")
-    for x, slope, verdict in (
-        ((1, 3, 4, 3), (3,), "wrong"),
-        (("N", "C", 4, 3), (3,), "wrong"),
-        ((1, 3, 4, 5), (5,), "within"),  # a zero may have another sign
-        ((1, 3, 4, 3), (3, 1, 1), "within"),
-        ((1, 3, 4, 3), (1,), "within"),
-    ):
-        operands = Operand("x", "float32", x), Operand("slope", "float32", slope)
-        node = Use("n", "onnx.PRelu-16", "16", operands, Operand("z"))
-        assert statement(node, openvino, ()).verdict == verdict
 
 
 FLOATS, INTS, LONGS = ("float32", ("N",)), ("int32", ("N",)), ("int64", ("N",))
@@ -359,13 +191,6 @@ FLOATS, INTS, LONGS = ("float32", ("N",)), ("int32", ("N",)), ("int64", ("N",))
 def test_what_is_known_of_runtimes(target, node, verdict, depends):
     said = statement(node, asked(target), ())
     assert (said.verdict, said.depends) == (verdict, depends)
-
-
-def test_integers_are_off_by_units_and_floats_by_ulps():
-    target = asked("onnxruntime==1.31.1")
-    said = statement(use(LONGS, LONGS), target, ())
-    assert "values at the edges of the range: up to 401 units: " in " ".join(said.reasons)
-    assert "units" not in " ".join(statement(use(FLOATS, FLOATS), target, ()).reasons)
 
 
 def test_what_ships_is_sound():
@@ -465,32 +290,6 @@ def test_constants_narrow_a_verdict(target, node, verdict):
     assert (said.verdict, said.depends) == (verdict, ())
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape", "verdict"),
-    [
-        ("float32", (129,), "exact"),
-        ("float32", ("N",), "exact"),
-        ("float32", (2, 129), "exact"),
-        ("float32", ("N", 129), "exact"),
-        ("float32", (2, 129, 1), "within"),
-        ("float32", (129, "N"), "within"),
-        ("float32", (1,), "within"),
-        ("float32", None, "exact"),
-        ("int64", (3, 4), "exact"),
-        ("int64", (3, 1), "wrong"),
-        ("int64", (3, "N"), "exact"),
-    ],
-)
-def test_a_column_is_taken_element_by_element(kind, shape, verdict):
-    two = np.array(2, kind)
-    said = statement(use((kind, shape), two, "onnx.Pow-15"), asked("onnxruntime==1.31.1"), ())
-    assert said.verdict == verdict
-    two = two.reshape((1,) * len(shape or ()))
-    if len(shape or ()) > 1:
-        said = statement(use((kind, shape), two, "onnx.Pow-15"), asked("onnxruntime==1.31.1"), ())
-        assert said.verdict == "exact"
-
-
 def test_a_column_in_onnx_runtime():
     """Where the installed version still takes squares of columns by powf, the audit has to say so."""
     ort = pytest.importorskip("onnxruntime")
@@ -537,24 +336,6 @@ def _flushes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def test_the_orders_are_those_of_check():
     assert (measured.VERDICTS, measured.ASPECTS) == (VERDICTS, ASPECTS)
     assert tuple(GRADES) == measured.GRADES
-
-
-@pytest.mark.parametrize(
-    ("body", "is_right"),
-    [
-        ("s = Mul(x, x)  r = ReduceSum<keepdims = 1>(s)  b = Add(r, eps)", True),
-        ("s = Mul(x, x)  t = Mul(q, q)  a = Add(s, t)  b = Add(eps, a)", True),
-        ("b = Abs(x)", True),
-        ("b = Max(x, eps)", True),
-        ("s = Mul(x, q)  b = Add(s, eps)", False),
-        ("s = Mul(x, x)  b = Sub(s, eps)", False),
-    ],
-)
-def test_an_operand_that_cannot_occur_is_no_fault(body, is_right):
-    """OpenVINO's x^0.5 is wrong for -0 and -inf only."""
-    model = parsed(f"""17: g (float[N, 16] x, float[N, 16] q) => (float[N, K] z)
-        <float eps = {{0.001}}, float half = {{0.5}}> {{ {body}  z = Pow(b, half) }}""")
-    assert bool(hu.audit(model, "openvino").findings) is not is_right
 
 
 @pytest.mark.parametrize("exponent", [3, 4, 5, 6, 7, 8, 10, 14, 50, 100])

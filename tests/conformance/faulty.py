@@ -243,17 +243,13 @@ def main(model: str, inputs: str, outputs: str) -> None:
     proto = onnx.load(model)
     arrays = np.load(inputs)
     fed = [arrays[value.name] for value in proto.graph.input]
-    declared = [halfulp_dtype(value) for value in proto.graph.input]
+    kinds = (value.type.tensor_type.elem_type for value in proto.graph.input)
+    declared = map(onnx.helper.tensor_dtype_to_np_dtype, kinds)
     results = run_model(
         proto, [a.view(d) if a.dtype.kind == "V" else a for a, d in zip(fed, declared, strict=True)]
     )
     names = [value.name for value in proto.graph.output]
     np.savez(Path(outputs), **dict(zip(names, results, strict=False)))
-
-
-def halfulp_dtype(value: onnx.ValueInfoProto) -> np.dtype[Any]:
-    """Return the dtype that a model declares."""
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from halfulp.conformance.check import (
     processors,
     selection,
 )
+from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError
 
@@ -30,9 +31,8 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def small(target: str = "onnx-reference", **arguments: object) -> CheckReport:
     """Check a target on little."""
-    return check(
-        target, **({"operators": ["onnx.PRelu-7"], "types": ["float32"], "processes": 1} | arguments)
-    )
+    little = {"operators": ["onnx.PRelu-7"], "types": ["float32"], "processes": 1}
+    return check(target, **(little | arguments))
 
 
 def test_the_face():
@@ -41,11 +41,8 @@ def test_the_face():
     document = report.document
     assert document["target"]["name"] == "onnx-reference"
     assert set(document["target"]["versions"]) == {"ml_dtypes", "numpy", "onnx"}
-    assert document["run"]["selection"] == {
-        "operators": ["onnx.PRelu-7"],
-        "versions": [],
-        "types": ["float32"],
-    }
+    selected = {"operators": ["onnx.PRelu-7"], "versions": [], "types": ["float32"]}
+    assert document["run"]["selection"] == selected
     assert json.loads(report.json()) == document
     assert repr(report).startswith("<CheckReport of onnx-reference: ")
     assert len(repr(report)) < 200
@@ -56,18 +53,7 @@ def test_the_face():
 def test_the_document_adds_up():
     document = small().document
     summary = document["summary"]
-    verdicts = (
-        "exact",
-        "within",
-        "wrong",
-        "refused",
-        "accepted",
-        "rejected",
-        "crashed",
-        "hung",
-        "unspecified",
-    )
-    assert sum(summary[verdict] for verdict in verdicts) == summary["cases"]
+    assert sum(summary[verdict] for verdict in VERDICTS) == summary["cases"]
     assert len(document["cases"]) == summary["cases"] - summary["exact"] - summary["rejected"]
     (row,) = document["rows"]
     assert row["verdict"] == "wrong"
@@ -116,10 +102,7 @@ def test_the_processes_end_where_progress_fails(monkeypatch):
         ({"operators": ["Pwo"]}, "no operator Pwo"),
         ({"versions": ["99"]}, "no version 99"),
         ({"types": ["float33"]}, "no element type float33"),
-        (
-            {"types": ["float64"], "operators": ["directml.ELEMENT_WISE_POW-1_0"]},
-            "nothing of this selection is for",
-        ),
+        ({"operators": ["openvino.Power-1"]}, "nothing of this selection is for"),
         ({"mode": "fast"}, "no such mode"),
         ({"processes": 0}, "processes must be an integer >= 1"),
         ({"time_limit": 0}, "time_limit must be a number > 0"),

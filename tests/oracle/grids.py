@@ -5,15 +5,14 @@ Every part is a pair of 1-d arrays of one length. Random numbers come from the c
 
 import functools
 import os
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.conformance.cases.operands import exact_pairs
-from halfulp.conformance.cases.values import hard_pairs
-from halfulp.reference import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
-from halfulp.types import TYPES
+from halfulp.conformance.cases.operands import Random, cast, exact_pairs
+from halfulp.conformance.cases.values import every_value, hard_pairs, neighbours
+from halfulp.reference import wrap
+from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
 """Their powers have kernels of their own. Those of other types go through them: fewer random operands are enough,
@@ -38,7 +37,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
     """The parts for pow of two types; of types of at most 8 bits, every pair, which leaves nothing to chance."""
     if TYPES[x_name].bits <= 8 and TYPES[y_name].bits <= 8:
         special = outer("specials", specials(x_name), specials(y_name))
-        return [special, outer("every pair", every_code(x_name), every_code(y_name))]
+        return [special, outer("every pair", every_value(x_name), every_value(y_name))]
     n = 100 if {x_name, y_name} <= LONG_FLOATS else 20
     n = 500 if IS_FRESH else n
     parts = [
@@ -67,7 +66,7 @@ def prelu_grid(name: str, rng: np.random.Generator) -> list[Part]:
     if TYPES[name].kind == "float":
         parts.append(Part("products near the least value", *least_products(name, rng, few(1000))))
     if TYPES[name].bits <= 8:
-        parts.append(outer("every pair", every_code(name), every_code(name)))
+        parts.append(outer("every pair", every_value(name), every_value(name)))
     return parts
 
 
@@ -79,58 +78,37 @@ def outer(name: str, x: np.ndarray, y: np.ndarray) -> Part:
 @functools.cache
 def specials(name: str) -> np.ndarray:
     """Zeros, infinities, NaNs, the ends of every range, small numbers, the ends of odd integers."""
-    row = format_of(TYPES[name].dtype)
-    return float_specials(row) if isinstance(row, FloatFormat) else integer_specials(row)
-
-
-def float_specials(row: FloatFormat) -> np.ndarray:
+    if TYPES[name].kind != "float":
+        least, largest = integer_range(name)
+        values = {least, least + 1, largest - 1, largest, *range(-5, 12), 16, 31, 32, 33, 63, 64, 65}
+        values |= {s * (2**k + d) for k in (7, 15, 24, 31, 53, 62, 63) for d in (-1, 0, 1) for s in (1, -1)}
+        return integers_within(values, name)
+    row = float_type(name)
     least_normal = 1 << (row.digits - 1)
     magnitudes = {0, 1, 2, least_normal - 1, least_normal, least_normal + 1, row.largest - 1, row.largest}
     # The infinity, a signalling NaN, the canonical one, one with every payload bit.
-    magnitudes |= {row.overflow, row.overflow + 1, row.nan, row.sign_bit - 1}
+    magnitudes |= {row.infinity, row.infinity + 1, row.nan, row.sign_bit - 1}
     fraction = 2.0 ** -min(row.digits - 1, 52)
     odd = 2.0**row.digits - 1  # the largest odd integer
-    values = [
-        *(1, 1 + fraction, 1 - fraction / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1),
-        odd / 2,
-    ]
-    values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
-    with np.errstate(over="ignore"):
-        codes = np.array(values).astype(TYPES[row.name].dtype).view(row.storage)
+    values = [1, 1 + fraction, 1 - fraction / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1]
+    values += [odd / 2, 2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
+    magnitudes |= set(codes(cast(np.array(values), name)).tolist())
     mask = (1 << row.bits) - 1
-    every = {(int(code) | sign) & mask for code in {*magnitudes, *codes} for sign in (0, row.sign_bit)}
-    return np.array(sorted(every), row.storage).view(TYPES[row.name].dtype)
-
-
-def integer_specials(row: IntFormat) -> np.ndarray:
-    values = {
-        row.least,
-        row.least + 1,
-        row.largest - 1,
-        row.largest,
-        *range(-5, 12),
-        16,
-        31,
-        32,
-        33,
-        63,
-        64,
-        65,
-    }
-    values |= {sign * (2**k + d) for k in (7, 15, 24, 31, 53, 62, 63) for d in (-1, 0, 1) for sign in (1, -1)}
-    return from_integers((value for value in values if row.least <= value <= row.largest), row.name)
+    every = {(code | sign) & mask for code in magnitudes for sign in (0, row.sign_bit)}
+    return from_codes(sorted(every), name)
 
 
 def edges(x_name: str, y_name: str, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Powers about the ends of the range: overflow, the least normal, the least subnormal, half of it."""
-    row = format_of(TYPES[x_name].dtype)
-    if isinstance(row, FloatFormat):
-        top = (row.largest >> (row.digits - 1)) + row.quantum + row.digits - 1
-        ends = [top, top + 1, row.quantum + row.digits - 1, row.quantum, row.quantum - 1, 0]
+    if TYPES[x_name].kind == "float":
+        row = float_type(x_name)
+        top, low = row.greatest_exponent, row.least_exponent
+        ends, unit = [top, top + 1, low + row.digits - 1, low, low - 1, 0], 2.0 ** (1 - row.digits)
     else:
-        ends = [row.bits - row.signed, row.bits - row.signed, 1, 0]
+        bits = integer_range(x_name)[1].bit_length()
+        ends, unit = [bits, bits, 1, 0], 2.0**-8
     x = bases(x_name, rng, count)
-    units = rng.normal(size=len(x)) * 2.0 ** -(row.digits - 1 if isinstance(row, FloatFormat) else 8)
+    units = rng.normal(size=len(x)) * unit
     offsets = np.where(rng.random(len(x)) < 0.6, units, rng.choice([0, 1e-9, -1e-9, 0.3, -0.3], len(x)))
     logs = rng.choice(np.array(ends, float), len(x)) + offsets
     return x, exponents_for(x, logs, y_name, rng)
@@ -138,16 +116,15 @@ def edges(x_name: str, y_name: str, rng: np.random.Generator, count: int) -> tup
 
 def near_one(x_name: str, y_name: str, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Bases within a few units of +-1, exponents so large that the results fill the range."""
-    row = format_of(TYPES[x_name].dtype)
-    if not isinstance(row, FloatFormat):
+    if TYPES[x_name].kind != "float":
         return random_results(x_name, y_name, rng, count)
-    one = int(cast(np.array([1.0]), x_name).view(row.storage)[0])
+    row = float_type(x_name)
     steps = np.rint(rng.normal(size=count) * 4).astype(int)
-    codes = np.clip(one + steps, 0, row.largest).astype(row.storage)
-    if row.zero:  # otherwise the type has no sign
-        codes |= np.where(rng.random(count) < 0.2, row.storage.type(row.sign_bit), row.storage.type(0))
-    x = codes.view(TYPES[x_name].dtype)
-    return x, exponents_for(x, result_logs(row, rng, count), y_name, rng)
+    words = np.clip(row.one + steps, 0, row.largest).astype(np.uint64)
+    if row.has_zero:  # otherwise the type has no sign
+        words |= np.where(rng.random(count) < 0.2, np.uint64(row.sign_bit), np.uint64(0))
+    x = from_codes(words, x_name)
+    return x, exponents_for(x, result_logs(x_name, rng, count), y_name, rng)
 
 
 def about_one(
@@ -155,7 +132,7 @@ def about_one(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bases within a twentieth of 1, where logarithms are small and exponents great, and results all over the range."""
     x = cast(rng.uniform(0.95, 1.05, count), x_name)
-    return x, exponents_for(x, result_logs(format_of(TYPES[x_name].dtype), rng, count), y_name, rng)
+    return x, exponents_for(x, result_logs(x_name, rng, count), y_name, rng)
 
 
 def random_results(
@@ -163,15 +140,16 @@ def random_results(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bases of all sizes, exponents such that the results fill the range of x's type."""
     x = bases(x_name, rng, count)
-    return x, exponents_for(x, result_logs(format_of(TYPES[x_name].dtype), rng, count), y_name, rng)
+    return x, exponents_for(x, result_logs(x_name, rng, count), y_name, rng)
 
 
-def result_logs(row: FloatFormat | IntFormat, rng: np.random.Generator, count: int) -> np.ndarray:
+def result_logs(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
     """Binary logarithms all over the range of a type, one in four near 0; of integers, half of the latter."""
-    if isinstance(row, IntFormat):
-        logs = rng.uniform(-1, row.bits + 1, count)
+    if TYPES[name].kind != "float":
+        logs = rng.uniform(-1, TYPES[name].bits + 1, count)
         return np.where(rng.random(count) < 0.5, np.log2(np.maximum(1, np.rint(2**logs))), logs)
-    logs = rng.uniform(row.quantum - 2, (row.largest >> (row.digits - 1)) + row.quantum + row.digits, count)
+    row = float_type(name)
+    logs = rng.uniform(row.least_exponent - 2, row.greatest_exponent + 1, count)
     return np.where(rng.random(count) < 0.25, rng.normal(size=count), logs)
 
 
@@ -184,59 +162,27 @@ def bases(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
 
 def exponents_for(x: np.ndarray, logs: np.ndarray, y_name: str, rng: np.random.Generator) -> np.ndarray:
     """Exponents of the type y_name with log2 |x^y| near logs: the nearest ones and their neighbours."""
-    row = format_of(TYPES[y_name].dtype)
     with np.errstate(all="ignore"):
         y = logs / np.log2(np.abs(x.astype(np.float64)))
     y = np.where(np.isfinite(y), y, rng.normal(size=len(y)) * 4)
-    if isinstance(row, IntFormat):
-        return cast(np.rint(y) + rng.choice([0, 0, 1, -1], len(y)), y_name)
-    near = cast(y, y_name)
-    magnitude = near.view(row.storage).astype(np.uint64) & np.uint64(row.sign_bit - 1)
-    if not row.zero:
-        return near
-    moved = magnitude.astype(np.int64) + rng.choice([0, 0, 0, 1, -1, 2], len(y))
-    moved = np.clip(moved, 0, row.largest).astype(row.storage)
-    sign = near.view(row.storage) & row.storage.type(row.sign_bit)
-    return np.where(magnitude > row.largest, near.view(row.storage), moved | sign).view(near.dtype)
+    return neighbours(cast(y, y_name), Random(str(rng.integers(1 << 32))))
 
 
 def least_products(name: str, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Factors whose product lies about the least subnormal and the least normal."""
-    row = FLOAT_FORMATS[name]
-    x = -np.exp2(rng.uniform(row.quantum / 2 - 8, row.quantum / 2 + 8, count))
-    product = np.exp2(row.quantum + rng.uniform(-2, row.digits + 1, count))
+    row = float_type(name)
+    x = -np.exp2(rng.uniform(row.least_exponent / 2 - 8, row.least_exponent / 2 + 8, count))
+    product = np.exp2(row.least_exponent + rng.uniform(-2, row.digits + 1, count))
     return cast(x, name), cast(product / x, name)
-
-
-def every_code(name: str) -> np.ndarray:
-    """Every value of a type of at most 8 bits."""
-    row = format_of(TYPES[name].dtype)
-    if isinstance(row, IntFormat):
-        return from_integers(range(row.least, row.largest + 1), name)
-    return np.arange(1 << row.bits, dtype=row.storage).view(TYPES[name].dtype)
 
 
 def random_bits(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
     """Bit patterns at random."""
-    row = format_of(TYPES[name].dtype)
+    row = TYPES[name]
     bits = rng.integers(0, 1 << 64, count, dtype=np.uint64) >> np.uint64(64 - row.bits)
-    if isinstance(row, IntFormat):
-        return from_integers((row.wrap(int(value)) for value in bits), name)
-    return bits.astype(row.storage).view(TYPES[name].dtype)
-
-
-def cast(values: np.ndarray, name: str) -> np.ndarray:
-    """Numbers converted to a type: rounded somehow, clipped to the range of an integer type."""
-    row = format_of(TYPES[name].dtype)
-    if isinstance(row, IntFormat):
-        return from_integers((min(max(int(value), row.least), row.largest) for value in values), name)
-    with np.errstate(all="ignore"):
-        return values.astype(TYPES[name].dtype)
-
-
-def from_integers(values: Iterable[int], name: str) -> np.ndarray:
-    wide = np.uint64 if TYPES[name].kind == "uint" else np.int64
-    return np.array(list(values), wide).astype(TYPES[name].dtype)
+    if row.kind != "float":
+        return from_integers((wrap(int(value), name) for value in bits), name)
+    return from_codes(bits, name)
 
 
 def choose(rng: np.random.Generator, *arrays: np.ndarray) -> np.ndarray:

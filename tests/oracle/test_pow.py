@@ -13,8 +13,7 @@ from tests.oracle.grids import IS_FRESH, Part, bases, few, pow_grid, random_bits
 import halfulp as hu
 from halfulp import reference
 from halfulp.conformance.cases.values import hard_pairs
-from halfulp.reference import IntFormat, format_of
-from halfulp.types import TYPES
+from halfulp.types import TYPES, element_type
 
 PAIRS = [(x, y) for x in TYPES for y in TYPES]
 
@@ -30,8 +29,8 @@ def test_pow(x_name, y_name, seed):
 def by_columns(x, y):
     """The oracle's powers of every base to every exponent: each number is computed once for all types that have it."""
     codes, index = np.unique(bits(y), return_inverse=True)
-    row = format_of(y.dtype)
-    wide = np.float64 if not isinstance(row, IntFormat) else np.int64 if row.largest < 2**63 else np.uint64
+    row = element_type(y.dtype)
+    wide = np.float64 if row.kind == "float" else np.uint64 if row.name == "uint64" else np.int64
     with np.errstate(invalid="ignore"):  # of signalling NaNs
         numbers = codes.view(y.dtype).astype(wide)
     keys = bits(numbers).tolist()

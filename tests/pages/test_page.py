@@ -1,8 +1,9 @@
 """The page of a row: complete, narrow, as text and as HTML."""
 
-from html.parser import HTMLParser
+from html import escape
 
 import pytest
+from tests.pages.elements import Elements
 
 import halfulp as hu
 from halfulp.pages import page, text
@@ -34,30 +35,8 @@ def test_text_is_narrow(op):
 ELEMENTS = {"table", "thead", "tbody", "tr", "th", "td", "h3", "h4", "p", "pre", "a"}
 
 
-class Balanced(HTMLParser):
-    """Notes the elements that are open, and the text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: set[str] = set()
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.open.append(tag)
-        self.seen.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 @every_row
 def test_html_is_tables_and_is_escaped(op):
-    parser = Balanced()
-    parser.feed(hu.op(op.id)._repr_html_())
-    assert parser.open == []
-    assert {"table", "th", "td", "h3"} <= parser.seen <= ELEMENTS
-    assert op.summary in parser.text
+    made = hu.op(op.id)._repr_html_()
+    assert {"table", "th", "td", "h3"} <= {tag for tag, _ in Elements(made).found} <= ELEMENTS
+    assert escape(op.summary) in made

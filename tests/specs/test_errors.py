@@ -3,13 +3,12 @@
 import ast
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from halfulp.errors import REPAIR, HalfulpError, MissingFileError, ModelError, SpecError, UnsupportedError
 from halfulp.operators import op
-from halfulp.specs import OpVersion, TensorType, find, ids
+from halfulp.specs import TensorType, find
 
 FILE = Path(__file__).with_name("forbidden.txt")
 # Each block is a call (the id, operands, attributes), and the text of its error after the id.
@@ -31,53 +30,6 @@ def test_what_is_forbidden(call, text):
         with pytest.raises(SpecError) as planned:
             op.plan(*(TensorType(*operand) for operand in operands), attributes=attributes)
         assert str(planned.value) == str(caught.value)
-
-
-def violation(op: OpVersion, check: str) -> tuple[list[Any], dict[str, Any]] | None:
-    """Return a call that fails just this check; None for one that no call of this row can fail."""
-    good = {"Exponent": 2.0} if "Exponent" in {a.name for a in op.attributes} else {}
-    kinds = [op.type_variables[port.type][0] for port in op.inputs]
-    x: Any = (1, 2, 3, 4)
-    operands = [(kind, x) for kind in kinds]
-    if check == "inputs":
-        return [*operands, operands[0]], good
-    if check == "unknown attribute":
-        return operands, {**good, "alpha": 1}
-    if check.startswith("attribute "):
-        return operands, {**good, check.removeprefix("attribute "): object()}
-    if check.startswith("type "):
-        wrong = [port.type == check.removeprefix("type ") for port in op.inputs]
-        return [
-            ("complex64", x) if bad else operand for bad, operand in zip(wrong, operands, strict=True)
-        ], good
-    if check == "rank":
-        return [(kind, x if op.limits is None and n == 0 else ()) for n, kind in enumerate(kinds)], good
-    if check == "size":
-        return [(kind, (1, 2, 3, 0)) for kind in kinds], good
-    if check == "1-dim expansion":
-        return [operands[0], (kinds[1], (3, 1))], {"broadcast": 1}
-    if check == "equal shapes":
-        attributes = {"auto_broadcast": "none"} if op.standard == "openvino" else {}
-        return [operands[0], (kinds[1], (1, 1, 3, 4))], attributes
-    if check == "shape" and op.broadcasting.name != "none":
-        return [operands[0], (kinds[1], (3, 5))], {"broadcast": 1} if op.id == "onnx.Pow-1" else {}
-    return None  # the output is the caller's; with equal sizes there is only one check on shapes
-
-
-@pytest.mark.parametrize(
-    ("id", "check"), [(id, check) for id in ids() for clause in find(id).clauses for check in clause.enforces]
-)
-def test_every_check_of_every_row_cites_its_clause(id, check):
-    op = find(id)
-    assert isinstance(op.error(check, "no"), SpecError)
-    call = violation(op, check)
-    if call is None:
-        assert check in {"output", "shape"}
-        return
-    operands, attributes = call
-    with pytest.raises(SpecError) as caught:
-        op.infer(*operands, **attributes)
-    assert caught.value.clause == f"{id}.{op.clause(check).id}"
 
 
 # --- the errors themselves ------------------------------------------------------------------------

@@ -99,11 +99,6 @@ def meets_by_axis(x: Static, y: Static, attributes: Mapping[str, Any]) -> Iterat
         yield index, (0,) * len(y) if np.prod(y) == 1 else index[start : start + len(y)]
 
 
-def meets_by_channel(x: Static, y: Static) -> Iterator[tuple[Static, Static]]:
-    for index in np.ndindex(x):
-        yield index, (index[1],)
-
-
 @pytest.mark.parametrize(
     ("y", "attributes"),
     [
@@ -134,35 +129,24 @@ def test_pow_1_places_y_as_the_document_says(y, attributes):
 @pytest.mark.parametrize("id", ["onnx.PRelu-1", "onnx.PRelu-6", "openvino.PReLU-1"])
 @pytest.mark.parametrize("x", [(2, 3), (2, 3, 3), (3, 3, 4, 5), (0, 3, 2), (2, 0, 3)])
 def test_a_1d_slope_is_per_channel(id, x):
-    y = (x[1],)
-    plan = find(id).plan(TensorType("float32", x), TensorType("float32", y))
-    values = np.arange(x[1])
-    placed = np.broadcast_to(values.reshape(plan.y_shape), x)
-    for index, other in meets_by_channel(x, y):
-        assert placed[index] == values[other]
+    plan = find(id).plan(TensorType("float32", x), TensorType("float32", x[1:2]))
+    placed = np.broadcast_to(np.arange(x[1]).reshape(plan.y_shape), x)
+    assert all(placed[index] == index[1] for index in np.ndindex(x))
 
 
-def test_from_prelu_7_on_a_1d_slope_is_along_the_last_dim():
-    for id in ("onnx.PRelu-7", "onnx.PRelu-9", "onnx.PRelu-16"):
-        plan = find(id).plan(TensorType("float32", (2, 3, 3)), TensorType("float32", (3,)))
-        assert plan.y_shape == (3,)
+@pytest.mark.parametrize("id", ["onnx.PRelu-7", "onnx.PRelu-9", "onnx.PRelu-16"])
+def test_from_prelu_7_on_a_1d_slope_is_along_the_last_dim(id):
+    plan = find(id).plan(TensorType("float32", (2, 3, 3)), TensorType("float32", (3,)))
+    assert plan.y_shape == (3,)
 
 
 # --- unknown dims, against every way to fill them in -----------------------------------------------
 
+PLAIN = ("onnx.Pow-15", "onnx.PRelu-16", "onnx.PRelu-6", "openvino.PReLU-1", "onnx.Pow-1")
 ABSTRACT = [
-    (op, attributes)
-    for op, attributes in [
-        (find("onnx.Pow-15"), {}),
-        (find("onnx.PRelu-16"), {}),
-        (find("onnx.PRelu-6"), {}),
-        (find("openvino.PReLU-1"), {}),
-        (find("openvino.Power-1"), {"auto_broadcast": "none"}),
-        (find("onnx.Pow-1"), {}),
-        (find("onnx.Pow-1"), {"broadcast": 1}),
-        (find("onnx.Pow-1"), {"broadcast": 1, "axis": 0}),
-        (find("onnx.Pow-1"), {"broadcast": 1, "axis": 1}),
-    ]
+    *((find(id), {}) for id in PLAIN),
+    (find("openvino.Power-1"), {"auto_broadcast": "none"}),
+    *((find("onnx.Pow-1"), {"broadcast": 1, **axis}) for axis in ({}, {"axis": 0}, {"axis": 1})),
 ]
 SIZES = (0, 1, 2, 3)
 

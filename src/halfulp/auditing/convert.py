@@ -21,8 +21,6 @@ from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import declaration, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
 
-_MOST = 1 << 16  # the most elements of a constant that the trial copies
-
 
 @dataclass(frozen=True)
 class Conversion:
@@ -64,9 +62,8 @@ def _alone(use: Use) -> ModelProto:
     inputs, initializers = [], []
     names = [f"i{index}" for index in range(len(use.inputs))]
     for name, operand in zip(names, use.inputs, strict=True):
-        constant = operand.constant
-        if constant is not None and constant.size <= _MOST:
-            initializers.append(onnx.numpy_helper.from_array(constant, name))
+        if operand.constant is not None:
+            initializers.append(onnx.numpy_helper.from_array(operand.constant, name))
         else:
             inputs.append(declaration(name, operand.type, operand.shape))
     attributes = {key: value for key, value in use.attributes.items() if value is not None}

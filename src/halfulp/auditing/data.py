@@ -355,10 +355,11 @@ class _Measurement:
             others.append(use)
             self._data[use.label] = data
         self.nodes = [*powers, *others]
+        self._main = main
         self._floats = [name for name, value in main.types.items() if value.type in FLOATS]
         self._is_mixed = False  # whether the network is of float16, and runs in float32, too
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
-        self._beyond: set[str] = set()  # the values there that float16 does not hold in some sample
+        self._beyond: set[str] = set()  # those that it does not hold in some sample, and that are not wide
 
     def run(self, net: Network, wide: Network, sample: Sample) -> None:
         """Run a network, and ``wide``, its form in float32, on a sample."""
@@ -369,7 +370,8 @@ class _Measurement:
         unsound = cache(partial(net.unsound, self._floats, sample))
         for use in self._powers:
             self._follow(use, net, wide, sample, unsound)
-        self._beyond.update(name for name, is_held in self._fits.items() if not is_held)
+        beyond = (name for name, is_held in self._fits.items() if not is_held)
+        self._beyond.update(name for name in beyond if not self._is_wide(self._main.value(name).type))
         self._fits.clear()
 
     def _is_wide(self, type: str | None) -> bool:
@@ -421,7 +423,6 @@ class _Measurement:
             self._set_region(use)
         ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
         others = [self._data[name] for name in self._data if name not in self._of_powers]
-        inputs = (value for value in inputs if not self._is_wide(value.type))
         beyond = tuple(value.name for value in inputs if value.name in self._beyond)
         return NetworkData(ran, samples, tuple(_beyond(others, ran.values())), beyond)
 

@@ -175,7 +175,8 @@ def about_clause(model: ModelReport, node: Use) -> Remedy | None:
 def about_range(model: ModelReport, seen: NodeData, type: str, output: str | None = None) -> Remedy:
     """Return the remedy for a node whose data leaves a type; ``output`` is a power's result."""
     if seen.type != type:
-        prints = "--blocklist TOOL prints the list for a tool"
+        is_listed = (seen.type, type) == ("float32", "float16")
+        prints = "--blocklist TOOL prints the list for a tool" if is_listed else ""
         return Remedy(f"keep it in {seen.type} when the model goes to {type}", prints)
     if not seen.region:
         return Remedy(
@@ -225,7 +226,7 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | Non
 
 def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
     """Return the conversion after which a target takes a node."""
-    changes = model.converted.get(said.target, said.conversion.steps if said.conversion else ())
+    changes = model.converted[said.target]
     own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))
     steps = "; ".join(map(str, own))
     if not steps and node.label in model.repaired:

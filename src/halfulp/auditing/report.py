@@ -331,7 +331,8 @@ def _remedies(model: ModelReport) -> dict[str, list[str]]:
     """Return for each remedy its reasons, with their nodes where not all have the same."""
     remedies: dict[str, dict[str, dict[str, None]]] = {}
     findings = chain(model.of_file, *model.of_nodes)
-    for finding in sorted(findings, key=lambda finding: finding.kind == "within"):
+    ranks = {"clause": 0, "within": 2}  # a repair comes before the conversion of what it makes
+    for finding in sorted(findings, key=lambda finding: ranks.get(finding.kind, 1)):
         if finding.remedy is not None:
             reasons = remedies.setdefault(finding.remedy.action, {})
             reasons.setdefault(finding.remedy.reason, {})[str(finding.node)] = None

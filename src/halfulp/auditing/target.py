@@ -57,19 +57,19 @@ class Asked:
 
 def asked(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
-    if isinstance(target, str | Path) and str(target).endswith(".json"):
+    spelling = str(target)
+    if spelling.endswith(".json"):
+        text = read_text(Path(spelling), _LARGEST_DOCUMENT)
         try:
-            (measured,) = loads(read_text(Path(target), _LARGEST_DOCUMENT))
-        except HalfulpError:
-            raise
+            (measured,) = loads(text)
         except ValueError as error:
             expected = "expected the document of one runtime, of halfulp check --json"
-            raise HalfulpError(f"{target}: {expected}: {error}") from None
+            raise HalfulpError(f"{spelling}: {expected}: {error}") from None
         return Asked(measured.target, measured.version, measured)
-    match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
+    match = _SPELLED.fullmatch(spelling)
     name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
     if match is None or name is None:
-        spelling = str(target)[:80]
+        spelling = spelling[:80]
         measuring = f"halfulp check {shlex.quote(spelling)} --json FILE.json, then --target FILE.json"
         spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
         raise HalfulpError(f"no target {spelling}; {did_you_mean(spelling, names())}", expected=spelled)
@@ -208,7 +208,7 @@ def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: 
     text = _of_slope(use, target, condition)
     if text is None and breaches and measured is not None:
         name = use.operator.partition(".")[2].rpartition("-")[0]
-        text = f"{'it may run' if clauses else 'it refuses'} the {name}"
+        text = f"{'it may run' if len(clauses) == len(breaches) else 'it refuses'} the {name}"
     return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
 
 
@@ -235,7 +235,7 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     x, slope = use.slope
     if condition is None and (x is None or slope is None or use.row.broadcasting.fits(x, slope)):
         return None
-    if target.name == "openvino" and x and slope and slope == x[1:2]:
+    if target.name == "openvino" and x and slope == x[1:2]:
         return "it runs with one slope for each channel, dim 1 of X"
     is_refused = target.name == "onnxruntime"
     if condition is not None:

@@ -76,8 +76,7 @@ class Operand:
 
         None for texts and complex numbers, which no operand of a valid node has.
         """
-        wide = None if self.constant is None else _wide(self.constant.dtype)
-        if self.constant is None or wide is None:
+        if self.constant is None or (wide := _wide(self.constant.dtype)) is None:
             return None
         with np.errstate(invalid="ignore"):  # signalling NaNs count as NaNs
             numbers = self.constant.astype(wide, copy=False)
@@ -218,7 +217,7 @@ class Use:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
-        attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
+        attributes = repr(sorted(self.attributes.items()))
         place = self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
         return self.operator, self.asked, operands, output, attributes, place
 

@@ -348,9 +348,8 @@ class Examiner(AbstractContextManager["Examiner"]):
             process.close()
 
     def _process(self, threads: int) -> Process:
-        if threads not in self._processes:
-            self._processes[threads] = Process(self.spec, threads, self.time_limit, self.memory)
-        return self._processes[threads]
+        process = Process(self.spec, threads, self.time_limit, self.memory)  # not started yet
+        return self._processes.setdefault(threads, process)
 
     def _judged(
         self, case: Case, got: Array | str | Outcome, other: _Answer | None, threads: int

@@ -5,10 +5,9 @@ with the verdicts and a reason for each.
 """
 
 import json
-import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -201,10 +200,12 @@ class Result(NamedTuple):
 
 def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
     """Return the entry of a case that was judged."""
-    facts = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
-    facts |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
-    facts |= {"attributes": dict(sorted(case.attributes.items())), "special": judgement.histogram["special"]}
-    return {name: _plain(facts[name]) for name in _OF_A_CASE}
+    facts = vars(case) | vars(judgement) | parse(case.id)._asdict()
+    facts |= {"shapes": case.shapes, "constants": sorted(case.constants), "allowed": False}
+    facts |= {"attributes": dict(sorted(case.attributes.items())), "confirmed": confirmed}
+    facts["special"] = judgement.histogram["special"]
+    text = json.dumps({name: facts[name] for name in _OF_A_CASE}, default=str)
+    return dict(json.loads(text, parse_constant=lambda name: str(float(name))))  # an infinity is a text
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
@@ -305,17 +306,6 @@ def _repetitions(target: str, results: Sequence[Result], allowed: Allowed) -> It
             "example": differing[0][1] if differing else None,
             "allowed": bool(differing) and None not in reasons,
         }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: tuples become lists, and values that JSON lacks become texts."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, str | bool | int | float | None) else str(value)
 
 
 # --- from a document to text ------------------------------------------------------------------

@@ -7,6 +7,7 @@ operands are that show it. The end of this file says which cases and elements th
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,7 +16,7 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, operands_of
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
-from halfulp.specs import TensorType
+from halfulp.specs.tensor import tensor_type
 from halfulp.types import (
     TYPES,
     codes,
@@ -25,7 +26,6 @@ from halfulp.types import (
     is_float,
     is_nan,
     ranks,
-    type_name,
 )
 
 Verdict = Literal[
@@ -57,20 +57,19 @@ class Outcome(NamedTuple):
 class UnspecifiedOutput(NamedTuple):
     """The parts of a case's output that its document leaves open."""
 
-    elements: Array  # for each element of the output whether it is open; of shape () where all are alike
-    zero_signs: Array  # for each element whether the sign of a zero is open
-    whole: bool  # whether everything is open, even whether there is an output
-    refusal: bool  # whether the case may be refused; an output is judged all the same
-    question: str  # with its place: "onnx.Pow-15.U4: An integer result ..."; empty if nothing is open
+    elements: Array = np.zeros((), bool)  # for each whether it is open; of shape () where all are alike
+    zero_signs: Array = np.zeros((), bool)  # for each element whether the sign of a zero is open
+    whole: bool = False  # whether everything is open, even whether there is an output
+    refusal: bool = False  # whether the case may be refused; an output is judged all the same
+    question: str = ""  # of elements: "onnx.Pow-15.U4: An integer result ..."; empty if none is open
 
     @property
     def every_element(self) -> bool:
         """Whether there are elements, and all of them are open."""
-        return self.whole or bool(self.elements.size and self.elements.all())
+        return bool(self.elements.size and self.elements.all())
 
 
-_NOTHING = np.zeros((), bool)
-DETERMINED = UnspecifiedOutput(_NOTHING, _NOTHING, False, False, "")
+DETERMINED = UnspecifiedOutput()
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def judge(
     size = expected.size
     if isinstance(got, str):
         return Judgement("wrong", size, size, message=got, grade="ordinary")
-    wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, np.asarray(got)))
+    wanted, given = tensor_type(expected), tensor_type(got)
     if wanted != given and not open_.whole:
         message = f"the output is {given}, not {wanted}"
         return Judgement("wrong", size, size, message=message, grade="ordinary")
@@ -168,8 +167,8 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
     """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
     open_ = unspecified(case)
     steps, special = distances(expected, got, open_)
-    are_wrong, is_open = _are_wrong(expected, steps, special, ulp_limit), open_.whole | open_.elements
-    return np.select([is_open, are_wrong, steps > 0], ["unspecified", "wrong", "within"], "exact")
+    are_wrong = _are_wrong(expected, steps, special, ulp_limit)
+    return np.select([open_.elements, are_wrong, steps > 0], ["unspecified", "wrong", "within"], "exact")
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
@@ -300,19 +299,17 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
     if question := _whole_question(case, asked):
-        return UnspecifiedOutput(_NOTHING, _NOTHING, True, True, question)
+        return UnspecifiedOutput(np.ones((), bool), whole=True, question=question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
-    elements, zero_signs, questions = np.zeros(x.shape, bool), np.zeros(x.shape, bool), list[str]()
-    refusal = "supported-types" in asked and case.types[0] in _NARROW
-    for key, question in asked.items():
-        of_elements = ELEMENTS.get(key, _none)(case, x, y)
-        of_signs = ZERO_SIGNS.get(key, _none)(case, x, y)
-        elements, zero_signs = elements | of_elements, zero_signs | of_signs
-        if np.any(of_elements) or np.any(of_signs) or (refusal and key == "supported-types"):
-            questions.append(question)
-    return UnspecifiedOutput(elements, zero_signs, False, refusal, "".join(questions[:1]))
+    found = {question: ELEMENTS[key](case, x, y) for key, question in asked.items() if key in ELEMENTS}
+    return UnspecifiedOutput(
+        reduce(np.logical_or, found.values(), np.zeros(x.shape, bool)),
+        zero_signs=(x == 0) & ("prelu-zero-and-nan" in asked),
+        refusal="supported-types" in asked and case.types[0] in _NARROW,
+        question=next((question for question, are_open in found.items() if np.any(are_open)), ""),
+    )
 
 
 def _whole_question(case: Case, asked: Mapping[str, str]) -> str:
@@ -322,10 +319,6 @@ def _whole_question(case: Case, asked: Mapping[str, str]) -> str:
     shapes = (*case.shapes, ())[:2]
     tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
     return next((question for question, is_open in tests if is_open(case, *shapes)), "")
-
-
-def _none(case: Case, x: Array, y: Array) -> bool:
-    return False
 
 
 def _is_one(shape: Shape) -> bool:
@@ -430,9 +423,7 @@ def _draft_special_values(case: Case, x: Array, y: Array) -> Any:
     return to_infinity | keeps_sign | ((wide == 1) & np.isnan(wide_y))
 
 
-Elements = Callable[[Case, Array, Array], Any]
-
-ELEMENTS: Mapping[str, Elements] = {
+ELEMENTS: Mapping[str, Callable[[Case, Array, Array], Any]] = {
     "rounding": _beyond_the_range,
     "integer-overflow": lambda case, x, y: not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0),
     "integer-base": lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
@@ -445,6 +436,3 @@ ELEMENTS: Mapping[str, Elements] = {
     "negative-exponent": lambda case, x, y: not is_float(x) and y < 0,
 }
 """The functions that return which elements of an output are open, by the question's key."""
-
-ZERO_SIGNS: Mapping[str, Elements] = {"prelu-zero-and-nan": lambda case, x, y: x == 0}
-"""The functions that return where the sign of a zero is open."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.specs.model import OpVersion
+from halfulp.specs.model import MOST_ELEMENTS, OpVersion
 from halfulp.types import TYPES
 
 STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML", "sonnx": "SONNX"}
@@ -117,11 +117,11 @@ def _shapes(op: OpVersion) -> tuple[Block, ...]:
     if len(op.inputs) == 2:
         x, y = (port.name for port in op.inputs)
         rule = f"Broadcasting ({op.broadcasting.name}): {op.broadcasting.text.format(x=x, y=y)}"
-    if op.limits is None:
+    if op.ranks is None:
         return (rule,)
-    least, most = op.limits.ranks
+    least, most = op.ranks
     ranks = f"{least}" if least == most else f"{least} to {most}"
-    return rule, f"Tensors have {ranks} dimensions, no size of 0, and at most {op.limits.elements} elements."
+    return rule, f"Tensors have {ranks} dimensions, no size of 0, and at most {MOST_ELEMENTS} elements."
 
 
 def _examples(op: OpVersion) -> Code:

@@ -9,7 +9,6 @@ cut off (its ternary value `rc` is not 0), round that once to the target. Trunca
 loses nothing a rounding could need, so the target gets the exact value rounded once.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import gmpy2  # type: ignore[import-untyped]
@@ -18,7 +17,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 import halfulp.types as types
-from halfulp.types import element_type
+from halfulp.types import TYPES, ElementType, FloatType, element_type, float_type, integer_range
 
 __all__ = ["pow", "prelu"]
 
@@ -29,70 +28,48 @@ ScaleBias = tuple[float, float]
 # half. An int64 or uint64 result needs 64 bits before the point. 80 covers both.
 WORKING_PRECISION = 80
 
-EXACT_RANGE = {"emin": gmpy2.get_emin_min(), "emax": gmpy2.get_emax_max()}
-TOWARD_ZERO = gmpy2.context(precision=WORKING_PRECISION, round=gmpy2.RoundToZero, **EXACT_RANGE)
+TOWARD_ZERO = gmpy2.context(
+    precision=WORKING_PRECISION,
+    round=gmpy2.RoundToZero,
+    emin=gmpy2.get_emin_min(),
+    emax=gmpy2.get_emax_max(),
+)
 
 
-@dataclass(frozen=True)
-class FloatFormat:
-    """A binary floating-point type, as far as encoding needs it.
+def encode(value: mpfr, inexact: bool, name: str) -> int:
+    """Round a truncated result to nearest, ties to even, once; return the code in a floating type.
 
-    The codes of the finite magnitudes count up from zero in steps of one, whatever the type: with
-    `digits` significand digits and `quantum` the exponent of the least subnormal, n * 2^e has the
-    code n + (e - quantum) * 2^(digits - 1).
+    Overflow and infinity give what ml_dtypes converts an infinity to: where the type lacks one, its NaN (which has no
+    sign here), or the largest value (float4, whose NaN is 0x8, read back as -0).
+
+    The codes of the finite magnitudes count up from zero in steps of one, whatever the type: n * 2^e has the code
+    n + (e - least_exponent) * 2^(digits - 1).
     """
+    facts = float_type(name)
+    if gmpy2.is_nan(value):
+        return facts.nan
+    if gmpy2.is_infinite(value):
+        magnitude = facts.infinity
+    elif value == 0 and not inexact and not facts.has_zero:
+        return facts.nan  # as ml_dtypes converts an exact zero
+    else:
+        magnitude = _magnitude(*mantissa_exponent(value), inexact, facts)
+    if magnitude == facts.nan or not gmpy2.is_signed(value):
+        return magnitude
+    return magnitude | facts.sign_bit if magnitude or facts.has_minus_zero else 0
 
-    name: str
-    bits: int
-    digits: int  # significand digits, the hidden one included
-    quantum: int  # exponent of the least positive value
-    largest: int  # code of the largest finite magnitude
-    overflow: int  # the code that an overflow and +infinity get
-    nan: int  # code of the canonical NaN
-    minus_zero: bool = True  # False: -0 and the NaN share a code (fnuz), or the type lacks zero
-    zero: bool = True  # False: float8_e8m0fnu, powers of two alone
 
-    @property
-    def sign_bit(self) -> int:
-        return 1 << (self.bits - 1)
-
-    @property
-    def storage(self) -> np.dtype[Any]:
-        """The unsigned integer type of the codes; a 4-bit type fills a byte."""
-        return np.dtype(f"uint{max(8, self.bits)}")
-
-    def encode(self, value: mpfr, inexact: bool) -> int:
-        """Round a truncated result to nearest, ties to even, once; return the code.
-
-        Overflow and infinity give `overflow`, or `nan` where the type's overflow is a NaN (a NaN
-        has no sign here).
-        """
-        if gmpy2.is_nan(value):
-            return self.nan
-        if gmpy2.is_infinite(value):
-            magnitude = self.overflow
-        elif value == 0 and not inexact and not self.zero:
-            return self.nan  # as ml_dtypes converts an exact zero
-        else:
-            magnitude = self._encode_magnitude(*mantissa_exponent(value), inexact)
-        if magnitude == self.nan or not gmpy2.is_signed(value):
-            return magnitude
-        return magnitude | self.sign_bit if magnitude or self.minus_zero else 0
-
-    def _encode_magnitude(self, mantissa: int, exponent: int, inexact: bool) -> int:
-        if mantissa == 0:  # zero, or a result below the range of MPFR and so of every type
-            return 0
-        top = exponent + mantissa.bit_length()  # the magnitude is in [2^(top-1), 2^top)
-        last = max(top - self.digits, self.quantum)  # exponent of the last place in the target
-        scaled = round_half_even(mantissa, exponent - last, inexact)
-        if not self.zero:
-            # The least value has code 0, and every smaller magnitude rounds to it, however near to zero.
-            return self._limit(max(scaled + (last - self.quantum), 1) - 1)
-        return self._limit(scaled + (last - self.quantum) * (1 << (self.digits - 1)))
-
-    def _limit(self, code: int) -> int:
-        """Replace a code beyond the largest finite one by the type's overflow."""
-        return code if code <= self.largest else self.overflow
+def _magnitude(mantissa: int, exponent: int, inexact: bool, facts: FloatType) -> int:
+    """Return the code of a finite magnitude, or of an overflow."""
+    if mantissa == 0:  # zero, or a result below the range of MPFR and so of every type
+        return 0
+    top = exponent + mantissa.bit_length()  # the magnitude is in [2^(top-1), 2^top)
+    last = max(top - facts.digits, facts.least_exponent)  # exponent of the last place in the target
+    code = round_half_even(mantissa, exponent - last, inexact)
+    code += (last - facts.least_exponent) << (facts.digits - 1)
+    # Without a zero the least value has code 0, and every smaller magnitude rounds to it, however near to zero.
+    code = code if facts.has_zero else max(code, 1) - 1
+    return code if code <= facts.largest else facts.infinity
 
 
 def mantissa_exponent(value: mpfr) -> tuple[int, int]:
@@ -114,71 +91,24 @@ def round_half_even(mantissa: int, shift: int, inexact: bool) -> int:
     return quotient + above
 
 
-# A type that lacks an infinity or a NaN has in its place the value to which ml_dtypes converts one:
-# a NaN (e4m3fn, the fnuz types, e8m0fnu), the largest value (float4, whose NaN is 0x8, read back as -0).
-FLOAT_FORMATS = {
-    row.name: row
-    for row in (
-        # name, bits, digits, quantum, largest, overflow, nan
-        FloatFormat("float64", 64, 53, -1074, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x7FF8000000000000),
-        FloatFormat("float32", 32, 24, -149, 0x7F7FFFFF, 0x7F800000, 0x7FC00000),
-        FloatFormat("float16", 16, 11, -24, 0x7BFF, 0x7C00, 0x7E00),
-        FloatFormat("bfloat16", 16, 8, -133, 0x7F7F, 0x7F80, 0x7FC0),
-        FloatFormat("float8_e3m4", 8, 5, -6, 0x6F, 0x70, 0x78),
-        FloatFormat("float8_e4m3", 8, 4, -9, 0x77, 0x78, 0x7C),
-        FloatFormat("float8_e4m3b11fnuz", 8, 4, -13, 0x7F, 0x80, 0x80, minus_zero=False),
-        FloatFormat("float8_e4m3fn", 8, 4, -9, 0x7E, 0x7F, 0x7F),
-        FloatFormat("float8_e4m3fnuz", 8, 4, -10, 0x7F, 0x80, 0x80, minus_zero=False),
-        FloatFormat("float8_e5m2", 8, 3, -16, 0x7B, 0x7C, 0x7E),
-        FloatFormat("float8_e5m2fnuz", 8, 3, -17, 0x7F, 0x80, 0x80, minus_zero=False),
-        FloatFormat("float8_e8m0fnu", 8, 1, -127, 0xFE, 0xFF, 0xFF, minus_zero=False, zero=False),
-        FloatFormat("float4_e2m1fn", 4, 2, -1, 0x7, 0x7, 0x8),
-    )
-}
+def saturate(value: mpfr, name: str) -> int:
+    """Truncate toward zero and saturate to an integer type; NaN gives 0."""
+    least, largest = integer_range(name)
+    if gmpy2.is_nan(value):
+        return 0
+    if value >= largest:
+        return largest
+    if value <= least:
+        return least
+    mantissa, exponent = mantissa_exponent(value)
+    magnitude = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
+    return -magnitude if value < 0 else magnitude
 
 
-@dataclass(frozen=True)
-class IntFormat:
-    """An integer type: two's complement or unsigned."""
-
-    name: str
-    bits: int
-    signed: bool
-
-    @property
-    def least(self) -> int:
-        return -(1 << (self.bits - 1)) if self.signed else 0
-
-    @property
-    def largest(self) -> int:
-        return self.least + (1 << self.bits) - 1
-
-    def wrap(self, value: int) -> int:
-        """Return the integer of this type that equals value modulo 2^bits."""
-        return (value - self.least) % (1 << self.bits) + self.least
-
-    def saturate(self, value: mpfr) -> int:
-        """Truncate toward zero and saturate; NaN gives 0."""
-        if gmpy2.is_nan(value):
-            return 0
-        if value >= self.largest:
-            return self.largest
-        if value <= self.least:
-            return self.least
-        mantissa, exponent = mantissa_exponent(value)
-        magnitude = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
-        return -magnitude if value < 0 else magnitude
-
-
-Format = FloatFormat | IntFormat
-
-
-def format_of(dtype: np.dtype[Any]) -> Format:
-    """Return the row of an element type; raises UnsupportedError for any other type."""
-    row = element_type(dtype)
-    if row.kind == "float":
-        return FLOAT_FORMATS[row.name]
-    return IntFormat(row.name, row.bits, signed=row.kind == "int")
+def wrap(value: int, name: str) -> int:
+    """Return the integer of a type that equals value modulo 2^bits."""
+    least, _ = integer_range(name)
+    return (value - least) % (1 << TYPES[name].bits) + least
 
 
 def exact(number: int | float | mpfr) -> mpfr:
@@ -195,11 +125,11 @@ def decode(values: Array) -> list[mpfr]:
 
 def decode_operands(values: Array) -> list[Any]:
     """Return the elements of a 1-d array exactly: an int for each element of an integer type."""
-    row = format_of(values.dtype)
-    if isinstance(row, FloatFormat):
+    kind = element_type(values.dtype).kind
+    if kind == "float":
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return [exact(number) for number in values.astype(np.float64).tolist()]
-    return [int(number) for number in values.astype(np.int64 if row.signed else np.uint64)]
+    return [int(number) for number in values.astype(np.int64 if kind == "int" else np.uint64)]
 
 
 def native(array: Any) -> Array:
@@ -208,10 +138,9 @@ def native(array: Any) -> Array:
     return given.astype(given.dtype.newbyteorder("="), copy=False)
 
 
-def from_codes(codes: list[int], row: Format) -> Array:
+def from_codes(codes: list[int], row: ElementType) -> Array:
     """Return a 1-d array of a type from its codes. The code of an integer is the integer."""
-    is_float = isinstance(row, FloatFormat)
-    return types.from_codes(codes, row.name) if is_float else types.from_integers(codes, row.name)
+    return (types.from_codes if row.kind == "float" else types.from_integers)(codes, row.name)
 
 
 # --- the operators -----------------------------------------------------------------------------
@@ -230,58 +159,48 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None 
     >>> pow(np.array([3, 2, 0], np.int8), np.array([5, -1, -1], np.int64))
     array([-13,   0, 127], dtype=int8)
     """
-    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
-        return _broadcast_pow(native(x), y, directml, scale_bias)
-
-
-def _broadcast_pow(x: Array, y: Any, directml: bool, scale_bias: ScaleBias | None) -> Array:
-    """Compute each distinct pair once."""
-    target = format_of(x.dtype)
+    x = native(x)
+    target = element_type(x.dtype)
     bases, base_at = _distinct(x)
-    if isinstance(y, (int, float)) and not isinstance(y, np.generic):
-        exponents, exponent_at = [y], np.zeros((), np.int64)
-    else:
-        y = native(y)
-        distinct_exponents, exponent_at = _distinct(y)
-        exponents = decode_operands(distinct_exponents)
-
-    pairs = np.asarray(base_at * len(exponents) + exponent_at)
-    distinct_pairs, pair_at = np.unique(pairs, return_inverse=True)
-    base_values = decode_operands(bases)
-    if scale_bias is not None:
-        base_values = [_scaled(exact(base), scale_bias, target) for base in base_values]
-    results = [
-        _element(base_values[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
-        for pair in distinct_pairs.tolist()
-    ]
+    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
+        if isinstance(y, (int, float)) and not isinstance(y, np.generic):
+            exponents, exponent_at = [y], np.zeros((), np.int64)
+        else:
+            distinct_exponents, exponent_at = _distinct(native(y))
+            exponents = decode_operands(distinct_exponents)
+        # Each distinct pair is computed once.
+        pairs = np.asarray(base_at * len(exponents) + exponent_at)
+        distinct_pairs, pair_at = np.unique(pairs, return_inverse=True)
+        base_values = decode_operands(bases)
+        if scale_bias is not None:
+            base_values = [_scaled(exact(base), scale_bias, target) for base in base_values]
+        results = [
+            _element(base_values[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
+            for pair in distinct_pairs.tolist()
+        ]
     return from_codes(results, target)[pair_at].reshape(pairs.shape)
 
 
-def _element(x: int | mpfr, y: int | float | mpfr, target: Format, directml: bool) -> int:
+def _element(x: int | mpfr, y: int | float | mpfr, target: ElementType, directml: bool) -> int:
     """Return one power: the code of a floating result, or the integer."""
-    if isinstance(target, IntFormat) and isinstance(x, int) and isinstance(y, int) and y >= 0:
-        return target.wrap(int(gmpy2.powmod(x, y, 1 << target.bits)))  # N3
-    result = _real_power(exact(x), exact(y), directml)
-    if isinstance(target, FloatFormat):
-        return target.encode(result, result.rc != 0)  # N1
-    return target.saturate(result)  # N4
+    is_float = target.kind == "float"
+    if not is_float and isinstance(x, int) and isinstance(y, int) and y >= 0:
+        return wrap(int(gmpy2.powmod(x, y, 1 << target.bits)), target.name)  # N3
+    # The real number x^y, truncated: MPFR has the special values of C23 F.10.4.4.
+    result = TOWARD_ZERO.pow(exact(x), exact(y))
+    if directml and x < 0 and not gmpy2.is_integer(exact(y)):  # N9; an infinity is not an integer
+        result = mpfr("nan")
+    return encode(result, result.rc != 0, target.name) if is_float else saturate(result, target.name)
 
 
-def _real_power(x: mpfr, y: mpfr, directml: bool) -> mpfr:
-    """Return the real number x^y, truncated, by MPFR: correctly rounded, with the special values of C23 F.10.4.4."""
-    if directml and x < 0 and not gmpy2.is_integer(y):  # N9; an infinity is not an integer
-        return mpfr("nan")
-    return TOWARD_ZERO.pow(x, y)
-
-
-def _scaled(x: mpfr, scale_bias: ScaleBias, target: Format) -> mpfr:
+def _scaled(x: mpfr, scale_bias: ScaleBias, target: ElementType) -> mpfr:
     """N6: x * Scale + Bias, rounded once to float32, or to float64 for an integer target."""
     scale, bias = (mpfr(float(np.float32(number)), 53) for number in scale_bias)
-    intermediate = FLOAT_FORMATS["float64" if isinstance(target, IntFormat) else "float32"]
+    name = "float32" if target.kind == "float" else "float64"
     result = TOWARD_ZERO.fma(x, scale, bias)  # an exact zero is +0, except for -0 + -0
-    (base,) = decode(from_codes([intermediate.encode(result, result.rc != 0)], intermediate))
+    (base,) = decode(types.from_codes([encode(result, result.rc != 0, name)], name))
     # N4 knows one zero: to a negative power it is +infinity.
-    return mpfr(0) if base == 0 and isinstance(target, IntFormat) else base
+    return mpfr(0) if base == 0 and target.kind != "float" else base
 
 
 def _distinct(array: Array) -> tuple[Array, Array]:
@@ -304,7 +223,7 @@ def prelu(x: Any, slope: Any) -> Array:
     x, slope = native(x), native(slope)
     if x.dtype != slope.dtype:
         raise TypeError(f"x is {x.dtype.name}, slope is {slope.dtype.name}")
-    target = format_of(x.dtype)
+    target = element_type(x.dtype)
     x, slope = np.broadcast_arrays(x, slope)
     result, factors = x.flatten(), slope.flatten()
     with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
@@ -315,9 +234,9 @@ def prelu(x: Any, slope: Any) -> Array:
     return shaped
 
 
-def _product(x: Any, slope: Any, target: Format) -> int:
+def _product(x: Any, slope: Any, target: ElementType) -> int:
     """Return the code of the product, rounded once, or the integer modulo 2^bits."""
-    if isinstance(target, IntFormat):
-        return target.wrap(x * slope)
+    if target.kind != "float":
+        return wrap(x * slope, target.name)
     result = TOWARD_ZERO.mul(x, slope)
-    return target.encode(result, result.rc != 0)
+    return encode(result, result.rc != 0, target.name)

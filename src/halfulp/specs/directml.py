@@ -3,11 +3,9 @@
 from typing import Any
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, Limits, OpVersion, clauses, later, ports, questions, shared
+from halfulp.specs.model import Attribute, OpVersion, clauses, later, ports, questions, shared
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
-_MOST_ELEMENTS = 2**32 - 1
-_ANY_RANK = Limits((1, 8), _MOST_ELEMENTS)
 
 # --- types, in the documents' order --------------------------------------------------------------
 
@@ -58,7 +56,7 @@ def _first(name: str, **given: Any) -> OpVersion:
         outputs=ports("OutputTensor (DataType): The output tensor to write the results to."),
         type_variables={"DataType": _FLOATS},
         broadcasting=broadcast.NONE,
-        limits=Limits((4, 4), _MOST_ELEMENTS),
+        ranks=(4, 4),
         source=_URL.format(name.lower()),
         **given,
     )
@@ -90,7 +88,7 @@ _CONSTANT_POW_1_0 = _first(
     unspecified=shared(_SCALED, _OWN),
     kernel="pow_directml",
 )
-_CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", limits=_ANY_RANK)
+_CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", ranks=(1, 8))
 
 _POW_1_0 = _first(
     "ELEMENT_WISE_POW",
@@ -128,21 +126,15 @@ _POW_3_0 = later(
         _POW_1_0.inputs[0],
         *ports("ExponentTensor (ExponentDataType): The tensor containing the exponent values."),
     ),
-    type_variables={
-        "DataType": (*_FLOATS, *_SIGNED, *_UNSIGNED),
-        "ExponentDataType": (*_FLOATS, *_SIGNED, *_UNSIGNED),
-    },
-    limits=_ANY_RANK,
-    clauses=clauses(
-        """
+    type_variables=dict.fromkeys(("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, *_UNSIGNED)),
+    ranks=(1, 8),
+    amended="""
         C3 InputTensor and OutputTensor have the same DataType, one that DataType allows. [type DataType,
             output]
         C11 ExponentTensor has a type that ExponentDataType allows, whatever InputTensor's is. [type
             ExponentDataType]
         C12 Results are exact where input and exponent both have an integral type.
-        """,
-        _POW_1_0.clauses,
-    ),
+    """,
     unspecified=shared(
         "differing-sizes negative-base scale-bias-rounding scale-bias-of-integers exponent-not-float32"
         " rounding special-values nan integer-overflow integer-base environment",
@@ -177,8 +169,8 @@ _RELU_1_0 = _first(
     unspecified=shared("differing-sizes prelu-nan prelu-rounding environment", _OWN),
     kernel="prelu",
 )
-_RELU_2_0 = later(_RELU_1_0, "2_0", limits=Limits((4, 5), _MOST_ELEMENTS))
-_RELU_3_0 = later(_RELU_2_0, "3_0", limits=_ANY_RANK)
+_RELU_2_0 = later(_RELU_1_0, "2_0", ranks=(4, 5))
+_RELU_3_0 = later(_RELU_2_0, "3_0", ranks=(1, 8))
 _RELU_5_1 = later(
     _RELU_3_0,
     "5_1",

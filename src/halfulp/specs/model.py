@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Kernel = Literal["pow", "pow_directml", "prelu"]
 
+MOST_ELEMENTS = 2**32 - 1  # of a tensor whose rank is bounded
+
 # The beginnings of versions in the documents.
 _SINCE = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
 
@@ -78,14 +80,6 @@ class Unspecified:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds on tensors: minimum and maximum rank, and maximum number of elements. Sizes are >= 1."""
-
-    ranks: tuple[int, int]
-    elements: int
-
-
-@dataclass(frozen=True)
 class Example:
     """An example of the document: types and shapes, and values if it has them."""
 
@@ -128,7 +122,7 @@ class OpVersion:
     support_level: str | None = None  # these three as in the document; None if the standard lacks it
     function: bool | None = None
     shape_inference: bool | None = None
-    limits: Limits | None = None  # bounds on ranks and sizes, if any
+    ranks: tuple[int, int] | None = None  # the least and the greatest, if bounded; sizes are then 1 or more
     body: str | None = None  # the function body in ONNX's text format, if the operator is a function
     examples: tuple[Example, ...] = ()
 
@@ -208,8 +202,8 @@ class OpVersion:
             expected = ", ".join(port.name for port in self.inputs)
             raise self.error("inputs", message, expected=expected, got=count_of(len(operands), "input"))
         bound = self._bind_types(operands)
-        if self.limits is not None:
-            self._check_limits(self.limits, operands)
+        if self.ranks is not None:
+            self._check_sizes(*self.ranks, operands)
         shape = operands[0].shape
         if len(operands) == 2:
             shape = self._infer_shape(operands, values)
@@ -227,8 +221,7 @@ class OpVersion:
                 raise self._breach(check, f"{names} must have the same type", operands)
         return bound
 
-    def _check_limits(self, limits: Limits, operands: tuple[TensorType, ...]) -> None:
-        least, most = limits.ranks
+    def _check_sizes(self, least: int, most: int, operands: tuple[TensorType, ...]) -> None:
         for port, operand in zip(self.inputs, operands, strict=True):
             if operand.shape is None:
                 continue
@@ -240,8 +233,8 @@ class OpVersion:
             sizes = [dim for dim in operand.shape if isinstance(dim, int)]
             if 0 in sizes:
                 raise self._breach("size", f"no size of {port.name} may be 0", operands)
-            if math.prod(sizes) > limits.elements:
-                message, expected = f"{port.name} has too many elements", f"at most {limits.elements}"
+            if math.prod(sizes) > MOST_ELEMENTS:
+                message, expected = f"{port.name} has too many elements", f"at most {MOST_ELEMENTS}"
                 raise self._breach("size", message, operands, expected=expected, got=math.prod(sizes))
 
     def _infer_shape(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Shape:

@@ -31,10 +31,10 @@ def _checked(name: str) -> Any:
         ).document
 
 
-def document(name: str, *, versions: dict[str, str] | None = None) -> Document:
-    """Return the document of one of ``TARGETS``, called so, and of other versions."""
+def document(name: str) -> Document:
+    """Return the document of one of ``TARGETS``, called so."""
     found: Document = copy.deepcopy(_checked(name))
-    found["target"] = {"name": name, "versions": versions or found["target"]["versions"]}
+    found["target"]["name"] = name
     return found
 
 

@@ -72,11 +72,8 @@ def test_a_function_in_this_folder(target):
     document = json.loads(result.stdout)
     assert document["target"]["name"] == target
     (row,) = document["rows"]
-    assert (row["operator"], row["types"], row["cases"].get("refused")) == (
-        "onnx.Pow-15",
-        ["float32"] * 2,
-        None,
-    )
+    assert (row["operator"], row["types"]) == ("onnx.Pow-15", ["float32"] * 2)
+    assert "refused" not in row["cases"]
     assert {cell["got"] for cell in document["specials"][0]["grid"] if cell["x"] == "-1"} >= {"nan"}
     assert document["run"]["selection"]["groups"] == ["special"]
 
@@ -135,9 +132,7 @@ def test_a_program_in_c(here):
     result = run("--command", "./my_kernel", *LITTLE, "--junit", "report.xml")
     assert result.exit_code == 1, result.output
     assert "gives nan" in result.stdout
-    assert (
-        '<testsuite name="my_kernel" tests="1" failures="1" skipped="0">' in (here / "report.xml").read_text()
-    )
+    assert '<testsuite name="my_kernel" tests="1" failures="1"' in (here / "report.xml").read_text()
     (here / "known.txt").write_text("onnx.Pow-*/float32,float32/* wrong expf(y log x)\n")
     result = run("--command", "./my_kernel", *LITTLE, "--allow", "known.txt", "--json", "a.json")
     assert result.exit_code == 0, result.output
@@ -148,26 +143,20 @@ def test_a_program_in_c(here):
     ("program", "says"),
     [
         ("import os; os.abort()", "died of SIGABRT"),
-        (
-            "import sys; print('hello', flush=True); sys.stdin.read()",
-            "its answer is neither ok nor no: hello",
-        ),
+        ("print('hello', flush=True); input()", "its answer is neither ok nor no: hello"),
     ],
 )
 def test_a_command_that_is_not_right(program, says, here):
     (here / "program.py").write_text(program)
     result = run("--command", f"{sys.executable} program.py", *LITTLE)
     assert result.exit_code == 1, result.output
-    assert f"every case fails alike ({says}): is the target or its command right?" in " ".join(
-        result.stdout.split()
-    )
+    closing = f"every case fails alike ({says}): is the target or its command right?"
+    assert closing in " ".join(result.stdout.split())
 
 
 def test_exports(here):
-    chosen = [
-        case("onnx.Pow-15/float32,float32/values/0"),
-        case("onnx.PRelu-16/float32,float32/broadcast/2x3x4,4"),
-    ]
+    ids = ("onnx.Pow-15/float32,float32/values/0", "onnx.PRelu-16/float32,float32/broadcast/2x3x4,4")
+    chosen = [*map(case, ids)]
     x, y = chosen[0].inputs
     assert export(here / "csv", chosen, format="csv") == Exported(2, 0, 0)
     head, first, *rest = (here / "csv/cases.csv").read_text().splitlines()

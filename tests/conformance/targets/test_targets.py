@@ -22,6 +22,14 @@ FAULTY = Path(__file__).parents[1] / "faulty.py"
 X, Y = np.array([[2, 3, 4]], np.float32), np.array([2, 3, 0.5], np.float32)
 POW = Case("onnx.Pow-15/float32,float32/values/0", "onnx.Pow-15", "values", (X, Y))
 PRELU = Case("onnx.PRelu-16/float32,float32/values/0", "onnx.PRelu-16", "values", (-X, Y))
+NARROW = np.array([-2, 3], ml_dtypes.bfloat16)
+SMALL = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (NARROW, NARROW))
+
+
+def is_right(output: object, expected: object, dtype: object = np.float32) -> bool:
+    """Tell whether an output has the values and the type that it must have."""
+    near = isinstance(output, np.ndarray) and np.allclose(output.astype(float), expected, 1e-5)
+    return near and (output.dtype, output.shape) == (dtype, np.shape(expected))
 
 
 def opened(name: str) -> TargetSpec:
@@ -50,14 +58,9 @@ def test_a_target_computes(name, process_of):
     process = process_of(name)
     (power,) = process.run(POW)
     assert process.versions or name == "halfulp"
-    assert isinstance(power, np.ndarray)
-    np.testing.assert_allclose(power, [[4, 27, 2]], 1e-5)
-    assert power.dtype == np.float32
-    if not BUILT_IN[name].takes(PRELU):
-        return
-    (prelu,) = process.run(PRELU)
-    assert isinstance(prelu, np.ndarray)
-    assert prelu.tolist() == [[-4, -9, -2]]
+    assert is_right(power, [[4, 27, 2]])
+    if BUILT_IN[name].takes(PRELU):
+        assert process.run(PRELU)[0].tolist() == [[-4, -9, -2]]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,9 +69,7 @@ def test_constants(name, process_of):
         for constants in ({1}, {0, 1}):
             case = Case("onnx.Pow-15/a/values/0", "onnx.Pow-15", "values", (X, y), {}, frozenset(constants))
             (power,) = process_of(name).run(case)
-            assert isinstance(power, np.ndarray)
-            np.testing.assert_allclose(power, X**y, 1e-5)
-            assert power.shape == X.shape
+            assert is_right(power, X**y)
 
 
 @pytest.mark.parametrize("name", ["onnxruntime:cpu", "ort:CPUExecutionProvider", "onnxruntime:halfulp"])
@@ -97,38 +98,22 @@ def test_a_provider_that_is_not_here_or_lacks_the_kernel(provider, says):
 
 def test_openvino_without_onnx():
     with Process(opened("openvino-native"), time_limit=LONG) as process:
-        for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):
-            case = Case(
-                "openvino.Power-1/float32,float32/values/0",
-                "openvino.Power-1",
-                "values",
-                (X, Y.reshape(shape)),
-                attributes,
-                frozenset({1}),
-            )
+        for way, y in (("numpy", Y), ("none", Y.reshape(1, 3))):
+            case = Case("a", "openvino.Power-1", "values", (X, y), {"auto_broadcast": way}, frozenset({1}))
             (power,) = process.run(case)
-            assert isinstance(power, np.ndarray)
-            np.testing.assert_allclose(power, [[4, 27, 2]], 1e-5)
-        refused = process.run(
-            Case("a", "openvino.Power-1", "invalid", (X, np.ones(2, np.float32)), {"auto_broadcast": "none"})
-        )
+            assert is_right(power, [[4, 27, 2]])
+        short = (X, np.ones(2, np.float32))
+        refused = process.run(Case("a", "openvino.Power-1", "invalid", short, {"auto_broadcast": "none"}))
         assert isinstance(refused, Outcome)
         assert refused.kind == "refused"
         assert "Exception from" not in refused.message
-        slopes = Case("a", "openvino.PReLU-1", "values", (-X, Y))
-        (prelu,) = process.run(slopes)
-        assert isinstance(prelu, np.ndarray)
-        assert prelu.tolist() == [[-4, -9, -2]]
+        assert process.run(Case("a", "openvino.PReLU-1", "values", (-X, Y)))[0].tolist() == [[-4, -9, -2]]
 
 
 @pytest.mark.parametrize("name", ["openvino", "torch", "jax", "numpy", "onnx-reference", "halfulp"])
 def test_a_type_that_numpy_lacks_crosses_by_its_bits(name, process_of):
-    x = np.array([-2, 3], ml_dtypes.bfloat16)
-    case = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
-    (output,) = process_of(name).run(case)
-    assert isinstance(output, np.ndarray)
-    assert output.dtype == ml_dtypes.bfloat16
-    assert output.tolist() == [4, 3]
+    (output,) = process_of(name).run(SMALL)
+    assert is_right(output, [4, 3], ml_dtypes.bfloat16)
 
 
 def test_what_is_for_whom():
@@ -137,20 +122,15 @@ def test_what_is_for_whom():
         "onnx.Pow-15/float32,float32/invalid/C2", "onnx.Pow-15", "invalid", (X, Y), clause="onnx.Pow-15.C2"
     )
     native = Case("openvino.PReLU-1/float32,float32/values/0", "openvino.PReLU-1", "values", (X, Y))
-    takes = {
-        name: [spec.takes(case) for case in (POW, old, invalid, native)] for name, spec in BUILT_IN.items()
-    }
-    for name in ("onnxruntime", "openvino", "onnx-reference", "onnx-converter"):
-        assert takes[name] == [True, True, True, False]
-    for name in ("torch", "numpy", "jax"):
-        assert takes[name] == [True, False, False, False]
-    assert takes["openvino-native"] == [False, False, False, True]
-    assert takes["halfulp"] == [True, True, True, True]
+    of_models, of_arrays = [True, True, True, False], [True, False, False, False]
+    takes = dict.fromkeys(("onnxruntime", "openvino", "onnx-reference", "onnx-converter"), of_models)
+    takes |= dict.fromkeys(("torch", "numpy", "jax"), of_arrays)
+    takes |= {"openvino-native": [False, False, False, True], "halfulp": [True] * 4}
+    for name, expected in takes.items():
+        assert [BUILT_IN[name].takes(case) for case in (POW, old, invalid, native)] == expected
     assert not BUILT_IN["openvino-native"].takes_types("openvino.Power-1", ("float8_e3m4",))
-    of_a_profile = {
-        name for name, spec in BUILT_IN.items() if spec.takes_types("sonnx.Pow-15", ("float32",) * 2)
-    }
-    assert of_a_profile == BUILT_IN.keys() - {"openvino-native"}
+    sonnx = "sonnx.Pow-15", ("float32",) * 2
+    assert {name for name, spec in BUILT_IN.items() if not spec.takes_types(*sonnx)} == {"openvino-native"}
 
 
 @pytest.mark.parametrize("target", ["mine", "mine:f"])
@@ -184,14 +164,10 @@ def command(fault: str) -> TargetSpec:
 
 
 def test_a_command_computes():
-    x = np.array([-2, 3], ml_dtypes.bfloat16)
-    small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
     with Process(command("none"), time_limit=LONG) as process:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]
-        (output,) = process.run(small)
-    assert isinstance(output, np.ndarray)
-    assert output.dtype == ml_dtypes.bfloat16
-    assert output.tolist() == [4, 3]
+        (output,) = process.run(SMALL)
+    assert is_right(output, [4, 3], ml_dtypes.bfloat16)
 
 
 @pytest.mark.parametrize(
@@ -212,9 +188,8 @@ def test_a_command_fails(fault, kind, message):
 def test_a_command_that_writes_rubbish():
     spec = find_command("sh -c 'echo rubbish > {outputs}; : {model} {inputs}'")
     with Process(spec, time_limit=LONG) as process:
-        outcome = process.run(POW)
-    assert isinstance(outcome, Outcome)
-    assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
+        rubbish = Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
+        assert process.run(POW) == rubbish
 
 
 def test_a_module_beside_a_program_of_its_name(tmp_path, monkeypatch):

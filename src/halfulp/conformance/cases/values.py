@@ -48,7 +48,7 @@ def least_rank(row: OpVersion) -> int:
 
     Rank 1 is too low for PRelu before 7, where a 1-d slope means channels.
     """
-    return max(2, row.limits.ranks[0]) if row.limits else 2
+    return max(2, row.ranks[0]) if row.ranks else 2
 
 
 def line(row: OpVersion, array: Array) -> Array:
@@ -74,8 +74,7 @@ def elementwise(
     for suffix, (inputs, values) in _parts(row, pairs).items():
         id = case_id(row, types, group, name + suffix)
         whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
-        open_ = unspecified(whole)
-        is_open = np.broadcast_to(open_.whole | open_.elements.ravel(), inputs[0].size)
+        is_open = np.broadcast_to(unspecified(whole).elements.ravel(), inputs[0].size)
         for ending, chosen in (("", ~is_open), ("-open", is_open)):
             if chosen.any() and (with_open or not ending):
                 some = tuple(line(row, array.ravel()[chosen]) for array in inputs)

@@ -7,7 +7,7 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from itertools import chain, groupby
+from itertools import chain, groupby, starmap
 from operator import itemgetter
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -83,11 +83,6 @@ class Target(NamedTuple):
         only = [f"only {selected}"] if selected else []
         parts = [run["date"], f"{run['mode']} run", *only, run["machine"], f"Python {run['python']}"]
         return ", ".join(map(str, parts))
-
-
-def targets(documents: Sequence[Document]) -> list[Target]:
-    """Return the targets of a run's documents."""
-    return [Target(*numbered) for numbered in enumerate(documents)]
 
 
 def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
@@ -168,12 +163,12 @@ def show(
     ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
     grade ``least`` don't count, as that line says.
     """
-    named, narrow = targets(results), console.width < _NARROW
+    named, narrow = list(starmap(Target, enumerate(results))), console.width < _NARROW
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        circumstances = "; ".join(map(printable, filter(None, (target.versions, target.run))))
-        console.print(Text(f"{printable(target.label)}: {circumstances}"), style="dim")
+        parts = [printable(part, _LONGEST) for part in (target.versions, target.run) if part]
+        console.print(Text(f"{printable(target.label)}: {'; '.join(parts)}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
         console.print(_rows(target.document, _cell(target.label) if several else None, narrow))
@@ -359,7 +354,6 @@ def _some_lines(texts: Sequence[str]) -> str:
 
 # --- the HTML page ---------------------------------------------------------------------------------
 
-STYLES = ("colours.css", "page.css")
 _COLUMNS = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
 
 
@@ -369,14 +363,15 @@ def render(results: Sequence[Document]) -> str:
     from markupsafe import Markup
 
     assets = files(__package__) / "assets"
-    style = "\n".join((assets / name).read_text("utf-8") for name in STYLES)
+    style = "\n".join((assets / name).read_text("utf-8") for name in ("colours.css", "page.css"))
     rule = ".v-{0} {{ background: var(--{0}); color: var(--on-{0}); }}\n"
     style += "".join(map(rule.format, SHOWN))
     code = (assets / "filter.js").read_text("utf-8")
     # Nothing may be loaded, and only this style and this script apply.
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
     policy = "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-    named, summaries = targets(results), [document["summary"] for document in results]
+    named = list(starmap(Target, enumerate(results)))
+    summaries = [document["summary"] for document in results]
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
