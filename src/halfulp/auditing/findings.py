@@ -257,7 +257,8 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     x, y = use.inputs[0].type, use.second.type or ""
     values = np.empty(0) if use.second.values is None else use.second.values
     fractions = values[np.isfinite(values) & (values != np.rint(values))]
-    truncating = [f"the power of {number(value)}" for value in (*fractions[:1], *values[values < 0][:1])]
+    kept = (*fractions[:1], *values[values < 0][:1])
+    truncating = [f"the power of {number(dtype_named(y).type(value))}" for value in kept]
     if use.second.constant is None and "float" in y:
         truncating = ["floating-point exponents"]
     if truncating and x in TYPES and not is_float(x):
