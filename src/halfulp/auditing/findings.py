@@ -254,7 +254,7 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     if use.is_prelu:
         yield from _of_slopes(use, file)
         return
-    x, y = use.inputs[0].type, use.second.type or ""
+    x, y = use.inputs[0].type, str(use.second.type)
     values = np.empty(0) if use.second.values is None else use.second.values
     fractions = values[np.isfinite(values) & (values != np.rint(values))]
     kept = (*fractions[:1], *values[values < 0][:1])
@@ -293,10 +293,9 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
         return
     if slopes.size == 1 and slopes[0] in (0, 1):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
-    x, slope = use.slope or (None, None)
-    if x is None or not slope or not 2 < len(x) != len(slope) or use.row.standard != "onnx":
-        return
-    if x[1] == x[-1] == slope[-1] != 1 and set(slope[:-1]) <= {1}:
+    x, slope = use.inputs[0].shape or (), use.second.shape or ()
+    is_last = 2 < len(x) != len(slope) and x[1:2] == x[-1:] == slope[-1:] != (1,)
+    if is_last and set(slope[:-1]) <= {1} and use.row.standard == "onnx":
         yield (
             f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
             f" {command(file, 'repair', slopes='channel')} gives it to these"
@@ -385,7 +384,7 @@ def _outcome(node: Use, said: Statement) -> str:
 
 def _fault(node: Use, said: Statement) -> Iterable[str]:
     if not said.groups:
-        return (" and ".join(dict.fromkeys(node.types or ())),)
+        return (" and ".join(dict.fromkeys(str(each.type) for each in node.inputs)),)
     if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
         return ("slopes along the wrong dim",)
     constant = "the constant slopes" if node.is_prelu else f"the exponent {node.second.text}"

@@ -221,7 +221,7 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
 
 def _by_type(use: Use, measured: Measured) -> Iterator[str]:
     """Give the verdicts that follow from a node's types alone."""
-    if not use.is_alone and not measured.halves.isdisjoint(use.types or ()):
+    if not use.is_alone and not measured.halves.isdisjoint(operand.type for operand in use.inputs):
         yield "wider"  # it does not round the node's halves beside other nodes
     slopes = use.second.values
     if use.is_prelu and use.inputs[0].type in measured.zero_signs and (slopes is None or (slopes < 0).any()):
@@ -247,7 +247,8 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     """Return the statement of a target's documents about a node, where they are known."""
-    verdict, reason = "unknown", f"{use.operator} of {', '.join(use.types or ())} was not measured"
+    types = ", ".join(str(operand.type) for operand in use.inputs)
+    verdict, reason = "unknown", f"{use.operator} of {types} was not measured"
     groups: tuple[str, ...] = ()
     if use.types is None:
         reason = "the type of an input is not known"
@@ -274,7 +275,7 @@ def _row(use: Use, measured: Measured | None, types: tuple[str, ...] | None) -> 
     if measured is None or types is None:
         return None
     row = measured.rows.get((use.operator, types))
-    if row is None and measured.by_meaning and use.row.standard == "onnx":
+    if row is None and measured.by_meaning:
         newest = [id for id in ids() if id.rpartition("-")[0] == use.operator.rpartition("-")[0]][-1]
         row = measured.rows.get((newest, types))
     return row
@@ -285,18 +286,15 @@ def _differs(use: Use, measured: Measured, row: Row) -> tuple[str, ...]:
 
     A runtime that folds a node converts an exponent of another type to that of X.
     """
-    alike = _row(use, measured, (use.types or ())[:1] * 2)
+    alike = _row(use, measured, (str(use.inputs[0].type),) * 2)
     folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
     return (*row.differs, _FOLDING) if folds else row.differs
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     """Return the measurements for a node's constant exponent or slopes; empty if there are none."""
-    values = use.second.values
-    if values is None or not values.size:
-        return ()
-    if use.is_prelu:
-        kinds = dict.fromkeys(map(kind_of_slope, values.tolist()))
+    if use.is_prelu and use.second.values is not None:
+        kinds = dict.fromkeys(map(kind_of_slope, use.second.values.tolist()))
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     measured = None if use.exponent is None else _powers_of(use, row).get(use.exponent)
     return () if measured is None else (measured,)
@@ -314,11 +312,10 @@ def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
 def _narrowed(use: Use, group: Group) -> Group:
     """Return a fault of other operands than a node's constants as the rounding of those that are like them."""
     is_other = use.is_ordinary or (use.is_base_positive and use.exponent == 0.5)
-    if group.verdict != "wrong" or group.grade not in _NOT_ORDINARY or not is_other:
-        return group
-    if group.max_ulp is None or group.max_ulp > _NEAR:
-        return group
-    return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp or None)
+    is_near = group.max_ulp is not None and group.max_ulp <= _NEAR
+    if is_other and is_near and group.verdict == "wrong" and group.grade in _NOT_ORDINARY:
+        return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp or None)
+    return group
 
 
 def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
@@ -459,7 +456,7 @@ def _reason(use: Use, group: Group) -> str:
     elif (other := _not_its_own(use, group)) is not None:
         return text if group.name == "broadcast" else f"{text}, measured with another {other}"
     elif group.max_ulp:
-        unit = "units" if TYPES[use.inputs[0].type or ""].kind != "float" else "ulp"
+        unit = "units" if TYPES[str(use.inputs[0].type)].kind != "float" else "ulp"
         text += f": up to {group.max_ulp:g} {unit}"
     return f"{text}: {group.example}" if group.example else text
 
