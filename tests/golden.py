@@ -6,7 +6,8 @@ difference before you commit it.
 A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
 ``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
 brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which
-prints all of it, ``same`` and ``near``, which compare outputs, and ``cmp``, which compares files.
+prints all of it, ``same``, ``near`` and ``engines``, which compare outputs, ``report``, which is ``halfulp run``
+without times, ``edit``, which replaces a part of a file, and ``cmp``, which compares files.
 """
 
 import os
@@ -15,6 +16,7 @@ import shlex
 import sys
 import tempfile
 from contextlib import chdir
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +29,7 @@ from onnx import ModelProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 from typer.testing import CliRunner
 
+from halfulp import running
 from halfulp.cli import app
 
 FILES = sorted(Path(__file__).parent.glob("*/golden/*.txt"))
@@ -173,7 +176,37 @@ def cmp(*files: str) -> str:
     return "different" if len({Path(file).read_bytes() for file in files}) > 1 else "the same"
 
 
-TOOLS = {tool.__name__: tool for tool in (show, text, same, near, cmp)}
+def engines(file: str) -> str:
+    """Compare the bits of halfulp's walk with ONNX Runtime's by the provider and by custom operators."""
+    pytest.importorskip("onnxruntime")
+    plugin = import_module("halfulp.integrations.onnxruntime")
+    for source in (Path(file), plugin.patch(Path(file))):
+        for special in ((), (np.nan, -0.0, np.inf, -1.0)):
+            inputs = inputs_of(onnx.load(file), *special)
+            right = running.evaluate(running.opened(file, "halfulp"), inputs, "halfulp").outputs
+            for name, value in plugin.run(plugin.session(source), inputs).items():
+                if (value.dtype, value.tobytes()) != (right[name].dtype, right[name].tobytes()):
+                    return f"other bits of {name}: {value.ravel()[:5]}, not {right[name].ravel()[:5]}"
+    return "the same bits"
+
+
+def report(*words: str) -> str:
+    """Print what ``halfulp run`` does, but neither times nor the widths of columns."""
+    printed, status = ran(["run", *words])
+    assert status == 0, printed
+    lines = (" ".join(re.sub("─+", "", line).split()) for line in printed.splitlines())
+    return re.sub(r"[\d.]+ \d+% |, \d+% of the time", "", "\n".join(filter(None, lines)))
+
+
+def edit(file: str, old: str, new: str) -> str:
+    """Replace a text in a file, where it is first."""
+    text = Path(file).read_text("utf-8")
+    assert old in text
+    Path(file).write_text(text.replace(old, new, 1), "utf-8")
+    return ""
+
+
+TOOLS = {tool.__name__: tool for tool in (show, text, same, near, cmp, engines, report, edit)}
 
 
 def held() -> dict[str, bytes | None]:

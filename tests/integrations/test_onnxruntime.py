@@ -152,50 +152,6 @@ def test_what_is_wrong_before_the_run_is_found_at_the_start():
         plugin.session(model)
 
 
-SUBGRAPHS = {
-    "If": """(bool c, float16[N] x, int8[N] y) => (float16[M] z) {
-        z = If(c) <then_branch = t () => (float16[M] a) { a = Pow(x, y) },
-                   else_branch = e () => (float16[M] b) { d = Add(x, x)  b = PRelu(d, x) }>
-    }""",
-    "Loop": """(float16[N] x, int8[N] y) => (float16[M] z) {
-        n = Constant<value_int = 3>()
-        z = Loop(n, , x) <body = b (int64 i, bool c, float16[N] s) => (bool k, float16[M] r) {
-            k = Identity(c)  r = Pow(s, y)
-        }>
-    }""",
-    "Scan": """(float16[N] x, int8[N] y) => (float16[M] z) {
-        z = Scan<num_scan_inputs = 2, body = b (float16 p, int8 q) => (float16 r) { r = Pow(p, q) }>(x, y)
-    }""",
-    "functions": """(float16[N] x, int8[N] y) => (float16[M] z) {
-        f = Cast<to = 1>(x)
-        w, v = own.twice<e = 3.0>(x, y)
-        h, g = own.twice(f, y)
-        k = Cast<to = 10>(g)
-        z = Add(v, k)
-    }
-    <domain: "own", opset_import: ["": 15, "own": 1]>
-    twice <e : float = 2.0> (a, b) => (c, d) {
-        s = Constant<value_float : float = @e>()
-        c = own.once(a, b)
-        d = Pow(c, s)
-    }
-    <domain: "own", opset_import: ["": 16]>
-    once (a, b) => (c) { p = Pow(a, b)  c = PRelu(p, p) }""",
-}
-
-
-@BOTH_WAYS
-@pytest.mark.parametrize("name", SUBGRAPHS)
-def test_nodes_within(name, session_of):
-    """ONNX Runtime's answer is that of hu.run, which walks the model itself."""
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 15, "own": 1]> g {SUBGRAPHS[name]}')
-    assert "Pow_float16" in str(plugin.patch(model))
-    x, y = np.array([-1.5, 0.7, 2.3, -0.01], np.float16), np.array([3, -2, 1, 5], np.int8)
-    for condition in (True, False) if name == "If" else (None,):
-        feeds = {"x": x, "y": y} | ({} if condition is None else {"c": np.array(condition)})
-        assert_same_bits(session_of(model).run(None, feeds)[0], hu.run(model, feeds)["z"])
-
-
 def test_a_function_that_calls_itself():
     text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
         g (float[N] x) => (float[N] y) { y = own.f(x) }

@@ -133,22 +133,6 @@ def test_functions_that_double_are_refused(operator, tmp_path):
             plugin.session(source)
 
 
-def test_optimizations_leave_the_bits():
-    """In place, with constants folded, with neighbours fused: at every level the same."""
-    body = """c = Constant<value_floats = [0.5, 2.0, 3.0]>()  d = Pow(c, c)
-        a = Relu(x)  b = Pow(a, d)  e = PRelu(b, c)  f = Pow(e, e)  g = Neg(f)  h = PRelu(g, d)  z = Add(h, c)"""
-    network = model(body, "float[4, 3] x", "float[4, 3] z")
-    x = np.random.default_rng(3).normal(size=(4, 3)).astype(np.float32)
-    c = np.float32([0.5, 2, 3])
-    d = hu.pow(c, c)
-    e = hu.prelu(hu.pow(np.maximum(x, 0), d), c)
-    expected = hu.prelu(-hu.pow(e, e), d) + c
-    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"):
-        options = ort.SessionOptions()
-        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
-        np.testing.assert_array_equal(plugin.session(network, options).run(None, {"x": x})[0], expected)
-
-
 PEAK = """
 import sys, numpy as np, onnxruntime as ort
 from onnx import parser

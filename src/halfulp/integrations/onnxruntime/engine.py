@@ -100,9 +100,10 @@ def open_session(model: Onnx, settings: Settings = _OURS, *, profile: str = "") 
             return ort.InferenceSession(proto.SerializeToString(), options)
         return plugin.open_session(_named(proto) if profile else proto, options)
     except HalfulpError as error:
-        if isinstance(error, ModelError) and error.clause is not None:
+        if error.clause is not None:
             raise
-        raise Refused(error.message, **error.shown) from None
+        place = "" if error.node is None else f"{file}: node {error.node}: "
+        raise Refused(f"{place}{error.message}", **error.shown) from None
     except Exception as error:  # as above
         reason = f"{_text(error)}{_way_out(error, proto, file)}"
         raise Refused(f"{file}: refused by onnxruntime: {reason}") from None

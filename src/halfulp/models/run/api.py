@@ -164,7 +164,8 @@ class Evaluation:
             graph: a graph, whose inputs have values in ``outer``.
             outer: these, and the values of the graphs around a subgraph, by name.
         """
-        inputs = {value.name: outer[value.name] for value in graph.inputs}
+        given = ((value.name, outer[value.name]) for value in graph.inputs)
+        inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in given}  # of a Scan
         scope = ChainMap({**graph.constants, **inputs}, outer)
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
             arguments = [scope[name] if name else None for name in node.inputs]
