@@ -35,6 +35,7 @@ from halfulp.models.onnx.walk import (
     subgraphs,
 )
 from halfulp.models.run.api import LAYERS
+from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, find, in_force
 from halfulp.specs.tensor import Shape
 from halfulp.types import FLOATS
@@ -203,9 +204,9 @@ class Use:
         x, y = self.inputs[0], self.second
         if self.is_prelu or x.type not in FLOATS or x.values is None or y.values is None:
             return False
-        if x.constant is None or x.values.size * y.values.size > _SMALL:
+        if x.values.size * y.values.size > _SMALL:
             return False
-        facts = ml_dtypes.finfo(x.constant.dtype)  # type: ignore[no-untyped-call]
+        facts = ml_dtypes.finfo(dtype_named(str(x.type)))  # type: ignore[no-untyped-call]
         with np.errstate(all="ignore"):
             powers = np.power.outer(x.values, y.values.astype(np.float64))
         least, most = 16 * float(facts.smallest_normal), float(facts.max) / 16
@@ -289,11 +290,8 @@ def of_onnx(model: Onnx) -> list[Use]:
 def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
-    steps: Iterable[tuple[Iterable[str], Iterable[str]]] = ((node.input, node.output) for node in nodes)
-    if scope.has_bodies:
-        bodies = ((body for _, body in subgraphs(node)) for node in nodes)
-        read = (chain.from_iterable(map(read_names, each)) for each in bodies)
-        steps = ((chain(inputs, names), made) for (inputs, made), names in zip(steps, read, strict=True))
+    bodies = ([read_names(body) for _, body in subgraphs(node)] for node in nodes)
+    steps = ((chain(node.input, *read), node.output) for node, read in zip(nodes, bodies, strict=True))
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
@@ -316,11 +314,11 @@ def _operand(scope: Scope, name: str) -> Operand:
     return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
-def _placing(scope: Scope, folded: set[str], ends: set[str], *, is_ir: bool = False) -> Callable[[Use], Use]:
+def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], Use]:
     """Return a function that notes in a node the facts about the graph around it that a verdict depends on."""
     view, mistaken = view_of(scope), defaultdict[str, dict[str, str]](dict)
     for power, runtime, reason in fused(scope):
-        if reason and (runtime == "openvino" or not is_ir):
+        if reason:
             mistaken[power.output[0]][runtime] = reason
 
     def placed(use: Use) -> Use:
@@ -391,7 +389,7 @@ def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Cal
     steps = ((node.inputs, node.outputs) for node in graph.nodes)
     folded = _folded(steps, graph.constants.__contains__)
     ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-    return _placing(_in_onnx(graph, makers, where, file), folded, ends, is_ir=True)
+    return _placing(_in_onnx(graph, makers, where, file), folded, ends)
 
 
 def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:
