@@ -143,7 +143,8 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
         known = infer_types(checkable, "", ask="none")[""]
         operands = (known.get(name, Value(name)) for name in node.input)
         reason += f" of {' and '.join(describe(each.type, each.shape) for each in operands)}"
-    return Refusal(reason.replace(found[0], f"name: {node.name}"), label(node, index, ""), node.op_type)
+    reason = _NUMBERED.sub(lambda match: f"name: {model.graph.node[int(match[1])].name}", reason)
+    return Refusal(reason, label(node, index, ""), node.op_type)
 
 
 def is_harmless(refused: Refusal, model: ModelProto) -> bool:

@@ -376,19 +376,20 @@ def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
         array = view.array(each)
         return is_never_negative(each, view, depth + 1) if array is None else bool((array > 0).all())
 
+    first, second, *_ = *node.input, "", ""  # the node may be broken
     match node.op_type:
         case "ReduceMean" | "ReduceSum" | "Identity":
-            return is_never_negative(node.input[0], view, depth + 1)
+            return is_never_negative(first, view, depth + 1)
         case "Pow":
-            exponent = view.array(node.input[1])
+            exponent = view.array(second)
             is_even = exponent is not None and exponent.dtype.kind in "iuf" and (exponent % 2 == 0).all()
-            return bool(is_even) or is_never_negative(node.input[0], view, depth + 1)
+            return bool(is_even) or is_never_negative(first, view, depth + 1)
         case "Add":
             return all(map(is_so, node.input))
         case "Max":
             return any(is_so(each) for each in node.input if view.array(each) is not None)
         case "Mul":
-            return bool(node.input[0] == node.input[1])
+            return first == second
     return node.op_type in _NOT_NEGATIVE
 
 
