@@ -6,8 +6,9 @@ difference before you commit it.
 A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
 ``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
 brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which
-prints all of it, ``same``, ``near`` and ``engines``, which compare outputs, ``report``, which is ``halfulp run``
-without times, ``edit``, which replaces a part of a file, and ``cmp``, which compares files.
+prints all of it, ``values``, which prints its outputs, ``same``, ``near`` and ``engines``, which compare these,
+``report``, which is ``halfulp run`` without times, ``edit``, which replaces a part of a file, and ``cmp``, which
+compares files.
 """
 
 import os
@@ -31,6 +32,10 @@ from typer.testing import CliRunner
 
 from halfulp import running
 from halfulp.cli import app
+from halfulp.cli.inputs import fed, parted
+from halfulp.errors import HalfulpError
+from halfulp.models.run.report import show as type_of
+from halfulp.running import evaluate, opened
 
 FILES = sorted(Path(__file__).parent.glob("*/golden/*.txt"))
 BLOCK = re.compile(r"^--- (\S+)\n(.*?)(?=^--- |^\$ |^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -38,6 +43,7 @@ BLOCK = re.compile(r"^--- (\S+)\n(.*?)(?=^--- |^\$ |^## |\Z)", re.MULTILINE | re
 VARYING = {
     r"\b\d+\.\d+\.\d+\b": "<version>",
     r"(?<=: 1 to )\d+": "<newest>",
+    r"(?<=: at most )\d+(?=, or a newer)": "<newest>",
     r"(?<=at most )[\d.]+(?= GiB)": "<memory>",
     r"[\d-]+, quick run": "<date>, quick run",
     r"\S+ \S+, Python <version>": "<machine>, Python <version>",
@@ -76,8 +82,8 @@ def write(described: str) -> None:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         if text.startswith("<ir_version"):
             onnx.save(parsed(text), name)
-        elif name.endswith((".npy", ".npz")) or text.startswith(("b'", 'b"', "bytes(")):
-            value = eval(text, {"np": np, "bfloat16": ml_dtypes.bfloat16, "parsed": parsed})
+        elif name.endswith((".npy", ".npz")) or text.startswith(("b'", 'b"', "bytes")):
+            value = eval(text, {"np": np, "bfloat16": ml_dtypes.bfloat16, "onnx": onnx, "parsed": parsed})
             if isinstance(value, bytes):
                 Path(name).write_bytes(value)
             elif isinstance(value, dict):
@@ -100,6 +106,8 @@ def played(section: str) -> str:
         first, *rest = shlex.split(command)
         output, status = ran(rest) if first == "halfulp" else (TOOLS[first](*rest), 0)
         output = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines())
+        for pattern, word in VARYING.items() if first in ("halfulp", "values") else ():
+            output = re.sub(pattern, word, output)
         lines += [f"$ {command}", *([output] if output else []), *([f"[{status}]"] if status else [])]
     return "\n".join([*lines, "", ""])
 
@@ -121,6 +129,20 @@ def text(file: str) -> str:
         return "no file"
     lines = onnx.printer.to_text(onnx.load(file)).splitlines()
     return "\n".join(" ".join(line.split()) for line in lines if len(line) > 1)
+
+
+def values(file: str, *inputs: str) -> str:
+    """Print what halfulp computes of a model, for arrays of files or for made-up ones, or its error."""
+    files, dims = parted([*inputs])
+    try:
+        model = opened(file, "halfulp")
+        run = evaluate(model, fed(model, files) if files else "random", "halfulp", dims=dims)
+    except HalfulpError as error:
+        return str(error)
+    found = {name: " ".join(str(value).split()) for name, value in run.outputs.items()}
+    return "\n".join(
+        [run.made_up, *(f"{name}: {type_of(run.outputs[name])} {found[name]}" for name in found)]
+    ).strip()
 
 
 def outputs(file: str, inputs: dict[str, Any]) -> list[Any]:
@@ -206,7 +228,9 @@ def edit(file: str, old: str, new: str) -> str:
     return ""
 
 
-TOOLS = {tool.__name__: tool for tool in (show, text, same, near, cmp, engines, report, edit)}
+TOOLS = {
+    tool.__name__: tool for tool in (show, text, values, same, near, cmp, engines, report, edit)
+}
 
 
 def held() -> dict[str, bytes | None]:
@@ -229,10 +253,7 @@ def ran(words: list[str]) -> tuple[str, int]:
     if done.exit_code == 2:
         assert done.stdout == ""
         assert held() == before
-    output = done.output.replace(os.getcwd(), "<folder>")
-    for pattern, word in VARYING.items():
-        output = re.sub(pattern, word, output)
-    return output, done.exit_code
+    return done.output.replace(os.getcwd(), "<folder>"), done.exit_code
 
 
 def renew(files: list[Path]) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 from halfulp.errors import HalfulpError
-from halfulp.models.files import read_npy, read_npz, replacing, viewed, write_npz
+from halfulp.models.files import read_npy, read_npz, read_whole, replacing, viewed, write_npz
 from halfulp.models.onnx.tensors import read_pb
 
 
@@ -54,30 +54,12 @@ def test_types_that_numpy_does_not_know(tmp_path, name):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "not a .npy file"),
-        (b"\x93NUMPY", "not a .npy file"),
-        (
-            b"\x93NUMPZ" + header("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }")[6:],
-            "not a .npy file",
-        ),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", (3, 0)), "not a .npy file"),
-        (
-            header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"),
-            "claims more than the file holds",
-        ),
-        (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, {2**60}), }}"), "claims more"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }"), "an invalid shape"),
-        (
-            header("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3), }") + b"12",
-            "an invalid shape",
-        ),
-        (header("{'descr': '|S0', 'fortran_order': False, 'shape': (1,), }"), "an invalid shape"),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (1if 0 else 2,), }"),
             "broken .npy header",
         ),
+        (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, {2**60}), }}"), "claims more"),
         (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"), "pickled objects"),
-        (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"), "records"),
         (header("__import__('os').system('false')"), "broken .npy header"),
         (header("(" * 5000), "broken .npy header"),
         (header("x", (2, 0), 2**31), "header is too long"),
@@ -175,12 +157,9 @@ def test_pb(tmp_path):
     path = tmp_path / "x.pb"
     path.write_bytes(numpy_helper.from_array(np.array([1.5], ml_dtypes.bfloat16)).SerializeToString())
     assert read_pb(path) == np.array([1.5], ml_dtypes.bfloat16)
-    path.write_bytes(b"\xff" * 9)
-    with pytest.raises(HalfulpError, match="not a TensorProto"):
-        read_pb(path)
-    path.write_bytes(TensorProto(data_type=1, dims=[2**40], raw_data=b"1234").SerializeToString())
-    with pytest.raises(HalfulpError, match="dims that its data contradicts"):
-        read_pb(path)
+    path.write_bytes(bytes(9))
+    with pytest.raises(HalfulpError, match=r"x\.pb: too large\s+expected: at most 8 bytes"):
+        read_whole(path, 8)
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -225,9 +204,16 @@ def test_what_can_not_be_replaced(tmp_path):
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (errno.ENOSPC, HalfulpError, "z: can't be written: No space left"),
+        (errno.EIO, OSError, "another file"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_file(tmp_path, number, kind, words):
     (tmp_path / "z").write_text("old")
-    with pytest.raises(HalfulpError, match="z: can't be written: No space left"), replacing(tmp_path / "z"):
-        raise OSError(errno.ENOSPC, "No space left on device", "another file")
+    with pytest.raises(kind, match=words), replacing(tmp_path / "z"):
+        raise OSError(number, os.strerror(number), "another file")
     assert (tmp_path / "z").read_text() == "old"
     assert os.listdir(tmp_path) == ["z"]

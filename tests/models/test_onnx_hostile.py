@@ -18,17 +18,13 @@ from halfulp.models.onnx.infer import _PROPAGATING, inferred
 POW = {"x": ("float32", [2]), "y": ("float32", [2])}
 
 
-def refused(
-    proto: onnx.ModelProto | bytes, first: str, *more: str, kind: type[HalfulpError] = ModelError
-) -> HalfulpError:
-    """Assert that a model is refused, that the first line has the words, and return the error."""
-    with pytest.raises(kind) as caught:
+def refused(proto: onnx.ModelProto | bytes, *words: str) -> None:
+    """Assert that a model is refused, and that the first line has the words."""
+    with pytest.raises(ModelError) as caught:
         load(proto, file="net.onnx")
     line = str(caught.value).splitlines()[0]
     assert line.startswith("net.onnx")
-    for word in (first, *more):
-        assert word in line
-    return caught.value
+    assert all(word in line for word in words), line
 
 
 def test_a_missing_file_a_folder_and_a_device(tmp_path):
@@ -45,149 +41,11 @@ def test_a_missing_file_a_folder_and_a_device(tmp_path):
             load(path, file="net.onnx")
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"", "an empty file"),
-        (b"\0", "truncated, or not an ONNX model"),
-        (b"not a model", "truncated, or not an ONNX model"),
-        (b"\x08\x08", "has no graph"),
-        (b"\xff" * 100, "truncated, or not an ONNX model"),
-    ],
-)
-def test_what_is_no_model(data, words):
-    refused(data, words)
-
-
 def test_every_truncation_is_refused_or_sound():
     data = with_initializer(np.arange(4, dtype=np.float32)).SerializeToString()
     for length in range(len(data)):
         with pytest.raises(HalfulpError):
             load(data[:length])
-
-
-def test_ir_versions():
-    proto = single("Pow", 15, POW)
-    proto.ir_version = onnx.IR_VERSION + 1
-    error = refused(proto, "IR version")
-    assert f"got: {onnx.IR_VERSION + 1}" in str(error)
-    assert "or a newer onnx package: pip install --upgrade onnx" in str(error)
-    proto.ClearField("ir_version")
-    refused(proto, "no IR version")
-
-
-@pytest.mark.parametrize("opset", [0, -1, onnx.defs.onnx_opset_version() + 1, 2**40])
-def test_opsets_that_do_not_exist(opset):
-    refused(single("Pow", opset, POW), "unknown opset", "ai.onnx")
-
-
-def test_two_versions_of_a_domain():
-    proto = single("Pow", 15, POW)
-    proto.opset_import.append(helper.make_opsetid("ai.onnx", 13))
-    assert "got: 15 and 13" in str(refused(proto, "imports two versions"))
-
-
-def test_a_domain_that_is_not_imported():
-    proto = single("Pow", 15, POW)
-    proto.graph.node[0].domain = "com.example"
-    error = refused(proto, "node 'node' (Pow)", "'com.example' is not imported")
-    assert "model.opset_import.add(domain='com.example', version=N)" in str(error)
-    del proto.opset_import[:]
-    proto.graph.node[0].domain = ""
-    error = refused(proto, "node 'node' (Pow)", "'ai.onnx' is not imported")
-    assert "model.opset_import.add(version=N)" in str(error)
-    with pytest.raises(ModelError, match=r"'ai\.onnx' is not imported"):
-        load(proto, keep_unknown=True)
-
-
-def test_an_attribute_without_a_type():
-    proto = single("Elu", 6, {"x": ("float32", [2])})
-    proto.graph.node[0].attribute.add(name="alpha", f=1.0)
-    refused(proto, "attribute 'alpha' states no type")
-
-
-def test_operators_that_do_not_exist():
-    refused(single("Powww", 15, POW), "node 'node' (Powww)", "no operator 'Powww' in opset 15")
-    refused(single("CastLike", 14, POW), "no operator 'CastLike' in opset 14")
-    refused(
-        single("Upsample", 10, {"x": ("float32", None), "y": ("float32", None)}), "Upsample", "deprecated"
-    )
-
-
-def test_a_cycle():
-    proto = parsed("15: g (float[N] x) => (float[N] c) { a = Pow (x, x) }")
-    proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["b"], "first"))
-    proto.graph.node.append(helper.make_node("Mul", ["b", "b"], ["c"], "second"))
-    refused(proto, "node 'second' (Mul)", "the graph has a cycle through its input 'b'")
-    del proto.graph.node[1:]
-    proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["c"], "itself"))
-    refused(proto, "node 'itself' (Pow)", "cycle")
-
-
-def test_a_cycle_through_a_subgraph():
-    proto = parsed("""15: g (bool c, float[N] x) => (float[N] y) {
-            [if] y = If (c) <then_branch = t () => (float[N] a) { [inner] a = Pow (x, y) },
-                             else_branch = e () => (float[N] b) { b = Abs (x) }>
-        }""")
-    refused(proto, "node 'if' (If).then_branch.'inner' (Pow)", "the graph has a cycle through its input 'y'")
-
-
-def test_a_missing_initializer():
-    proto = with_initializer(np.ones(2, np.float32))
-    del proto.graph.initializer[:]
-    refused(proto, "node 'node' (Pow)", "reads 'w', which nothing defines")
-
-
-def test_an_output_that_nothing_makes():
-    proto = single("Pow", 15, POW)
-    proto.graph.output[0].name = "other"
-    refused(proto, "output 'other' is made by no node")
-
-
-def test_names_defined_twice():
-    proto = single("Pow", 15, POW)
-    proto.graph.node.append(helper.make_node("Mul", ["x", "y"], ["out"], "again"))
-    refused(proto, "node 'again' (Mul)", "'out' is defined before")
-    proto = single("Pow", 15, POW)
-    proto.graph.input[1].name = "x"
-    refused(proto, "input 'x' is defined twice")
-    proto = with_initializer(np.ones(2, np.float32))
-    proto.graph.initializer.append(proto.graph.initializer[0])
-    refused(proto, "initializer 'w' is defined twice")
-    proto = single("Pow", 15, POW)
-    proto.graph.node[0].output[0] = "x"
-    refused(proto, "node 'node' (Pow)", "'x' is defined before")
-
-
-def test_what_the_schema_forbids():
-    proto = single("Pow", 15, POW, broadcast=1)
-    refused(proto, "node 'node' (Pow): no attribute broadcast", "(onnx.Pow-15.C5)")
-    proto = single("Pow", 6, POW, axis=1.5)
-    refused(proto, "node 'node' (Pow): axis has a value of the wrong type", "(onnx.Pow-1.C3)")
-    proto = single("Pow", 15, POW)
-    del proto.graph.node[0].input[1]
-    refused(proto, "node 'node' (Pow): Pow takes 2 inputs", "(onnx.Pow-15.C4)")
-    proto = single("Cast", 15, {"x": ("float32", [2])})
-    refused(proto, "node 'node' (Cast)", "to")
-    proto = single("Pow", 6, POW, axis=1)
-    proto.graph.node[0].attribute.append(helper.make_attribute("axis", 0))
-    refused(proto, "'axis' is given twice")
-
-
-def test_an_attribute_outside_a_function_may_not_refer_to_one():
-    proto = single("Pow", 6, POW)
-    attribute = proto.graph.node[0].attribute.add(name="axis", type=onnx.AttributeProto.INT)
-    attribute.ref_attr_name = "axis"
-    refused(proto, "'axis' refers to a function")
-
-
-def test_declarations():
-    proto = single("Pow", 15, POW)
-    proto.graph.input[0].type.tensor_type.elem_type = 99
-    refused(proto, "'x' has an unknown element type")
-    proto = with_initializer(np.ones(2, np.float32))
-    proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT16, [2]))
-    refused(proto, "initializer 'w' contradicts its declaration")
 
 
 @pytest.mark.parametrize("dim", [-1, -2])
@@ -200,20 +58,6 @@ def test_a_declared_dim_below_zero_is_an_unknown_one(dim):
     assert run(proto, {"x": np.float32([2, 3, 1])})["y"].tolist() == [16.0, 19683.0, 1.0]
     assert hu.audit(proto).json()["summary"]["nodes"] == 2
     assert hu.convert(proto, opset=21, verify=True).verification.same
-
-
-@pytest.mark.parametrize("imported", [True, False])
-def test_nodes_of_an_unknown_domain_are_kept_where_nothing_evaluates_them(imported):
-    proto = parsed("""<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>
-        g (float[2] x) => (float[2] y) { z = Pow (x, x)  y = com.microsoft.Gelu (z) }""")
-    if not imported:
-        del proto.opset_import[1]
-    assert hu.audit(proto).json()["summary"]["nodes"] == 1
-    for how in ({"opset": 21}, {"target": "onnxruntime"}):
-        converted = hu.convert(proto, **how).model
-        assert [node.op_type for node in converted.graph.node] == ["Pow", "Gelu"]
-    with pytest.raises(HalfulpError, match=r"node #1 \(Gelu\)"):
-        run(proto, {"x": np.ones(2, np.float32)})
 
 
 def tensor_model(**fields: object) -> onnx.ModelProto:
@@ -313,21 +157,6 @@ def test_sparse_initializers():
         refused(proto, "sparse initializer 'w' has no dims")
 
 
-def test_an_opset_of_more_than_32_bits():
-    proto = single("Pow", 15, POW)
-    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1 << 31))
-    refused(proto, "asks for an unknown opset of 'ai.onnx.ml'")
-    for version, is_newer in ((0, False), (999, True)):
-        proto.opset_import[0].version = version
-        error = refused(proto, "asks for an unknown opset of 'ai.onnx'")
-        assert ("a newer onnx package" in str(error)) == is_newer
-
-
-def test_a_name_with_control_characters_stays_in_its_line():
-    proto = single("Pow", 15, POW, **{"a\x1b[2J\nb": 1})
-    assert str(refused(proto, "no attribute a?[2J?b")).endswith("got: a?[2J?b")
-
-
 # --- functions ----------------------------------------------------------------------------------
 
 
@@ -335,18 +164,6 @@ def functions(*texts: str) -> onnx.ModelProto:
     return parsed(
         '<ir_version: 10, opset_import: ["": 15, "own": 1]> g (float[N] x) => (float[N] y) { y = own.f0 (x) }'
         + "".join(f'<domain: "own", opset_import: ["": 15, "own": 1]> {text}' for text in texts)
-    )
-
-
-def test_a_function_that_calls_itself():
-    refused(functions("f0 (x) => (y) { y = own.f0 (x) }"), "the function 'f0' calls itself: f0, f0")
-    refused(
-        functions(
-            "f0 (x) => (y) { y = own.f1 (x) }",
-            "f1 (x) => (y) { y = own.f2 (x) }",
-            "f2 (x) => (y) { y = own.f1 (x) }",
-        ),
-        "the function 'f1' calls itself: f1, f2, f1",
     )
 
 
@@ -445,20 +262,6 @@ def test_functions_nested_too_deep_by_bodies_that_are_read_already():
     assert len(load(proto).graph.nodes) == 65
 
 
-def test_functions_and_their_calls():
-    proto = functions("f0 (a, b) => (y) { y = Pow (a, b) }")
-    assert load(proto).graph.nodes[0].function is not None  # an input may be left out
-    proto.graph.node[0].input.extend(["x", "x"])
-    refused(proto, "'f0' has fewer inputs or outputs")
-    refused(functions("f0 (a) => (y) { y = Pow (a, b) }"), "reads 'b', which nothing defines")
-    refused(functions("f0 (a) => (z) { y = Pow (a, a) }"), "output 'z' of the function 'f0'")
-    proto = functions("f0 (a) => (y) { y = Pow (a, a) }")
-    proto.graph.node[0].attribute.append(helper.make_attribute("k", 1))
-    refused(proto, "'f0' has no 'k'")
-    proto = functions("f0 (a) => (y) { y = Pow (a, a) }", "f0 (a) => (y) { y = Mul (a, a) }")
-    refused(proto, "defines the function 'f0' twice")
-
-
 # --- external data ------------------------------------------------------------------------------
 
 
@@ -485,7 +288,9 @@ def test_external_data_is_mapped(folder):
     assert isinstance(model.graph.constants["w"].base, np.memmap)
     (folder / "sub").mkdir()
     os.link(folder / "data.bin", folder / "sub" / "data.bin")
-    np.testing.assert_array_equal(load_external(folder, "sub/data.bin").graph.constants["w"], [0, 1, 2, 3])
+    os.link(folder / "data.bin", folder / "a\\b.bin")
+    for place in ("sub/data.bin", "sub\\data.bin", "a\\b.bin"):
+        np.testing.assert_array_equal(load_external(folder, place).graph.constants["w"], [0, 1, 2, 3])
 
 
 def test_thousands_of_external_tensors(folder):
@@ -530,13 +335,18 @@ def test_packed_external_data(folder):
         ("data.bin", {"offset": -4}, "bad external data offset"),
         ("data.bin", {"offset": "1_0"}, "bad external data offset"),
         ("data.bin", {"length": "9" * 5000}, "bad external data length"),
+        ("data.bin", {"offset": "\u0661"}, "bad external data offset"),
+        ("c:data.bin", {}, "leaves the model's folder"),
+        ("unreadable", {}, "may not be read"),
     ],
 )
-def test_external_data_that_is_unsafe_or_broken(folder, location, entries, words):
+def test_external_data_that_is_unsafe_or_broken(folder, location, entries, words, monkeypatch):
     (folder / "link").symlink_to("../secret")
     (folder / "linked").symlink_to("..")
     (folder / "loop").symlink_to("loop")
     os.mkfifo(folder / "fifo")
+    (folder / "unreadable").touch()
+    monkeypatch.setattr("os.access", lambda path, mode: path.name != "unreadable")  # root may read everything
     with pytest.raises(ModelError, match=words) as caught:
         load_external(folder, location.format(tmp=folder.parent), **entries)
     assert "initializer 'w'" in str(caught.value)
@@ -558,9 +368,3 @@ def test_external_data_of_a_constant_is_no_way_out(folder):
     (folder / "net.onnx").write_bytes(helper.make_model(graph, ir_version=8).SerializeToString())
     with pytest.raises(ModelError, match=r"node 'c' \(Constant\): .*leaves the model's folder"):
         load(folder / "net.onnx")
-
-
-def test_a_model_without_an_output():
-    proto = single("Pow", 15, POW)
-    del proto.graph.output[:]
-    refused(proto, "the graph has no output")

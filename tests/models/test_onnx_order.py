@@ -34,27 +34,6 @@ def names(model: onnx.ModelProto) -> list[str]:
     return [node.name for node in model.graph.node]
 
 
-def test_a_node_moves_to_before_its_first_reader_and_the_others_stay():
-    model = parsed(UNSORTED)
-    assert names(in_order(model)[0]) == ["maker", "pow", "last"]
-    assert names(model) == ["pow", "last", "maker"]
-
-
-def test_an_order_that_is_valid_stays():
-    model = parsed("""15: g (float x) => (float z)
-        { [a] a = Abs (x)  [b] b = Abs (x)  [z] z = Pow (b, b)  [c] c = Abs (a) }""")
-    assert in_order(model) == (model, False)
-
-
-def test_a_name_of_a_branch_is_not_that_of_a_later_node():
-    """The branch makes its own 'z'; the node after it, which reads the branch's result, makes another."""
-    model = parsed("""15: g (bool c, float x) => (float z) {
-        y = If (c) <then_branch = t () => (float a) { z = Abs (x)  a = Abs (z) },
-                    else_branch = e () => (float z) { z = Abs (x) }>
-        z = Abs (y) }""")
-    assert in_order(model) == (model, False)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_of_a_long_chain(seed):
     """No recursion, and no pass over the others for each node."""

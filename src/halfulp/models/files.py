@@ -53,8 +53,6 @@ def read_npy(path: Path, dtype: np.dtype[Any] | None = None) -> Array:
         offset = stream.tell()
         _check_size(shape, stored, os.fstat(stream.fileno()).st_size - offset, str(path))
     dtype = _viewed(stored, dtype, str(path))
-    if math.prod(shape) == 0:
-        return np.empty(shape, dtype)
     return np.asarray(np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C"))
 
 
@@ -197,8 +195,8 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
             shape, fortran, dtype = read(stream, max_header_size=_LONGEST_HEADER)
     except Exception as error:
         # NumPy evaluates the header as a Python literal, with more kinds of errors than it documents.
-        line = (str(error).splitlines() or ["unreadable"])[0]
-        raise HalfulpError(f"{what}: a broken .npy header: {line[:100]}") from None
+        line = str(error).partition("\n")[0][:100]
+        raise HalfulpError(f"{what}: a broken .npy header: {line}") from None
     _check_header(shape, dtype, what)
     return shape, fortran, dtype
 
@@ -208,13 +206,20 @@ def _check_header(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> No
         raise HalfulpError(f"{what}: holds pickled objects, which are never loaded")
     if dtype.names is not None or dtype.subdtype is not None:
         raise HalfulpError(f"{what}: holds records, not numbers", got=str(dtype)[:80])
-    if any(dim < 0 or isinstance(dim, bool) for dim in shape) or len(shape) > 64 or not dtype.itemsize:
+    is_absurd = 0 in shape and not is_countable(shape)
+    if (
+        is_absurd
+        or min(shape, default=0) < 0
+        or bool in map(type, shape)
+        or len(shape) > 64
+        or not dtype.itemsize
+    ):
         raise HalfulpError(f"{what}: its header has an invalid shape", got=str(shape)[:80])
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: str) -> None:
     needed = math.prod(shape) * dtype.itemsize
-    if needed > held or not is_countable(shape):
+    if needed > held:
         expected = f"{needed} bytes for {dtype.name}{list(shape)}"[:200]
         raise HalfulpError(
             f"{what}: its header claims more than the file holds", expected=expected, got=f"{held} bytes"

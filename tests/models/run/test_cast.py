@@ -113,6 +113,7 @@ def test_floats_truncate_and_what_does_not_fit_is_defined():
         assert cast(x, dtype("uint64")).tolist() == [2, 0, 0, 0, 2**64 - 1, 0, 2**64 - 1]
         assert cast(np.array([200.7, -9.0]), dtype("int8")).tolist() == [-56, -9]
         assert [int(v) for v in cast(np.array([7.5, 9.0], bfloat16), dtype("int4"))] == [7, -7]
+        assert [int(v) for v in cast(np.array([np.nan, np.inf, -np.inf]), dtype("int4"))] == [0, -1, 0]
 
 
 bfloat16 = ml_dtypes.bfloat16
@@ -125,6 +126,7 @@ def test_small_numbers_pass_between_all_types(source, target):
     x = np.array([0, 1, 1, 0]).astype(dtype(source))
     got = cast(x, dtype(target))
     assert got.dtype == dtype(target)
+    assert (got is x) == (source == target)
     assert got.astype(float).tolist() == [0, 1, 1, 0]
 
 

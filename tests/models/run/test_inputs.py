@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from tests.models.onnx_models import run, single
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Graph, Model, Value
-from halfulp.models.run.inputs import Fit, bind
+from halfulp.models.onnx import load
+from halfulp.models.run.inputs import Fit, bind, fit
+from halfulp.running import evaluate
 from halfulp.types import TYPES
 
 
@@ -35,46 +37,53 @@ def test_a_value_without_a_type():
     assert str(Value("x", None, None)) == "?"
 
 
-def test_symbols_are_one_size():
-    made = Fit().inputs(model_of(Value("x", "float32", ("N", "C")), Value("y", "float32", ("C", 1))))
-    assert [made[name].shape for name in "xy"] == [(3, 3), (3, 1)]
-
-
-def test_inputs_with_initializers_are_left_out():
-    value = Value("x", "float32", (2,))
-    model = Model("net.onnx", Graph("g", (value,), (), {"x": np.ones(2, np.float32)}, (), {}))
-    assert Fit().inputs(model) == {}
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (Value("x", None, (2,)), "feed it"),
-        (Value("x", "float32", None), "feed it"),
-        (Value("x", kind="sequence"), "feed it"),
-        (Value("x", "float32", (2**40, 2**40)), "would not fit into this computer's memory"),
-        (Value("x", "float32", (0, 2**62, 2**62)), "would not fit into this computer's memory"),
-    ],
-)
-def test_what_can_not_be_made_up(value, words):
-    with pytest.raises(ModelError, match=words) as caught:
-        Fit().inputs(model_of(value))
-    assert "net.onnx" in str(caught.value)
-    assert "'x'" in str(caught.value)
-
-
-def test_a_dim_that_the_model_does_not_have():
-    model = model_of(Value("x", "float32", ("N",)))
-    with pytest.raises(HalfulpError, match="no dim of the model's inputs is called 'M'"):
-        Fit({"M": 2}).inputs(model)
-
-
 def test_a_single_node_of_unknown_shapes_can_be_fed():
-    from halfulp.models.onnx import load
-
     loaded = load(single("Pow", 15, {"x": ("float32", None), "y": ("float32", None)}))
     bound = bind(loaded, {"x": np.ones((2, 3), np.float32), "y": np.float32(2)})
     assert [value.shape for value in bound.values()] == [(2, 3), ()]
+
+
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        ({"x": 1, "a": 2}, "input 'x' is given twice"),
+        ({"b": 1}, r"has several inputs called 'b'\s+expected: x, y"),
+        ({"c": 1}, "has no input 'c'; there are x, y"),
+        ({"a": 1, "y": 2}, ""),
+    ],
+)
+def test_inputs_by_their_aliases(feeds, words):
+    model = model_of(Value("x", aliases=("a", "b", "y")), Value("y", aliases=("b",)))
+    if words:
+        with pytest.raises(ModelError, match=words):
+            bind(model, feeds)
+    else:
+        assert bind(model, feeds) == {"x": 1, "y": 2}
+
+
+def test_running_without_inputs():
+    model = load(single("Pow", 15, {"x": ("float32", ["N", "C"]), "y": ("float32", [])}))
+    outputs = evaluate(model, "random").outputs
+    assert outputs.inputs["x"].shape == (1, 512)
+    assert evaluate(model, "random", dims={"N": 4, "C": 8}, seed=3).outputs["out"].shape == (4, 8)
+    with pytest.raises(
+        ModelError, match=r"pass {'x': array, 'y': array}, or 'random' .*\n  expected: x: float32\[N, C\]"
+    ):
+        evaluate(model, None)
+    with pytest.raises(ModelError, match=r"(?s)for its input 'x': pass {'x': array}.*got: no inputs"):
+        evaluate(model, {})
+
+
+def test_an_operator_that_nothing_evaluates_is_said_at_once():
+    trials = []
+
+    def refuse(inputs: object) -> object:
+        trials.append(inputs)
+        raise UnsupportedError("nothing evaluates it")
+
+    with pytest.raises(UnsupportedError, match="nothing evaluates it"):
+        fit(model_of(Value("x", "float32", ("N",))), refuse)
+    assert len(trials) == 1
 
 
 @pytest.mark.parametrize("feeds", [3, [np.ones(2)], np.ones(2), "x"])

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
-from tests.models.onnx_models import run, run_with_report, single
+from tests.models.onnx_models import run, single
 
 from halfulp.errors import ModelError
 from halfulp.types import TYPES
@@ -17,40 +17,6 @@ F32 = ("float32", None)
 
 def evaluated(model: onnx.ModelProto, **inputs: object) -> np.ndarray:
     return np.asarray(run(model, inputs)["out"])
-
-
-def constant(opset: int, **attribute: object) -> np.ndarray:
-    node = helper.make_node("Constant", [], ["out"], "node", **attribute)
-    graph = helper.make_graph([node], "g", [], [helper.make_empty_tensor_value_info("out")])
-    return evaluated(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]))
-
-
-@pytest.mark.parametrize(
-    ("attribute", "value", "dtype"),
-    [
-        ("value_float", 1.5, np.float32),
-        ("value_floats", [1.5, 2.0], np.float32),
-        ("value_int", 3, np.int64),
-        ("value_ints", [3, 4], np.int64),
-        ("value_string", "a", object),
-    ],
-)
-def test_constant_12(attribute, value, dtype):
-    out = constant(12, **{attribute: value})
-    assert out.dtype == dtype
-    assert out.tolist() == value
-
-
-def test_constant_sparse():
-    sparse = helper.make_sparse_tensor(
-        helper.make_tensor("v", 1, [1], [5.0]), helper.make_tensor("i", 7, [1], [4]), [2, 3]
-    )
-    np.testing.assert_array_equal(constant(11, sparse_value=sparse), [[0, 0, 0], [0, 5, 0]])
-
-
-def test_constant_needs_one_attribute():
-    with pytest.raises(ModelError, match="takes one of its attributes"):
-        constant(13, value_int=1, value_float=1.0)
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Mul", "Less", "Sub", "Div"])
@@ -164,68 +130,3 @@ def test_a_stash_type_of_16_bits(stash, type_name):
         assert np.ptp(found[name].astype(float)) > 3
     assert found["m"].dtype == helper.tensor_dtype_to_np_dtype(stash)
     np.testing.assert_allclose(found["m"].astype(float), x.mean(1, keepdims=True), rtol=0.02, atol=0.1)
-
-
-@pytest.mark.parametrize("opset", [7, 13, 14, NEWEST])
-def test_numpy_broadcasting(opset):
-    a, b = np.ones((3, 1), np.int32), np.arange(4, dtype=np.int32)
-    model = single("Mul", opset, {"a": ("int32", None), "b": ("int32", None)}, ("int32", None))
-    np.testing.assert_array_equal(evaluated(model, a=a, b=b), a * b)
-    with pytest.raises(ModelError, match="can't be broadcast to one shape"):
-        run(model, {"a": np.ones(3, np.int32), "b": b})
-
-
-@pytest.mark.parametrize("to", ["FLOAT16", "INT32", "BOOL"])
-def test_cast_1_spells_the_type(to):
-    model = single(
-        "Cast",
-        1,
-        {"x": F32},
-        (np.dtype(helper.tensor_dtype_to_np_dtype(getattr(TensorProto, to))).name, None),
-        to=to,
-    )
-    assert (
-        evaluated(model, x=np.array([1.5], np.float32)).dtype.name
-        == {"FLOAT16": "float16", "INT32": "int32", "BOOL": "bool"}[to]
-    )
-
-
-def test_cast_to_what_does_not_exist():
-    for opset, to in ((5, "FLOATY"), (9, 999)):
-        with pytest.raises(ModelError, match="Cast does not know the type"):
-            run(single("Cast", opset, {"x": F32}, F32, to=to), {"x": np.ones(1, np.float32)})
-
-
-def test_cast_of_strings_goes_to_the_onnx_package():
-    model = single("Cast", 13, {"x": F32}, F32, to=TensorProto.FLOAT)
-    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
-    out, report = run_with_report(model, {"x": np.array(["1.5", "-2"], object)})
-    assert out["out"].tolist() == [1.5, -2]
-    assert report.nodes[0].engine == "onnx reference"
-
-
-def reshape(opset: int, x: np.ndarray, shape: list[int], **attributes: int) -> np.ndarray:
-    if opset < 5:
-        return evaluated(single("Reshape", opset, {"x": F32}, shape=shape), x=x)
-    model = single("Reshape", opset, {"x": F32, "shape": ("int64", None)}, **attributes)
-    return evaluated(model, x=x, shape=np.array(shape, np.int64))
-
-
-def test_reshape_of_nothing_and_allowzero():
-    empty = np.zeros((0, 3), np.float32)
-    assert reshape(14, empty, [3, 0], allowzero=1).shape == (3, 0)
-    assert reshape(13, empty, [0, 5, 3][:1] + [3]).shape == (0, 3)
-    assert reshape(14, np.ones(1, np.float32), []).shape == ()
-    for shape in ([0, -1], [2, 0, 1]):
-        with pytest.raises(ModelError, match="node 'node'"):
-            reshape(14, np.ones(2, np.float32), shape, allowzero=1)
-    with pytest.raises(ModelError, match="cannot reshape"):
-        reshape(14, empty, [0, -1])  # the -1 could be anything
-
-
-def unsqueeze(opset: int, x: np.ndarray, axes: list[int]) -> np.ndarray:
-    if opset < 13:
-        return evaluated(single("Unsqueeze", opset, {"x": F32}, axes=axes), x=x)
-    return evaluated(
-        single("Unsqueeze", opset, {"x": F32, "axes": ("int64", None)}), x=x, axes=np.array(axes, np.int64)
-    )

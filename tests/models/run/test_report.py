@@ -34,6 +34,7 @@ SAID = "output 'y' is all NaN: it verifies nothing"
         (np.array([-INF, INF], np.float16), "all infinite"),
         (np.ones((0, 4)), "empty"),
         ([], "empty"),
+        (np.array([complex(np.nan, 1)], np.complex64), "all NaN"),
         ([np.array([np.nan]), np.ones((0,))], "all NaN"),
         (np.array([True, True]), "all equal (True)"),
         (np.array(["a", "a"], object), "all equal (a)"),

@@ -101,7 +101,7 @@ def as_value(fed: Any, declared: Value) -> Any:
 def _typed(numbers: Array, type: str, what: str) -> Array:
     """Return Python's numbers, which have no element type, in the declared one; unchanged if a Cast has no meaning."""
     target = dtype_named(type)
-    if not (can_cast(numbers.dtype, target) and np.can_cast(numbers.dtype, np.float64, "same_kind")):
+    if not can_cast(numbers.dtype, target):
         return numbers
     with np.errstate(over="ignore"):  # too large: infinite, as in a Cast
         converted = cast(numbers, target)

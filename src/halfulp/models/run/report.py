@@ -73,9 +73,7 @@ class RunReport:
 def lost(operands: Sequence[Any], result: Any) -> int:
     """Return how many results of a Pow or PRelu are infinite or NaN though the operands are finite."""
     unsound = ~finite(result)
-    if not unsound.any():
-        return 0
-    for operand in operands:
+    for operand in operands if unsound.any() else ():
         sound = np.asarray(finite(operand))
         if not sound.all():
             try:
