@@ -12,6 +12,7 @@ from tests.models.onnx_models import parsed, run, run_with_report, single
 import halfulp as hu
 from halfulp.errors import ModelError
 from halfulp.models.onnx import load
+from halfulp.models.run.api import Evaluation
 
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -47,11 +48,12 @@ def test_a_function_with_the_body_of_prelu():
     assert report.nodes[-1].engine == "halfulp"
 
 
-def test_an_operator_before_its_opset():
+@pytest.mark.parametrize(("node", "since"), [("Gelu(x)", 20), ("RMSNormalization(x, x)", 23)])
+def test_an_operator_before_its_opset(node, since):
     """A tool wrote it; ONNX Runtime refuses it as well."""
-    gelu = '<ir_version: 8, opset_import: ["": {}]> g (float[4] x) => (float[4] y) {{ e = Gelu(x)  y = Pow(e, e) }}'
+    text = f"g (float[4] x) => (float[4] y) {{ e = {node}  y = Pow(e, e) }}"
     x = {"x": np.array([1, 2, 3, 0.5], np.float32)}
-    old, new = (run(load(parsed(gelu.format(opset)), keep_unknown=True), x)["y"] for opset in (17, 20))
+    old, new = (run(load(parsed(f"{n}: {text}"), keep_unknown=True), x)["y"] for n in (17, since))
     assert same_bits(old, new)
 
 
@@ -116,7 +118,9 @@ def test_inputs_are_not_kept():
     assert gone() is None
 
 
-def test_a_sequence_is_fed_as_a_list_and_a_loop_counts_its_calls():
+def test_a_sequence_is_fed_as_a_list_and_a_loop_counts_its_calls(monkeypatch):
+    made, make = [], Evaluation._operator
+    monkeypatch.setattr(Evaluation, "_operator", lambda *given: made.append(given[1].type) or make(*given))
     model = parsed("""15: g (seq(float[N]) x, int64 n) => (float[N] y) {
         v = SequenceAt (x, n)
         y = Loop (n, , v) <body = b (int64 i, bool go, float[N] v0) => (bool on, float[N] w) {
@@ -124,6 +128,7 @@ def test_a_sequence_is_fed_as_a_list_and_a_loop_counts_its_calls():
     out, report = run_with_report(model, {"x": [np.ones(2, np.float32)] * 2 + [np.float32([2, 1])], "n": 2})
     assert out["y"].tolist() == [256, 1]
     calls = {row.operator.partition("-")[0]: row.calls for row in report.nodes}
+    assert made == ["SequenceAt", "Identity"]
     assert calls == {"onnx.SequenceAt": 1, "onnx.Identity": 2, "onnx.Pow": 2, "onnx.Loop": 1}
     with pytest.raises(ModelError, match=r"(?s)input 'x' contradicts .*\n  got: float32\[2\]"):
         run(model, {"x": np.ones(2, np.float32), "n": 1})

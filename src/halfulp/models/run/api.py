@@ -63,8 +63,6 @@ class Outputs(dict[str, Any]):
         self._names = {alias: value.name for value in reversed(declared) for alias in value.aliases}
 
     def __missing__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
         return self[self._names[name]]
 
     @property
@@ -266,9 +264,9 @@ class Evaluation:
 
     def _operator(self, node: Node, inputs: Sequence[Any]) -> OpRun:
         dropped = {"stash_type", "consumed_inputs"}
-        opset = node.opset
-        if not node.domain and ports(node.type, opset) is None:  # a tool wrote it before its opset
-            opset = version_of(node.source, opset) or opset
+        opset = (
+            version_of(node.source, node.opset) or node.opset
+        )  # a tool may have written it before its opset
         if node.type in _LEGACY and opset < _NUMPY_SINCE:
             opset, dropped = _NUMPY_SINCE, dropped | {"axis", "broadcast"}
         spelled = with_attributes(node.source, (a for a in node.source.attribute if a.name not in dropped))
@@ -366,8 +364,8 @@ def power(node: Node, *operands: Any) -> Array:
     if any(not isinstance(value, np.ndarray) for value in operands):
         raise HalfulpError("an operand is missing, or not a tensor")
     operator = op(node.operator)
-    sizes = operator.infer(*operands, **node.attributes).shape or ()
-    guard_memory(tuple(int(size or 0) for size in sizes), operands[0].itemsize, "its output")
+    shape: Any = operator.infer(*operands, **node.attributes).shape
+    guard_memory(shape, operands[0].itemsize, "its output")
     return np.asarray(operator(*operands, **node.attributes))
 
 
@@ -392,7 +390,7 @@ def _cast(node: Node, x: Array, like: Array | None = None) -> Array:
     if can_cast(x.dtype, target):
         return cast(x, target, saturate=saturate)
     number, mode = enum_of(type_name(target)), node.attributes.get("round_mode", "up")
-    return np.asarray(cast_to(x, number, saturate, mode))  # type: ignore[arg-type]
+    return np.asarray(cast_to(x, number, saturate, mode), target)  # type: ignore[arg-type]
 
 
 def _reshaped(x: Array, shape: Any, *, copies: bool) -> Array:

@@ -347,17 +347,16 @@ def _required(node: Node, weights: tuple[int, ...], rank: int) -> dict[int, int]
 
 
 def _ranges(model: Model) -> dict[str, tuple[int, int]]:
-    """Return ranges for the integer inputs that nodes index, mask with or compare."""
-    typed = ((value.name, value.type) for value in needed(model))
-    integers = [name for name, kind in typed if kind is not None and is_integral(dtype_named(kind))]
-    ranges = {name: MASK for name in integers if "mask" in name.lower()}
+    """Return ranges for the inputs that nodes index, mask with or compare; those of floats are not asked for."""
+    names = [value.name for value in needed(model)]
+    ranges = {name: MASK for name in names if "mask" in name.lower()}
     for graph, constants in reversed([*_graphs(model.graph, {})]):  # the outer graph decides
-        ranges |= {name: between for name in integers if (between := _met(graph, name, constants))}
+        ranges |= {name: between for name in names if (between := _met(graph, name, constants))}
     return ranges
 
 
 def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    """Return the range for an integer input by the first node that compares, counts or looks up."""
+    """Return the range for an input by the first node that compares, counts or looks up."""
     aliases = {name}
     for node in graph.nodes:
         if aliases.isdisjoint(node.inputs):
@@ -375,8 +374,7 @@ def _compared(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> 
 
 
 def _subtracted(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    is_mask = node.inputs[1] in aliases and _number(node.inputs[0], constants) == 1  # 1 - mask
-    return MASK if is_mask else None
+    return MASK if _number(node.inputs[0], constants) == 1 else None  # 1 - mask
 
 
 def _looked_up(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
@@ -398,9 +396,9 @@ _RANGES: Mapping[str, Callable[[Node, set[str], Mapping[str, Array]], tuple[int,
 
 
 def _number(name: str, constants: Mapping[str, Array]) -> Any:
-    constant = constants.get(name)
-    is_number = constant is not None and constant.size == 1 and constant.dtype.kind in "iuf"
-    return constant.item() if constant is not None and is_number else None
+    constant = constants.get(name, np.empty(0))
+    number = constant.item() if constant.size == 1 and constant.dtype.kind in "iuf" else math.nan
+    return number if abs(number) < 1 << 63 else None
 
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
