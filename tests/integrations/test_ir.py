@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.integrations.ir_models import SMALL, saved, written
@@ -13,7 +14,8 @@ from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
 from halfulp.integrations import ir
-from halfulp.models.run.api import foreign
+from halfulp.models.graph import Node
+from halfulp.models.run.api import LAYERS, foreign
 from halfulp.running import evaluate
 
 ov: Any = pytest.importorskip("openvino")
@@ -105,9 +107,31 @@ def test_layers_beside_the_powers(tmp_path):
     compiled = ov.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     expected = [np.array(value) for value in compiled([values]).values()]
     for name, first, second in (("x", "chosen", "second"), ("x, too", "first", "second")):
-        outputs = evaluate(model, {name: values}).outputs
+        found = evaluate(model, {name: values}, with_report=True)
+        assert {row.engine for row in found.report.nodes} == {"halfulp"}
+        outputs = found.outputs
         same(outputs[first], expected[0])
         same(outputs[second], expected[1])
+
+
+@TRUSTED
+def test_sums_of_other_broadcasting(tmp_path):
+    x, y = (op.parameter([-1, 1], np.float32, name=name) for name in "xy")
+    model = ir.load(saved(tmp_path, [op.add(x, y, "none", name="sum")], [x, y]))
+    feeds = {"x": X[:, :1], "y": X[:, :1]}
+    same(evaluate(model, feeds).outputs["sum"], 2 * X[:, :1])
+    with pytest.raises(
+        hu.ModelError, match=r"(?s)the inputs of Add can't be broadcast.* and float32\[1, 1\]"
+    ):
+        evaluate(model, feeds | {"y": X[:1, :1]})
+    model = ir.load(saved(tmp_path, [op.add(x, op.power(x, y), "pdpd", name="sum")], [x, y]))
+    assert foreign(model.graph.nodes) == ["'sum' (Add)"]
+
+
+def test_scales_become_integers():
+    scales = np.array([4, 2.0**40, 2.0**70], np.float32).astype(ml_dtypes.float8_e8m0fnu)
+    node = Node("", "openvino", "", "Convert", "1", 1, (), (), {"destination_type": "int8"})
+    assert LAYERS["Convert"](node, scales).tolist() == [4, 0, -1]
 
 
 @TRUSTED

@@ -267,8 +267,6 @@ class Evaluation:
         opset = (
             version_of(node.source, node.opset) or node.opset
         )  # a tool may have written it before its opset
-        if node.type in _LEGACY and opset < _NUMPY_SINCE:
-            opset, dropped = _NUMPY_SINCE, dropped | {"axis", "broadcast"}
         spelled = with_attributes(node.source, (a for a in node.source.attribute if a.name not in dropped))
         for name, value in node.attributes.items():
             if isinstance(value, Graph):
@@ -282,7 +280,8 @@ class Evaluation:
             "existing_functions": {},
             "evaluator_cls": lambda graph, **_: self._body(node.attributes[graph.name]),
         }
-        types: Any = map(_type, inputs)  # read only if the operator is a function
+        # Read only if the operator is a function.
+        types: Any = (helper.make_tensor_type_proto(enum_of(type_name(v.dtype)), v.shape) for v in inputs)
         operator: OpRun = evaluator._load_impl(spelled, types)(spelled, parameters)
         return operator
 
@@ -300,13 +299,6 @@ class Evaluation:
 def _evaluator(domain: str, opset: int) -> ReferenceEvaluator:
     # If an operator of another domain is a function, its body may need ONNX's own operators.
     return ReferenceEvaluator(GraphProto(), {"": onnx.defs.onnx_opset_version(), domain: opset})
-
-
-def _type(value: Any) -> TypeProto:
-    """Return the type of an operand; an empty one if it is absent or not a tensor."""
-    if not isinstance(value, np.ndarray):
-        return TypeProto()
-    return helper.make_tensor_type_proto(enum_of(type_name(value.dtype)), value.shape)
 
 
 def _line(error: BaseException) -> str:
@@ -460,8 +452,9 @@ def foreign(nodes: Iterable[Node]) -> list[str]:
     """Return the labels of the layers that halfulp does not evaluate."""
 
     def is_known(node: Node) -> bool:
-        is_plain = node.opset == 1 and node.attributes.get("auto_broadcast") != "pdpd"
-        return node.type in LAYERS and (is_plain or node.type == "Power")
+        return node.type == "Power" or (
+            node.type in LAYERS and node.attributes.get("auto_broadcast") != "pdpd"
+        )
 
     return [node.label for node in nodes if node.standard == "openvino" and not is_known(node)]
 
