@@ -24,7 +24,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, TensorProto, TypeProto, helper
+from onnx import AttributeProto, GraphProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 from onnx.reference.ops.op_cast import cast_to
