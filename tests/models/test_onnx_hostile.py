@@ -83,6 +83,8 @@ def tensor_model(**fields: object) -> onnx.ModelProto:
         ({"data_type": 8, "dims": [1], "string_data": [b"\xff"]}, "can't be read"),
         ({"data_type": 22, "dims": [3], "raw_data": b"1"}, "dims that its data contradicts"),
         ({"data_type": 22, "dims": [4], "int32_data": [1]}, "dims that its data contradicts"),
+        ({"data_type": 1, "dims": [1], "float_data": [1], "data_location": 1}, "carries its data twice"),
+        ({"data_type": 8, "dims": [1], "data_location": 1}, "strings as external data"),
         ({"data_type": 1, "dims": [1], "segment": TensorProto.Segment(begin=0, end=1)}, "segments"),
     ],
 )
@@ -152,6 +154,8 @@ def test_sparse_initializers():
         del proto.graph.sparse_initializer[:]
         proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
         refused(proto, "sparse initializer 'w'")
+    proto.graph.sparse_initializer[0].values.dims[:] = [1, 2]
+    refused(proto, "sparse initializer 'w' has indices that are not int64, or values that are not a list")
     for indices in (helper.make_tensor("i", 7, [2], [0, 0]), helper.make_tensor("i", 7, [2, 0], [])):
         proto.graph.sparse_initializer[0].CopyFrom(helper.make_sparse_tensor(values, indices, []))
         refused(proto, "sparse initializer 'w' has no dims")
@@ -293,6 +297,11 @@ def test_external_data_is_mapped(folder):
         np.testing.assert_array_equal(load_external(folder, place).graph.constants["w"], [0, 1, 2, 3])
 
 
+def test_external_data_of_no_elements(folder):
+    (folder / "empty.bin").touch()
+    assert load_external(folder, "empty.bin", (0, 2)).graph.constants["w"].shape == (0, 2)
+
+
 def test_thousands_of_external_tensors(folder):
     proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin", length=16)
     for index in range(3000):
@@ -307,7 +316,7 @@ def test_thousands_of_external_tensors(folder):
 def test_packed_external_data(folder):
     (folder / "four.bin").write_bytes(b"\xff\x21\x43")
     proto = single("Cast", 21, {"x": ("float32", None)}, to=1)
-    proto.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.INT4, dims=[3]))
+    proto.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.INT4, dims=[3], raw_data=b""))
     external(proto, "four.bin", offset=1)
     (folder / "net.onnx").write_bytes(proto.SerializeToString())
     assert load(folder / "net.onnx").graph.constants["w"].astype(int).tolist() == [1, 2, 3]
@@ -356,6 +365,8 @@ def test_external_data_that_is_unsafe_or_broken(folder, location, entries, words
 def test_external_data_needs_a_folder():
     proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin")
     refused(proto, "came without a folder")
+    data = external(proto, "qqq").SerializeToString()
+    refused(data.replace(b"qqq", b"q\xffq"), "its location is not UTF-8")
 
 
 def test_external_data_of_a_constant_is_no_way_out(folder):

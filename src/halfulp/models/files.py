@@ -366,8 +366,7 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
     return data, name, path
 
 
-def misnamed(data: bytes, file: str) -> ModelError | None:
-    """Return the error for a file that is not ONNX, if its first character tells that it is OpenVINO's."""
+def refuse_misnamed(data: bytes, file: str) -> None:
+    """Refuse a file that is not ONNX, if its first character tells that it is OpenVINO's."""
     if format_of(data) == "openvino":
-        return ModelError("not an ONNX model: it begins like a *.xml file", file=file)
-    return None
+        raise ModelError("not an ONNX model: it begins like a *.xml file", file=file)

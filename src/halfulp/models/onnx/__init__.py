@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from halfulp.errors import REPAIR, HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
-from halfulp.models.files import Source, misnamed, read_source
+from halfulp.models.files import Source, read_source, refuse_misnamed
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, is_known, label, schema_in_force
 from halfulp.models.onnx.infer import Ask, FunctionTypes, Scope, Types, infer_types
@@ -219,6 +219,7 @@ def _message(source: Source, file: str | None) -> Onnx:
     if isinstance(source, ModelProto):
         return Onnx(source, file or "<ModelProto>")
     data, name, path = read_source(source, LARGEST_FILE, file)
+    refuse_misnamed(data, name)
     proto = ModelProto()
     try:
         proto.ParseFromString(data)
@@ -226,10 +227,7 @@ def _message(source: Source, file: str | None) -> Onnx:
         is_deep = "Depth" in str(error)
         reason = "its graphs nest too deep" if is_deep else "truncated, or not an ONNX model"
         expected = None if is_deep else "the whole file: download or export it again"
-        raise misnamed(data, name) or ModelError(reason, file=name, expected=expected) from None
-    # Protobuf files of other libraries may parse without an error, as an empty message.
-    if not proto.HasField("graph") and (wrong_format := misnamed(data, name)) is not None:
-        raise wrong_format
+        raise ModelError(reason, file=name, expected=expected) from None
     # The file may be a link. Its external data is in the folder that the caller names.
     return Onnx(proto, name, None if path is None else path.parent)
 
@@ -328,7 +326,7 @@ class _Builder:
         nodes = []
         for proto, node in labelled:
             for name in filter(None, proto.input):
-                if not defined.get(name) and not around.names.get(name):
+                if not (defined if name in defined else around.names).get(name):
                     # The nodes are sorted (in_order), so that the maker of an input comes later only on a cycle.
                     if name in around.names:
                         self._check.fail(f"the graph has a cycle through its input {name!r}", node=node)

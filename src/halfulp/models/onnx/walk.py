@@ -127,8 +127,8 @@ def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
     """
     functions = {identity(function): function for function in model.functions}
     called: set[Identity] = set()
-    todo: list[Owner] = [*owners] or [model.graph]
-    while todo and functions:
+    todo: list[Owner] = ([*owners] or [model.graph]) if functions else []
+    while todo:
         for node in every_node(todo.pop()):
             key = identity(node)
             if key in functions and key not in called:
