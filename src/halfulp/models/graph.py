@@ -231,11 +231,10 @@ def guard_memory(shape: tuple[int, ...], itemsize: int, what: str) -> None:
     """Refuse an array that NumPy can't make or that does not fit into the free memory."""
     check_rank(len(shape), what)
     size = math.prod(shape) * itemsize
-    is_countable = all(dim < 1 << 62 for dim in shape)
-    if size <= _ALWAYS_THERE and is_countable:
+    if size <= _ALWAYS_THERE and is_countable(shape):
         return
     memory = available_memory()
-    if size > memory or not is_countable:
+    if size > memory or not is_countable(shape):
         expected, got = f"at most {memory / 2**30:.3g} GiB", f"{size / 2**30:.3g} GiB"
         message = f"{what} would not fit into this computer's memory"
         raise HalfulpError(message, expected=expected, got=f"{got} for {format_shape(shape)}")

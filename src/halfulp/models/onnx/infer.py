@@ -137,9 +137,14 @@ class Scope:
         op_type, outputs = node.op_type, node.output
         self._made.update(outputs)
         self.has_bodies = self.has_bodies or bool(node.attribute and subgraphs(node))
-        if op_type == "Constant" and (tensor := held_tensor(node)) is not None:
+        if (tensor := held_tensor(node)) is not None:
             self.add_tensor(outputs[0], tensor)
-        elif op_type == "Shape" and node.input and outputs and not node.attribute:
+        elif (
+            op_type == "Shape"
+            and node.input
+            and outputs
+            and not (node.attribute or plain_domain(node.domain))
+        ):
             self._measured[outputs[0]] = node.input[0]
         elif op_type in _OPERATORS and node.input and is_foldable(node):
             self._makers[outputs[0]] = node

@@ -9,9 +9,8 @@ import gc
 import math
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import filterfalse
 from pathlib import Path
@@ -316,10 +315,8 @@ def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool
 def release() -> None:
     """Return unused memory to the system before the next session allocates its own."""
     gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory
-        if trim is not None:
-            trim(0)
+    with suppress(AttributeError, OSError, TypeError):  # on other systems
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory
 
 
 def external_data(model: ModelProto) -> Iterator[str]:
