@@ -228,9 +228,7 @@ def edit(file: str, old: str, new: str) -> str:
     return ""
 
 
-TOOLS = {
-    tool.__name__: tool for tool in (show, text, values, same, near, cmp, engines, report, edit)
-}
+TOOLS = {tool.__name__: tool for tool in (show, text, values, same, near, cmp, engines, report, edit)}
 
 
 def held() -> dict[str, bytes | None]:

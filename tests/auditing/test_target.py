@@ -131,7 +131,13 @@ def test_a_constant_exponent_that_was_measured(exponent, verdict, max_ulp, reaso
 @pytest.mark.parametrize(
     ("bases", "verdict"),
     [
-        *(([8], "within"), ([2.0**-20], "within"), ([0], "wrong"), ([np.inf], "wrong"), ([2.0**-126], "wrong")),
+        *(
+            ([8], "within"),
+            ([2.0**-20], "within"),
+            ([0], "wrong"),
+            ([np.inf], "wrong"),
+            ([2.0**-126], "wrong"),
+        ),
         (range(4, 5000), "wrong"),  # too many to look at each
     ],
 )
