@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from halfulp.auditing.uses import Use
 from halfulp.conversion.editor import Change
-from halfulp.conversion.norms import FUSED, NORMS
+from halfulp.conversion.norms import NORMS
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import contradicted, of_one_type
 from halfulp.conversion.targets import TARGET, known_targets
@@ -78,19 +78,15 @@ def _alone(use: Use) -> ModelProto:
 
 
 def fused(model: Onnx) -> frozenset[str]:
-    """Return the results of the Pow nodes that become part of one operator if norms are fused."""
+    """Return the results of the nodes that become part of one operator if norms are fused."""
     copy = model.copy()
     run_passes([NORMS], Walk(copy), {"fuse": "norms"})
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
     before, after = (
-        {(node.output[0], node.op_type) for node in every_node(each.proto.graph) if node.output}
-        for each in (model, copy)
+        {name for node in every_node(each.proto.graph) for name in node.output} for each in (model, copy)
     )
-    if not any(op_type in FUSED for _, op_type in after - before):
-        return frozenset()
-    remaining = {name for name, _ in after}
-    return frozenset(name for name, op_type in before if op_type == "Pow" and name not in remaining)
+    return frozenset(before - after)
 
 
 def invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, str]:

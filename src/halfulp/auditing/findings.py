@@ -68,7 +68,7 @@ class ModelReport:
         default_factory=dict
     )  # by target: the changes to the model
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
-    fused: frozenset[str] = frozenset()  # the results of the Pow nodes that fusing norms takes away
+    fused: frozenset[str] = frozenset()  # the results of the nodes that fusing norms takes away
 
     @property
     def is_broken(self) -> bool:
