@@ -16,12 +16,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, remade
 from halfulp.conversion.norms import VARIANCES
@@ -50,12 +50,7 @@ def to_opset(walk: Walk, opset: int) -> None:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(walk)
     for owner, own in walk.owners:
-        late: dict[
-            int, list[NodeProto]
-        ] = {}  # the nodes of operators that came after the opset, by their versions
-        for node in late_nodes(owner, own):
-            late.setdefault(version_of(node, own) or own, []).append(node)
-        for version, nodes in late.items():
+        for version, nodes in late_nodes(owner, own).items():
             if version > opset:
                 _through(walk, owner, version, own, _among(walk, nodes))
         _through(walk, owner, own, opset)
@@ -113,10 +108,13 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes
     refuse(walk, f"opset {opset}", hint)
 
 
-def late_nodes(owner: Owner, opset: int) -> list[NodeProto]:
-    """Return the nodes of operators that came after an opset."""
-    nodes = every_node(owner)
-    return [n for n in nodes if schema_in_force("", n.op_type, opset) is None and version_of(n, opset)]
+def late_nodes(owner: Owner, opset: int) -> dict[int, list[NodeProto]]:
+    """Return the nodes of operators that came after an opset, by the versions in which they are valid."""
+    late = defaultdict[int, list[NodeProto]](list)
+    for node in every_node(owner):
+        if version := version_of(node, opset):
+            late[version].append(node)
+    return late
 
 
 def _among(walk: Walk, nodes: list[NodeProto]) -> Callable[[NodeProto], bool]:
@@ -203,21 +201,13 @@ def _step(
                     check_types(each, edit)
         except NoExactForm:
             del edit.nodes[made:]
-            if there > here or not by_body(node, here, edit, move):
+            if not by_body(node, here, edit, move):
                 raise
 
     def is_wanted(node: NodeProto) -> bool:
-        return _changes(node.op_type, here, there) and (wanted is None or wanted(node))
+        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
 
     walk.rewrite(owner, there, is_wanted, rewrite)
-
-
-@cache
-def _changes(op_type: str, here: int, there: int) -> bool:
-    """Return whether nodes of an operator may change between two opsets, or may be refused."""
-    is_moved = (op_type, here, there) in STEPS or there < here
-    stays = not is_moved and says_the_same(op_type, here, there)
-    return not stays and changes(op_type, here, there)
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
@@ -277,7 +267,7 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
     optional = _OPTIONAL.get((node.op_type, opset), 0)
-    if edit.opset < opset and optional and not any(node.input[optional:]):
+    if optional and not any(node.input[optional:]):
         node = remade(node, node.input[:optional])
     elif not says_the_same(node.op_type, opset, edit.opset):
         return False
@@ -294,32 +284,19 @@ def changes(op_type: str, opset: int, to: int) -> bool:
     return old is not None and (new is None or old.since_version != new.since_version)
 
 
-@lru_cache(maxsize=4096)
 def says_the_same(op_type: str, opset: int, to: int) -> bool:
-    old, new = (schema_in_force("", op_type, version) for version in (opset, to))
-    if old is None or new is None or old.deprecated or new.deprecated:
-        return False
-    return (op_type, max(opset, to)) in _REWORDED or (
-        _signature(op_type, opset) == _signature(op_type, to)
-        and _words(old.doc) == _words(new.doc)
-        # A description may allow a negative axis, say.
-        and all(
-            _words(a.description) == _words(new.attributes[name].description)
-            for name, a in old.attributes.items()
-        )
-    )
+    """Tell whether the specifications of an operator in two opsets mean the same."""
+    return (op_type, max(opset, to)) in _REWORDED or _specified(op_type, opset) == _specified(op_type, to)
 
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
-    if not node.attribute:
-        return node
     useless, defaults = [], _defaults(node.op_type, opset)
     gone = defaults.keys() - _defaults(node.op_type, to).keys()
     for attribute in (each for each in node.attribute if each.name in gone and not each.ref_attr_name):
         name, value = attribute.name, onnx.helper.get_attribute_value(attribute)
-        is_plain = name == "dilations" and set(value) <= {1}  # the schemas say this in words
-        if is_plain if defaults[name] is None else value == defaults[name]:
+        # Of dilations, the schemas say this in words.
+        if value == ([1] * len(value) if name == "dilations" else defaults[name]):
             useless.append(name)
     return remade(node, drop=useless) if useless else node
 
@@ -337,7 +314,7 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
 def check_attributes(node: NodeProto, opset: int) -> None:
     """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
     for attribute in node.attribute:
-        if attribute.name not in _defaults(node.op_type, opset) and not plain_domain(node.domain):
+        if attribute.name not in _defaults(node.op_type, opset):
             raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
 
 
@@ -354,9 +331,10 @@ def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
 
 
 @lru_cache(maxsize=4096)
-def _signature(op_type: str, opset: int) -> object:
-    schema = schema_in_force("", op_type, opset)
-    assert schema is not None
+def _specified(op_type: str, opset: int) -> object:
+    """Return what an operator's specification says, None if it has none."""
+    if (schema := schema_in_force("", op_type, opset)) is None:
+        return None
     variables = {constraint.type_param_str for constraint in schema.type_constraints}
     order: dict[str, int] = {}  # type variables by position, because their names change
 
@@ -365,15 +343,16 @@ def _signature(op_type: str, opset: int) -> object:
         place = str(order.setdefault(kind, len(order))) if kind in variables else kind
         return place, formal.option, formal.is_homogeneous, formal.min_arity
 
-    attributes = {
-        name: (attribute.type, attribute.required, attribute.default_value.SerializeToString())
-        for name, attribute in schema.attributes.items()
+    attributes = {  # a description may allow a negative axis, say
+        name: (a.type, a.required, a.default_value.SerializeToString(), _words(a.description))
+        for name, a in schema.attributes.items()
     }
-    return [*map(port, schema.inputs)], [*map(port, schema.outputs)], attributes
+    formal = [[*map(port, ports)] for ports in (schema.inputs, schema.outputs)]
+    return formal, attributes, _words(str(schema.doc)), schema.deprecated
 
 
-def _words(text: str | None) -> list[str]:
-    return _VERSION_NOTE.sub("", text or "").split()
+def _words(text: str) -> list[str]:
+    return _VERSION_NOTE.sub("", text).split()
 
 
 def check_types(node: NodeProto, edit: Editor) -> None:
@@ -412,10 +391,9 @@ def _why_not_taken(
         if formal.is_homogeneous:
             variable = alike[0].type_str if alike else formal.type_str
             equal[formal.type_str].add((variable, spelled or "a type that is not known"))
-        if not fits and spelled is not None:
-            return f"{op_type} takes no {spelled} in opset {opset}"
         if not fits:
-            return f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
+            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
+            return f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown
     for group in equal.values():
         variables, kinds = map(set, zip(*group, strict=True))
         if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
@@ -498,7 +476,7 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
     call.attribute.extend([default for default in defaults if default.name])
-    types = [name and _info(name, name, edit).type for name in node.input]
+    types = [_info(name, name, edit).type for name in node.input]
     function = _function_of(schema, version, call, types)
     if not function.node:
         return None
@@ -518,7 +496,7 @@ def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -
     function = FunctionProto()
     with suppress(ValueError):  # of types that it does not look at
         if version in schema.context_dependent_function_opset_versions:
-            kinds = [(kind or TypeProto()).SerializeToString() for kind in types]
+            kinds = [kind.SerializeToString() for kind in types]
             body = schema.get_context_dependent_function_with_opset_version
             function.ParseFromString(body(version, call.SerializeToString(), kinds))
         elif version in schema.function_opset_versions:
@@ -557,7 +535,7 @@ def _fold(graph: GraphProto, opset: int) -> None:
             for names in (names for each in graph.node for names in (each.input, each.output)):
                 names[:] = [kept if name == gone else name for name in names]
     for node in reversed([*graph.node]):
-        held = known.tensor(node.output[0]) if node.op_type != "Constant" and len(node.output) == 1 else None
+        held = known.tensor(node.output[0]) if node.op_type != "Constant" else None
         if held is not None:
             node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, value=held))
         if read.isdisjoint(node.output):
@@ -570,7 +548,7 @@ def _splice(
     graph: GraphProto, node: NodeProto, opset: int, edit: Editor, add: Callable[[Editor, NodeProto], None]
 ) -> None:
     """Add the nodes of the graph of a model of the node alone, under names of the node's graph."""
-    original = {f"i{index}": name for index, name in enumerate(node.input) if name}
+    original = {"": ""} | {f"i{index}": name for index, name in enumerate(node.input) if name}
     original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
     types = _types_of(graph, opset)
@@ -580,12 +558,12 @@ def _splice(
     kinds = [new.op_type for new in graph.node]
     heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
     for place, new in enumerate(graph.node):
-        for name in filter(None, new.output):
+        for name in new.output:
             if name not in original:
                 original[name] = edit.new_name(new.op_type.lower())
                 edit.scope.types[original[name]] = types.get(name, Value(name))
-        new.input[:] = [name and original[name] for name in new.input]
-        new.output[:] = [name and original[name] for name in new.output]
+        new.input[:] = [original[name] for name in new.input]
+        new.output[:] = [original[name] for name in new.output]
         new.ClearField("name")
         if place == heir:
             inherit(new, node)
@@ -593,7 +571,7 @@ def _splice(
             if attribute.name in bodies:
                 attribute.g.CopyFrom(bodies[attribute.name])
             elif attribute.type == AttributeProto.GRAPH:
-                rename(attribute.g, {**original, "": ""}, edit.new_name("body") + "/")
+                rename(attribute.g, {**original}, edit.new_name("body") + "/")
         add(edit, new)
 
 
@@ -641,7 +619,7 @@ def _converted(op_type: str, model: bytes, to: int) -> bytes:
     except (RuntimeError, ValueError, _CONVERTER.ConvertError, onnx.shape_inference.InferenceError) as error:
         text = " ".join(str(error).split())
         has_none = "No Adapter" in text or "No Previous Version" in text
-        reason = "" if has_none else f": {printable(text.rpartition('failed: ')[2] or text)}"
+        reason = "" if has_none else f": {printable(text.rpartition('failed: ')[2])}"
         raise NoExactForm(
             f"the onnx package does not convert {op_type} to opset {to}{reason}; the exporter may write it, such as"
             f" torch.onnx.export(..., opset_version={to})"

@@ -75,13 +75,13 @@ def run_passes(passes: Iterable[Pass], walk: Walk, asked: Mapping[str, Any]) -> 
     Raises:
         UnsupportedError: nodes have no exact form: all those of the pass are named.
     """
-    changes, last = list[Change](), ""
+    changes, is_later = list[Change](), False
     for each in passes:
         if asked.get(each.option) is None:
             continue
-        if last not in ("", each.option) or changes:
+        if is_later:
             walk = Walk(walk)
-        nothing, last = each.run(walk, asked[each.option]), each.option
+        nothing, is_later = each.run(walk, asked[each.option]), True
         if nothing:
             walk.changes.append(Change(walk.file, nothing, is_notice=True))
         if not each.may_leave:
@@ -131,7 +131,7 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
     numbered = deepcopy(checkable)
     for index, node in enumerate(numbered.graph.node):
         node.name = f"halfulp#{index}"  # messages name few nodes that have no name
-    message = _message(numbered) or ""
+    message = str(_message(numbered))
     reason = message.partition("==> Context")[0].rpartition("[ShapeInferenceError] ")[2]
     reason = printable(" ".join(reason.split()), _LONGEST)
     found = _NUMBERED.search(message)
@@ -206,23 +206,24 @@ def correct_declarations(
     for path, graph in graphs(model.proto.graph):
         for info in (*graph.value_info, *graph.output):
             right, tensor = found.get(path, {}).get(info.name), info.type.tensor_type
-            if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
+            if right is None:
                 continue
             was = before.setdefault((path, info.name), declared(info, file))
             shape = without_made_up(right.shape)
-            there = unconverted.get(path, {}).get(info.name, right)
-            if there.type != right.type or not agree(there.shape, shape):
+            if not agree(unconverted.get(path, {}).get(info.name, right).shape, shape):
                 continue
-            shape_differs = shapes and not agree(was.shape, shape)
-            if right.type is not None and was.type is not None:
-                tensor.elem_type = enum_of(right.type)
-            if shape_differs:
+            kind = was.type and (right.type or was.type)
+            if kind:
+                tensor.elem_type = enum_of(kind)
+            if not shapes or agree(was.shape, shape):
+                shape = was.shape
+            else:
                 new = onnx.helper.make_tensor_type_proto(tensor.elem_type, shape)
                 tensor.shape.CopyFrom(new.tensor_type.shape)
-            if shape_differs or right.type not in (None, was.type or right.type):
+            if (kind, shape) != (was.type, was.shape):
                 named = f"{printable(info.name)!r}, declared as {describe(was.type, was.shape)}"
-                now = describe(right.type or was.type, shape if shape_differs else was.shape)
-                changes.append(Change(file, f"{named}, is {now} by its node, and is declared so"))
+                said = f"{named}, is {describe(kind, shape)} by its node, and is declared so"
+                changes.append(Change(file, said))
     return changes
 
 

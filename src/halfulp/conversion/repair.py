@@ -50,7 +50,7 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.checks import Checks, label, port_at, ports, version_of
+from halfulp.models.onnx.checks import Checks, label, port_at, ports
 from halfulp.models.onnx.infer import infer_types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
@@ -294,7 +294,7 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     graph, file = model.proto.graph, model.file
     opset = default_opset(model.proto.opset_import) or 1
-    late = {n.op_type: version_of(n, opset) or 0 for n in late_nodes(graph, opset)}
+    late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
     if late:
         newest = max(late.values())
         yield _left(

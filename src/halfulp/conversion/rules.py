@@ -59,17 +59,14 @@ def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
 
 
 class _Parts(ast.NodeTransformer):
-    """Puts the terms in the place of their names. Each is read once."""
+    """Puts the terms in the place of their names."""
 
     def __init__(self, parts: Mapping[str, str]) -> None:
-        self._texts = parts
-        self._terms: dict[str, ast.AST] = {}
+        self._parts = parts
 
     def visit_Name(self, name: ast.Name) -> ast.AST:
         """Return the term of a name among the parts, and any other name."""
-        if name.id in self._texts and name.id not in self._terms:
-            self._terms[name.id] = self.visit(ast.parse(self._texts[name.id], mode="eval").body)
-        return self._terms.get(name.id, name)
+        return parse(self._parts[name.id], self._parts) if name.id in self._parts else name
 
 
 def node_of(op_type: str, *operands: Term) -> Term:
@@ -113,7 +110,7 @@ def matches(
     """
     match term:
         case ast.Name(id=variable):
-            if name and bound.get(variable, name) == name:
+            if bound.get(variable, name) == name:
                 yield bound if variable in bound else {**bound, variable: name}
         case ast.NamedExpr(target=ast.Name(id=variable), value=inner):
             if bound.get(variable, name) == name:
@@ -123,10 +120,9 @@ def matches(
             yield from matches(right, name, view, bound, root)
         case ast.Call(func=ast.Name(id=op_type), args=operands):
             maker = root or view.maker(name)
-            orders = [] if maker is None else _orders(op_type, operands, maker)
-            if maker is not None and orders and [*maker.output] == [name] and not plain_domain(maker.domain):
+            if maker is not None and not plain_domain(maker.domain):
                 bound = {**bound, NODES: (*bound.get(NODES, ()), maker)}
-                for order in orders:
+                for order in _orders(op_type, operands, maker):
                     yield from _matched(order, maker, view, bound)
         case _ if (number := number_of(term)) is not None and _is(view.number(name), number):
             yield bound
@@ -139,10 +135,10 @@ def _orders(op_type: str, operands: list[Term], node: NodeProto) -> list[list[Te
         return []
     is_open = getattr(operands[-1], "value", None) is ...
     operands = operands[: len(operands) - is_open]
-    if len(node.input) < len(operands) or (len(node.input) > len(operands) and not is_open):
+    if len(node.input[: len(operands)] if is_open else node.input) != len(operands):
         return []
-    is_either = op_type in _COMMUTATIVE and len(operands) == 2
-    return [operands[::-1]] if is_mirrored else [operands, operands[::-1]] if is_either else [operands]
+    both = [operands, operands[::-1]]
+    return both[1:] if is_mirrored else both if op_type in _COMMUTATIVE else both[:1]
 
 
 def _matched(
@@ -164,7 +160,7 @@ def _matched(
 
 def _is(array: Array | None, number: float) -> bool:
     """Tell whether the element of a constant is a number as its type rounds it."""
-    if array is None or array.dtype.kind in "OUSbc":
+    if array is None:
         return False
     with np.errstate(all="ignore"):
         held = number if array.dtype.kind in "iu" else np.array(number).astype(array.dtype)
@@ -228,7 +224,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
             *inputs, given = legacy_form(first, second, edit)
         return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
 
-    while isinstance(term, ast.Name) and isinstance(bound[term.id], ast.expr):
+    while isinstance(term, ast.Name):
         term = bound[term.id]
     added(term if isinstance(term, ast.Call) else ast.Call(ast.Name("Identity"), [term], []), node)
 
@@ -346,11 +342,11 @@ class Rule:
 
     def match(self, root: NodeProto, view: Editor) -> Match | None:
         """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
-        if not self.since <= view.opset <= self.until or len(root.output) != 1:
+        if not self.since <= view.opset <= self.until:
             return None
-        for bound in matches(self.pattern, root.output[0], view, {}, root):
+        for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            if len(bound[NODES]) > 1 and not _is_closed(match):
+            if not _is_closed(match):
                 continue
             for check in self.checks:
                 answer = check(match)
@@ -414,10 +410,7 @@ def rewrite(
             stays(node, edit)
         return edit.keep(node)
 
-    def is_wanted(node: NodeProto) -> bool:
-        return id(node) in places or (stays is not None and node.op_type in ends)
-
-    walk.rewrite_all(is_wanted, replace)
+    walk.rewrite_all(lambda node: node.op_type in ends, replace)
     return len(places)
 
 
@@ -430,7 +423,7 @@ def found(model: Onnx, rules: Sequence[Rule]) -> Iterator[Match]:
     for scope in model.scopes():
         view, taken = view_of(scope), set[int]()
         for node in reversed(view.nodes):
-            if node.op_type in by_root and id(node) not in taken:
+            if id(node) not in taken:
                 matched = (rule.match(node, view) for rule in by_root[node.op_type])
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))

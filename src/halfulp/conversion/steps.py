@@ -11,12 +11,20 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import Editor, NoExactForm, legacy_form, legacy_operand, remade, settle
+from halfulp.conversion.editor import (
+    Editor,
+    NoExactForm,
+    exactly_as,
+    legacy_form,
+    legacy_operand,
+    remade,
+    settle,
+)
 from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.walk import attributes_of
-from halfulp.specs.tensor import format_shape
+from halfulp.specs.tensor import Dim, format_shape
 
 Step = Callable[[NodeProto, Editor], NodeProto | None]
 
@@ -137,8 +145,8 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     slope = edit.shape_of(node.input[1], why.format("its shape"))
     if {*slope} <= {1}:
         return node
-    rank = len(edit.shape_of(node.input[0], why.format("the rank of X")))
-    lead = rank - len(slope)
+    x = edit.shape_of(node.input[0], why.format("the rank of X"))
+    lead = len(x) - len(slope)
     varied = [lead + axis for axis, dim in enumerate(slope) if dim != 1]
     if len(varied) > 1:
         edit.note(
@@ -151,23 +159,21 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
         if flat != node.input[1]:
             edit.note(f"the slope, of shape {format_shape(slope)}, becomes one of rank 1: per channel")
         return remade(node, [node.input[0], flat])
-    if rank == 1:
+    if len(x) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
         middle = edit.add("PRelu", [row, flat], edit.value(row), like=node)
         edit.squeeze(middle, [0], output=node.output[0])
         return None
     edit.note(f"X's dims 1 and {varied[0]} are exchanged around it, for the slope is per channel in opset 6")
-    return _exchanged(remade(node, [node.input[0], flat]), 1, varied[0], edit)
+    return _exchanged(remade(node, [node.input[0], flat]), x, 1, varied[0], edit)
 
 
-def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> NodeProto | None:
-    """Add a node between two Transposes that exchange two dims of X."""
-    x = edit.value(node.input[0])
-    shape = x.shape or ()
+def _exchanged(node: NodeProto, shape: tuple[Dim, ...], a: int, b: int, edit: Editor) -> NodeProto | None:
+    """Add a node between two Transposes that exchange two dims of X, which is of that shape."""
     order = [*range(len(shape))]
     order[a], order[b] = b, a
-    turned = Value("", x.type, tuple(shape[axis] for axis in order))
+    turned = Value("", edit.value(node.input[0]).type, tuple(shape[axis] for axis in order))
     node.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
     output, node.output[0] = node.output[0], edit.new_name("turned", turned)
     edit.keep(node)
@@ -216,11 +222,8 @@ def _cast(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(12, 11, "Constant")
 def _constant_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     """A number or a list of them becomes a tensor."""
-    if [attribute.name for attribute in node.attribute] in (["value"], ["sparse_value"]):
-        return node
-    if (tensor := held_tensor(node)) is None:
-        raise _before(edit, "a Constant holds a tensor only, and this one is not a tensor")
-    return remade(node, None, {attribute.name for attribute in node.attribute}, value=tensor)
+    tensor, given = held_tensor(node), {attribute.name for attribute in node.attribute}
+    return node if tensor is None else remade(node, None, given, value=tensor)
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
@@ -250,24 +253,21 @@ def _shape_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
 def _reshape_14_13(node: NodeProto, edit: Editor) -> NodeProto | None:
     """With allowzero, which torch writes everywhere, a 0 in the shape is a size; without it, a 0 copies a dim of X."""
     asked, x = edit.array(node.input[1]), edit.value(node.input[0]).shape
-    if _attribute(node, "allowzero", 0) and asked is not None and (asked == 0).any():
-        raise NoExactForm("its attribute allowzero came with opset 14, and its shape holds a 0")
-    if (
-        _attribute(node, "allowzero", 0)
-        and asked is None
-        and not (x and all(isinstance(n, int) and n for n in x))
-    ):
-        edit.note("loses allowzero, which came with opset 14", "an X without elements may get other dims")
+    if _attribute(node, "allowzero", 0):
+        if asked is not None and 0 in asked:
+            raise NoExactForm("its attribute allowzero came with opset 14, and its shape holds a 0")
+        if asked is None and not all(isinstance(n, int) and n for n in x or [0]):
+            edit.note("loses allowzero, which came with opset 14", "an X without elements may get other dims")
     return remade(node, None, {"allowzero"})
 
 
 @step(18, 17, "Split")
 def _split_18_17(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Equal parts, the last one shorter, get their sizes."""
-    if len(node.input) > 1 and node.input[1]:
+    if any(node.input[1:]):
         return node
     shape, axis = edit.value(node.input[0]).shape or (), _attribute(node, "axis", 0)
-    size = shape[axis] if -len(shape) <= axis < len(shape) else None
+    size = next(iter(shape[axis:]), None)
     if not isinstance(size, int):
         raise _before(edit, "the sizes of Split's parts are given, and the dim's size is not known")
     chunk = -(-size // len(node.output))
@@ -306,7 +306,7 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
         if array is None or array.size != 1:
             raise _before(edit, f"Clip says {name!r} in an attribute, and it is not a constant number")
         bounds[which] = float(array.reshape(-1)[0])
-    if not all(abs(bound) <= np.finfo("f").max and bound == np.float32(bound) for bound in bounds.values()):
+    if exactly_as(np.array([*bounds.values()]), "float32") is None:
         raise _before(edit, "Clip has its bounds as float32, which does not hold them")
     return remade(node, node.input[:1], (), **bounds)
 
@@ -340,16 +340,16 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(13, 12, *_SOFTMAXES)
 def _softmax_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
     """It applies to one axis; in older opsets, to all dims from that axis on."""
-    axis, x = _attribute(node, "axis", -1), edit.value(node.input[0])
-    if axis != -1 and not x.shape:
-        raise _before(edit, f"{node.op_type} goes along all dims from its axis on, and the rank is not known")
-    rank = len(x.shape or ())
-    if axis == -1 or axis % rank == rank - 1:
+    axis, shape = _attribute(node, "axis", -1), edit.value(node.input[0]).shape
+    if axis == -1:
         return remade(node, axis=axis)
-    edit.note(
-        f"X's dims {axis % rank} and {rank - 1} are exchanged around it, for it goes along the last one"
-    )
-    return _exchanged(remade(node, node.input[:1], axis=-1), axis % rank, rank - 1, edit)
+    if not shape:
+        raise _before(edit, f"{node.op_type} goes along all dims from its axis on, and the rank is not known")
+    axis, last = axis % len(shape), len(shape) - 1
+    if axis == last:
+        return remade(node, axis=axis)
+    edit.note(f"X's dims {axis} and {last} are exchanged around it, for it goes along the last one")
+    return _exchanged(remade(node, node.input[:1], axis=-1), shape, axis, last, edit)
 
 
 @step(8, 9, "BatchNormalization")
@@ -365,7 +365,7 @@ def _batch_normalization_8_9(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(11, 10, "Gemm")
 def _gemm_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
     """C is required there. Adding -0 leaves every number unchanged."""
-    if len(node.input) < 3 or not node.input[2]:
+    if not any(node.input[2:]):
         zero = edit.constant(np.full(1, -0.0, edit.type_of(node.input[0])), "zero")
         node = remade(node, [*node.input[:2], zero], beta=1.0)
     return node
