@@ -578,7 +578,7 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto,
             if not wanted or maker is None or plain_domain(maker.domain):
                 continue
             kinds = [a.i for a in maker.attribute if a.name in _TYPE_ATTRIBUTES]
-            if len(kinds) == 1 and kinds[0] not in (0, wanted):
+            if len(kinds) == 1 and kinds[0] in {*TensorProto.DataType.values()} - {0, wanted}:
                 yield label(node, index, ""), node, maker, type_of(wanted)
 
 
