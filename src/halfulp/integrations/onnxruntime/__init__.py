@@ -219,7 +219,14 @@ def _mistakes_norms(model: Any) -> bool:
             proto = ModelProto.FromString(data[:])
         folder = None if isinstance(model, bytes) else Path(model).parent
         return not all(fused_by_onnxruntime(proto, folder).values())
-    except (DecodeError, HalfulpError, OSError, TypeError, ValueError):  # it is not a readable ONNX file
+    except (
+        DecodeError,
+        HalfulpError,
+        IndexError,
+        OSError,
+        TypeError,
+        ValueError,
+    ):  # it is not a readable ONNX file
         return False
 
 
