@@ -61,7 +61,7 @@ def open_profiled(
         for _ in range(runs):
             outputs = run_in(session, model, fed)
         events = json.loads(Path(session.end_profiling()).read_text())
-    owners = (model.proto, *model.proto.functions)
+    owners = (*model.proto.functions, model.proto)
     opset = default_opset([entry for owner in owners for entry in owner.opset_import]) or 1
     return session, outputs, list(_reports(events, opset))
 
