@@ -187,15 +187,3 @@ def test_prelus(option):
             ]
         compared += differ_only_as_said("PRelu", (kind, kind), constants, option, 16)
     assert compared > 10
-
-
-@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
-def test_folded_back(kind):
-    """Products become powers again."""
-    model = model_of("Pow", (kind, kind), [np.array(2), np.array(-1)], 15)
-    expanded = hu.convert(model, pow="expand").model
-    folded = hu.convert(expanded, pow="fold")
-    assert [change.differs for change in folded.changes] == [None, None]
-    x = special(kind)
-    for found, right in zip(in_onnxruntime(expanded, x) or (), in_evaluator(expanded, x) or (), strict=True):
-        assert same(found, right)

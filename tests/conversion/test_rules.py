@@ -11,13 +11,13 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from tests.conversion.test_differential import special
 
 import halfulp as hu
 from halfulp.conversion import norms, spellings
 from halfulp.conversion.rules import number_of
 
 FLOATS = ("float16", "float32", "float64")
-SPECIAL = (-np.inf, -3, -2, -1, -0.5, -1e-4, -0.0, 0.0, 1e-4, 0.25, 1, 1.5, 2, 3, 100, np.inf, np.nan)
 CONSTANTS: dict[str, Any] = {
     "slope": [[0.25], [0.5], [1]],
     "minus_slope": [[-0.25], [-0.5], [-2]],
@@ -83,15 +83,6 @@ def model_of(term: ast.expr, kind: str, opset: int) -> onnx.ModelProto:
     x, y = (helper.make_tensor_value_info(name, enum, [4, 3, 16]) for name in "xy")
     graph = helper.make_graph(nodes, "g", [x], [y], [*weights.values()])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=11)
-
-
-def special(kind: str) -> np.ndarray[Any, Any]:
-    """Return the numbers around which powers and slopes are odd, and random ones."""
-    numbers = np.concatenate([SPECIAL, np.random.default_rng(1).standard_normal(192 - len(SPECIAL)) * 10])
-    with np.errstate(all="ignore"):
-        if "int" in kind:
-            numbers = np.clip(np.nan_to_num(numbers * 10), np.iinfo(kind).min, np.iinfo(kind).max)
-        return numbers.reshape(4, 3, 16).astype(kind)
 
 
 def evaluated(model: onnx.ModelProto, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -29,6 +29,7 @@ plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
 TOO_OLD = tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24)
 takes_providers = pytest.mark.skipif(TOO_OLD, reason="this onnxruntime takes no provider with kernels")
 
+OTHERS = ["AzureExecutionProvider", "CPUExecutionProvider"]
 ROWS = [find(id) for id in ids() if id.startswith("onnx.")]
 PAIRS = [
     (row, x, y) for row in ROWS for x in row.type_variables["T"] for y in row.type_variables.get("T1", (x,))
@@ -233,18 +234,22 @@ def test_a_float16_node_alone_stays_float16():
     assert_same_bits(plugin.run(plugin.session(model), {"x": x, "y": y})["p"], hu.pow(x, y))
 
 
-def test_initializers_and_constants(tmp_path):
+def test_initializers_and_constants(tmp_path, monkeypatch):
     w = np.array([0.5, 2, -1], np.float64)
     model = with_initializer(w)
     x = np.array([2.0, 3.0, 4.0])
     assert_same_bits(answer(model.SerializeToString(), {"x": x}), hu.pow(x, w))
     (tmp_path / "weights.bin").write_bytes(w.tobytes())
     onnx.save(external(model, "weights.bin", length=w.nbytes), tmp_path / "model.onnx")
-    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 21):
-        with pytest.raises(hu.UnsupportedError, match="read the external data"):
-            plugin.session(tmp_path / "model.onnx")
-    else:
+    if tuple(map(int, ort.__version__.split(".")[:2])) >= (1, 21):
         assert_same_bits(answer(tmp_path / "model.onnx", {"x": x}), hu.pow(x, w))
+        repaired = plugin.session(tmp_path / "model.onnx", providers=OTHERS, repair=True)
+        assert_same_bits(repaired.run(None, {"x": x})[0], hu.pow(x, w))
+    onnx.save(with_initializer(w), tmp_path / "plain.onnx")
+    monkeypatch.setattr(ort, "__version__", "1.20.1")
+    assert_same_bits(answer(tmp_path / "plain.onnx", {"x": x}), hu.pow(x, w))
+    with pytest.raises(hu.UnsupportedError, match="read the external data"):
+        plugin.session(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("types", [("float32", "int64"), ("bfloat16", "int64")])

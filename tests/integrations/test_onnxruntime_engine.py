@@ -97,3 +97,16 @@ def test_onnxruntimes_own_log_is_quiet(capfd):
     )
     invoked("net.onnx", status=2)
     assert capfd.readouterr() == ("", "")  # the runtime's own log
+
+
+def test_times_are_without_those_of_the_nodes_in_bodies():
+    events = (
+        ("If", 0, 100),
+        ("Pow", 10, 30),
+        ("Loop", 50, 40),
+        ("Abs", 60, 10),
+        ("Add", 100, 5),
+        ("Neg", 105, 1),
+    )
+    named = [{"args": {"op_name": name}, "ts": start, "dur": time} for name, start, time in events]
+    assert engine._own_times(named) == [30, 30, 30, 10, 5, 1]

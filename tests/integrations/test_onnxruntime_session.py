@@ -128,6 +128,8 @@ def test_functions_that_double_are_refused(operator, tmp_path):
     doubling = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16, "l": 1]> {graph} {functions}')
     onnx.save(doubling, tmp_path / "m.onnx")
     assert plugin._has_functions(doubling.SerializeToString())
+    tag = b"\xca\x01"  # of functions, within fields of 8 and 4 bytes, a number and a text
+    assert not plugin._has_functions(b"\x09" + 4 * tag + b"\x0d" + 2 * tag + b"\x08\x08" + b"\x12\x02" + tag)
     for source in (doubling, tmp_path / "m.onnx"):
         with pytest.raises(hu.ModelError, match=r"(?s)expand to too many nodes.*got: 12884901887"):
             plugin.session(source)
@@ -166,9 +168,11 @@ def test_no_tensor_is_copied(python):
 
 
 def test_arrays_of_small_types_are_not_copied_on_their_way_out():
-    session = plugin.session(model("z = PRelu(x, y)", "bfloat16[N] x, bfloat16[N] y", "bfloat16[N] z"))
+    operands = "bfloat16[N] x, bfloat16[N] y, bool[N] b"
+    session = plugin.session(model("z = PRelu(x, y)  c = Not(b)", operands, "bfloat16[N] z, bool[N] c"))
     x = np.array([-1.5, 2], ml_dtypes.bfloat16)
-    got = plugin.run(session, {"x": x, "y": x})["z"]
+    got, negated = plugin.run(session, {"x": x, "y": x, "b": [True, False]}).values()
+    assert negated.tolist() == [False, True]
     del session
     gc.collect()
     np.testing.assert_array_equal(got, hu.prelu(x, x))

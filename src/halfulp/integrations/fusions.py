@@ -10,9 +10,9 @@ from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, readers_of
 
-_ENDS = [[square, root] for square in ("Pow", "Mul") for root in ("Sqrt", "Pow")]
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _DIMS = "it becomes part of a norm whose means keep their dims"
+_ROOTS = {"Div": [0.5], "Reciprocal": [0.5], "Mul": [-0.5]}  # the exponents before these nodes
 _SINCE = 17  # the first opset with LayerNormalization
 
 
@@ -25,13 +25,21 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     nodes = scope.owner.node
     makers = {name: node for node in nodes for name in node.output}
     readers = readers_of(nodes)
-    for path in (_path(square, readers) for square in nodes if square.op_type in ("Pow", "Mul")):
+    squares = (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2)
+    for path in (_path(square, readers) for square in squares):
         kinds = [node.op_type for node in path]
-        is_norm = kinds[:1] + kinds[3:4] in _ENDS and kinds[1:3] == ["ReduceMean", "Add"]
-        if is_norm and kinds[4:5] in (["Div"], ["Reciprocal"], ["Mul"]):
+        is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
+        if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
             reasons = _reasons(path, *_centred(path, makers), scope)
             for power in (node for node in path[:4] if node.op_type == "Pow"):
                 yield from ((power, *reason) for reason in reasons.items())
+
+
+def _exponent(node: NodeProto, known: Scope) -> float | None:
+    """Return the exponent of a power, a product or a root; None if it is not known, or the node is another."""
+    if node.op_type == "Pow" and len(node.input) == 2:
+        return scalar(node.input[1], known)
+    return {"Mul": 2.0, "Sqrt": 0.5}.get(node.op_type)
 
 
 def _path(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> list[NodeProto]:
@@ -59,12 +67,12 @@ def _reasons(
     is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
     if not all(is_last):
         return {}
-    kinds, (base, *exponent) = [node.op_type for node in path], path[0].input
-    is_square = kinds[0] == "Mul" or scalar(exponent[0], known) == 2
+    kinds, base = [node.op_type for node in path], path[0].input[0]
+    is_square = _exponent(path[0], known) == 2
     is_layer_norm, type = len(means) == 2, known.value(base).type
     reasons = {}
     is_centred = is_layer_norm and base in path[4].input
-    if is_square and (any(loses_dims) if is_centred else loses_dims[0] and kinds[3] == "Sqrt"):
+    if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):
         reasons["openvino"] = _DIMS
     is_scaled = any(node.op_type == "Mul" and base not in node.input for node in path[5:])
     is_divided = not {base, *centred.output}.isdisjoint(path[4].input)
@@ -84,7 +92,7 @@ def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:
     rank = len(known.value(mean.input[0]).shape or ())
     last = sorted(int(axis) - rank * (axis >= 0) for axis in np.ravel([] if axes is None else axes))
     loses = not attributes.get("keepdims", 1) and (shape is None or any(dim != 1 for dim in shape))
-    return last == [*range(-len(last), 0)], loses
+    return [] != last == [*range(-len(last), 0)], loses
 
 
 def fused_by_onnxruntime(model: ModelProto, folder: Path | None = None) -> dict[str, bool]:

@@ -100,7 +100,8 @@ def session(
         raise TypeError(f"session() takes no argument {name!r}; {help}")
     if repair:
         model, sess_options = _repaired(model, sess_options)
-    return open_session(model, sess_options, providers, keep_fusions=keep_fusions, warns=True, **kwargs)
+    kwargs |= {"keep_fusions": keep_fusions, "warns": not keep_fusions}
+    return open_session(model, sess_options, providers, **kwargs)
 
 
 def open_session(
@@ -119,12 +120,12 @@ def open_session(
         check_calls(parsed.proto, parsed.file)
         register(options)
         find_external_data(options, parsed)
-        data = patched(
-            parsed.proto, parsed.file
-        ).SerializeToString()  # names the clause that a node breaks, if one does
-        given = ort.InferenceSession(data, options, providers=providers, **kwargs), parsed.proto
+        # It names the clause that a node breaks, if one does.
+        data = patched(parsed.proto, parsed.file).SerializeToString()
+        session = ort.InferenceSession(data, options, providers=providers, **kwargs)
+        given = session, parsed.proto if warns else None
     session, proto = given
-    if warns and not keep_fusions and proto is not None:
+    if proto is not None:
         _warn_of_norms(proto)
     return session
 
@@ -169,8 +170,7 @@ def _session_by_provider(
         model = model.SerializeToString()
     with _bytes_of(model) as data:
         powers = powers_of(data)
-        if powers is None:
-            raise UnsupportedError("the model has custom operators")
+        assert powers is not None  # it has no custom operators
         may_be_folded, may_be_fused = powers
         if _has_functions(data):  # ONNX Runtime inlines them however large they become
             check_calls(ModelProto.FromString(data[:]), "")
@@ -219,7 +219,14 @@ def _mistakes_norms(model: Any) -> bool:
             proto = ModelProto.FromString(data[:])
         folder = None if isinstance(model, bytes) else Path(model).parent
         return not all(fused_by_onnxruntime(proto, folder).values())
-    except (DecodeError, HalfulpError, OSError, TypeError, ValueError):  # it is not a readable ONNX file
+    except (
+        DecodeError,
+        HalfulpError,
+        IndexError,
+        OSError,
+        TypeError,
+        ValueError,
+    ):  # it is not a readable ONNX file
         return False
 
 
@@ -302,7 +309,7 @@ def provider(
 
 
 def _choose(session_options: Any, devices: list[Any], operators: str, fusions: str) -> None:
-    before = session_options.has_providers() and _entry(session_options, _OPERATORS)
+    before = _entry(session_options, _OPERATORS)
     if not before:
         session_options.add_provider_for_devices(devices, {"operators": operators})
     elif before != operators:

@@ -61,7 +61,8 @@ def open_profiled(
         for _ in range(runs):
             outputs = run_in(session, model, fed)
         events = json.loads(Path(session.end_profiling()).read_text())
-    opset = default_opset(model.proto.opset_import) or 1
+    owners = (*model.proto.functions, model.proto)
+    opset = default_opset([entry for owner in owners for entry in owner.opset_import]) or 1
     return session, outputs, list(_reports(events, opset))
 
 
@@ -128,8 +129,7 @@ def _options(ort: Any, settings: Settings, profile: str) -> Any:
 def _way_out(error: Exception, proto: ModelProto, file: str) -> str:
     """Return the command that helps where a kernel lacks a type; empty if it may be for another reason."""
     types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
-    is_missing = "Could not find an implementation" in str(error) and not file.startswith("<")
-    if is_missing and TensorProto.BFLOAT16 in types:
+    if "Could not find an implementation" in str(error) and TensorProto.BFLOAT16 in types:
         return f"; bfloat16 has few kernels: {command(file, 'convert', float32='all')}"
     return ""
 

@@ -26,7 +26,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
+from halfulp.models.onnx.checks import is_foreign, label
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of, without_tensors
 from halfulp.models.onnx.walk import (
@@ -61,7 +61,35 @@ TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.o
 _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
 # Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
-_SAME_AS_FIRST = {"Add", "Sub", "Mul", "Div", "Pow"}
+_SAME_AS_FIRST = {
+    *(
+        "Abs",
+        "Add",
+        "BatchNormalization",
+        "Ceil",
+        "Clip",
+        "Div",
+        "Dropout",
+        "Elu",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+    ),
+    *(
+        "InstanceNormalization",
+        "LeakyRelu",
+        "Log",
+        "Max",
+        "Mean",
+        "Min",
+        "Mul",
+        "Neg",
+        "Pow",
+        "Reciprocal",
+        "Relu",
+    ),
+    *("Selu", "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"),
+}
 
 # These have the type and shape of the first input in every opset. The onnx package does not infer GroupNormalization.
 _KEEPS_FIRST = {"PRelu", "GroupNormalization"}
@@ -258,7 +286,7 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     (attribute,) = node.attribute
     if attribute.ref_attr_name:
         return None
-    if attribute.name == "value" and attribute.type == AttributeProto.TENSOR:
+    if attribute.type == AttributeProto.TENSOR:
         tensor: TensorProto = attribute.t
         return tensor
     if attribute.name not in _HELD:
@@ -498,14 +526,9 @@ def _light(model: ModelProto) -> ModelProto:
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    if plain_domain(node.domain) or len(node.output) != 1 or not node.input:
+    if plain_domain(node.domain) or len(node.output) != 1:
         return False
-    if opset >= 7:
-        return node.op_type in _KEEPS_FIRST
-    # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
-    schema = schema_in_force("", node.op_type, opset)
-    is_alike = node.op_type in _KEEPS_FIRST | _SAME_AS_FIRST
-    return is_alike or (schema is not None and "consumed_inputs" in schema.attributes)
+    return node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
 
 
 class _Call(NamedTuple):
@@ -620,8 +643,6 @@ def is_foldable(node: NodeProto) -> bool:
     for attribute in node.attribute:
         if attribute.ref_attr_name or node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()):
             return False
-        if attribute.name == "to" and attribute.type != onnx.AttributeProto.INT:  # Cast before opset 6
-            return False
     return True
 
 
@@ -629,8 +650,6 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     """Return the result of a foldable node for constant inputs; None if it is too large or the node is broken."""
     if _size(node, inputs) > _MOST_FOLDED:
         return None
-    if node.op_type == "Identity":
-        return inputs[0]
     given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
     try:
@@ -641,7 +660,7 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
             (result,) = cast("list[object]", evaluator.run(None, given))
     except Exception:  # the evaluator checks little, and NumPy raises errors of many classes
         return None
-    return result if isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED else None
+    return result if isinstance(result, np.ndarray) else None
 
 
 def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
