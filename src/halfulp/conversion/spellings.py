@@ -376,7 +376,7 @@ def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
         array = view.array(each)
         return is_never_negative(each, view, depth + 1) if array is None else bool((array > 0).all())
 
-    first, second, *_ = *node.input, "", ""  # the node may be broken
+    first, second = [*node.input, "", ""][:2]  # the node may be broken
     match node.op_type:
         case "ReduceMean" | "ReduceSum" | "Identity":
             return is_never_negative(first, view, depth + 1)
@@ -389,7 +389,7 @@ def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
         case "Max":
             return any(is_so(each) for each in node.input if view.array(each) is not None)
         case "Mul":
-            return first == second
+            return bool(first == second)
     return node.op_type in _NOT_NEGATIVE
 
 
