@@ -5,11 +5,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.conformance.report import documents
 
+from halfulp.conformance.case import Case
 from halfulp.conformance.check import check
-from halfulp.conformance.document import Document, dumps, load_allowed
+from halfulp.conformance.document import Document, case_entry, dumps, load_allowed
+from halfulp.conformance.judge import Judgement
 from halfulp.errors import HalfulpError
 
 PAGE = Path(__file__).parents[2] / "docs/formats/check.md"
@@ -35,6 +38,12 @@ def test_it_is_made_to_be_compared(document):
     assert len(lines) < 60 + sum(len(document[part]) for part in LISTS)
     ids = [case["id"] for case in document["cases"]]
     assert len(ids) == len(set(ids))
+
+
+def test_numbers_that_json_lacks_are_texts():
+    operator, x = "directml.ELEMENT_WISE_CONSTANT_POW-3_0", np.ones(2, np.float32)
+    case = Case(f"{operator}/float32/special/all", operator, "special", (x,), {"Exponent": -np.inf})
+    assert case_entry(case, Judgement("exact"), None)["attributes"] == {"Exponent": "-inf"}
 
 
 def test_files_that_can_not_be_read(tmp_path):

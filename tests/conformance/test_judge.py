@@ -204,6 +204,7 @@ def test_the_sign_of_a_zero_that_prelu_passes_is_open():
     found = judge(case, x, np.array([[0.0, np.nan]], F32))
     assert (found.verdict, found.wrong, found.example["index"]) == ("wrong", 1, [0, 1])
     assert verdicts(case, x, np.array([[0.0, np.nan]], F32)).tolist() == [["exact", "wrong"]]
+    assert judge(pow_case(x, np.ones_like(x)), x, -x).wrong == 2
 
 
 def test_no_elements():
