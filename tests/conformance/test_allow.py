@@ -88,3 +88,12 @@ def test_broken_files(text, says, tmp_path):
         loaded(tmp_path, text)
     assert says in str(caught.value)
     assert "known.txt" in str(caught.value)
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    for name, says in (("bytes", "bytes: not UTF-8"), ("large", "too large"), (".", "not a plain file")):
+        with pytest.raises(HalfulpError, match=says):
+            load_allowed(tmp_path / name)
