@@ -57,7 +57,7 @@ def test_up_to_a_bound(word, differently, is_allowed, tmp_path):
     allowed = loaded(tmp_path, f"onnx.Pow-* {word} known")
     case = document("right")["cases"][0] | {"id": "onnx.Pow-7/float32,float32/hard/0", "verdict": "wrong"}
     case |= {"grade": "edges", "special": 0, "max_ulp": 16} | differently
-    assert allowed.allows("numpy", case) == is_allowed
+    assert (allowed.reason("numpy", case["id"], case["verdict"], case) == "known") == is_allowed
     # An entry is stale where nothing is wrong, not where a bound is exceeded.
     assert bool(allowed.stale("numpy", [case["id"]])) == (case["verdict"] != "wrong")
 
@@ -88,3 +88,12 @@ def test_broken_files(text, says, tmp_path):
         loaded(tmp_path, text)
     assert says in str(caught.value)
     assert "known.txt" in str(caught.value)
+
+
+def test_files_that_can_not_be_read(tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    for name, says in (("bytes", "bytes: not UTF-8"), ("large", "too large"), (".", "not a plain file")):
+        with pytest.raises(HalfulpError, match=says):
+            load_allowed(tmp_path / name)

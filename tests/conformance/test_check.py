@@ -9,15 +9,7 @@ import pytest
 
 import halfulp as hu
 from halfulp.conformance.case import Case
-from halfulp.conformance.check import (
-    CheckReport,
-    Examiner,
-    Progress,
-    check,
-    check_target,
-    processors,
-    selection,
-)
+from halfulp.conformance.check import CheckReport, Examiner, Progress, check_target, processors, selection
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError
@@ -32,7 +24,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def small(target: str = "onnx-reference", **arguments: object) -> CheckReport:
     """Check a target on little."""
     little = {"operators": ["onnx.PRelu-7"], "types": ["float32"], "processes": 1}
-    return check(target, **(little | arguments))
+    return hu.check(target, **(little | arguments))
 
 
 def test_the_face():
@@ -120,7 +112,7 @@ def test_bad_arguments(arguments, says):
 @pytest.mark.parametrize("target", [3, None, Path("numpy"), ["numpy"]])
 def test_a_target_is_a_string(target):
     with pytest.raises(HalfulpError, match="a target is named by a string") as caught:
-        check(target)
+        hu.check(target)
     assert "onnxruntime" in str(caught.value)
 
 

@@ -20,7 +20,7 @@ import pytest
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.process import MALFORMED, Process, _answer, one_line, packed, receive, send, unpacked
-from halfulp.conformance.targets import CrashedError, NotOfferedError, TargetSpec, find
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, find
 from halfulp.errors import HalfulpError
 
 ROOT = Path(__file__).parents[2]
@@ -79,14 +79,10 @@ def test_a_result_has_its_bits():
     ],
 )
 def test_the_kind_of_an_error(error, kind):
-    class Raising:
-        def prepare(self, case: Case) -> Case:
-            return case
+    def run(case: Case) -> list[object]:
+        raise error("why")
 
-        def run(self, prepared: Case) -> None:
-            raise error("why")
-
-    answer, data = _answer(Raising(), pickle.dumps(ORDINARY))
+    answer, data = _answer(Target(run), pickle.dumps(ORDINARY))
     assert (answer, data) == ({"kind": kind, "message": "why"}, b"")
 
 
@@ -179,23 +175,30 @@ def test_threads_are_set_before_a_runtime_is_loaded(monkeypatch, tmp_path):
     assert note.read_text() == "3 3\n"
 
 
-def test_a_target_that_can_not_be_loaded(tmp_path, monkeypatch):
-    (tmp_path / "leaves_at_import.py").write_text("import os; os._exit(5)\n")
-    (tmp_path / "fails_at_import.py").write_text("raise ImportError('libfoo.so: not found\\nmore')\n")
-    (tmp_path / "exits_at_import.py").write_text("raise SystemExit('no licence')\n")
-    (tmp_path / "no_backend.py").write_text("x = 1\n")
+@pytest.mark.parametrize(
+    ("name", "program", "text"),
+    [
+        (
+            "leaves_at_import",
+            "import os; os._exit(5)",
+            "leaves_at_import exited with status 5 when it was loaded",
+        ),
+        (
+            "fails_at_import",
+            "raise ImportError('no libfoo.so\\nmore')",
+            "does not load: ImportError: no libfoo.so",
+        ),
+        ("exits_at_import", "raise SystemExit('no licence')", "does not load: SystemExit: no licence"),
+        ("no_backend", "x = 1", "no_backend has neither prepare nor run_model"),
+    ],
+)
+def test_a_target_that_can_not_be_loaded(name, program, text, tmp_path, monkeypatch):
+    (tmp_path / f"{name}.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
-    expected = {
-        "leaves_at_import": "the target leaves_at_import exited with status 5 when it was loaded",
-        "fails_at_import": "does not load: ImportError: libfoo.so: not found",
-        "exits_at_import": "does not load: SystemExit: no licence",
-        "no_backend": "no_backend has neither prepare nor run_model",
-    }
-    for name, text in expected.items():
-        with Process(find(name)) as process, pytest.raises(HalfulpError) as caught:
-            process.start()
-        assert text in str(caught.value)
-        assert "\n" not in str(caught.value)
+    with Process(find(name)) as process, pytest.raises(HalfulpError) as caught:
+        process.start()
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_case_that_is_at_fault_is_not_the_targets_fault():

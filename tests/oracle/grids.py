@@ -11,8 +11,9 @@ import numpy as np
 
 from halfulp.conformance.cases.operands import Random, cast, exact_pairs
 from halfulp.conformance.cases.values import every_value, hard_pairs, neighbours
+from halfulp.conformance.cases.values import specials as of_cases
 from halfulp.reference import wrap
-from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
+from halfulp.types import TYPES, float_type, from_codes, from_integers, integer_range
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
 """Their powers have kernels of their own. Those of other types go through them: fewer random operands are enough,
@@ -77,25 +78,12 @@ def outer(name: str, x: np.ndarray, y: np.ndarray) -> Part:
 
 @functools.cache
 def specials(name: str) -> np.ndarray:
-    """Zeros, infinities, NaNs, the ends of every range, small numbers, the ends of odd integers."""
+    """Those of the cases, and of floating types a signalling NaN, and one with every payload bit."""
     if TYPES[name].kind != "float":
-        least, largest = integer_range(name)
-        values = {least, least + 1, largest - 1, largest, *range(-5, 12), 16, 31, 32, 33, 63, 64, 65}
-        values |= {s * (2**k + d) for k in (7, 15, 24, 31, 53, 62, 63) for d in (-1, 0, 1) for s in (1, -1)}
-        return integers_within(values, name)
+        return of_cases(name)
     row = float_type(name)
-    least_normal = 1 << (row.digits - 1)
-    magnitudes = {0, 1, 2, least_normal - 1, least_normal, least_normal + 1, row.largest - 1, row.largest}
-    # The infinity, a signalling NaN, the canonical one, one with every payload bit.
-    magnitudes |= {row.infinity, row.infinity + 1, row.nan, row.sign_bit - 1}
-    fraction = 2.0 ** -min(row.digits - 1, 52)
-    odd = 2.0**row.digits - 1  # the largest odd integer
-    values = [1, 1 + fraction, 1 - fraction / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1]
-    values += [odd / 2, 2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
-    magnitudes |= set(codes(cast(np.array(values), name)).tolist())
-    mask = (1 << row.bits) - 1
-    every = {(code | sign) & mask for code in magnitudes for sign in (0, row.sign_bit)}
-    return from_codes(sorted(every), name)
+    nans = {code | sign for code in (row.infinity + 1, row.sign_bit - 1) for sign in (0, row.sign_bit)}
+    return np.concatenate([of_cases(name), from_codes([code % (1 << row.bits) for code in nans], name)])
 
 
 def edges(x_name: str, y_name: str, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -72,6 +72,7 @@ def test_a_signalling_nan_counts_as_a_quiet_one(sign):
         ("float4_e2m1fn", -6.0, 3.0, 0xF),
         ("float4_e2m1fn", -6.0, 0.5, 0x8),
         ("float8_e8m0fnu", 2.0, -INF, 0xFF),  # an exact zero
+        ("float8_e8m0fnu", 2.0, -1000.0, 0x00),
         ("float8_e8m0fnu", 2.0, -1e300, 0x00),  # above zero: the least value is the nearest
         ("float8_e8m0fnu", 2.0, 127.5, 0xFE),
         ("float8_e8m0fnu", 2.0, 127.6, 0xFF),  # beyond 1.5 * 2^127

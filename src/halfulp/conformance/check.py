@@ -52,7 +52,6 @@ from halfulp.types import same_bits
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 _NOTHING_ALLOWED = Allowed()
-_GRID = "grid"  # the names of the cases of the special-value grid begin with it
 
 
 class Progress(NamedTuple):
@@ -359,7 +358,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         output: Array | None = None
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
             output = got if tensor_type(right) == tensor_type(got) else None
-        is_grid = output is not None and case.name.startswith(_GRID)
+        is_grid = output is not None and case.name.startswith("grid")  # of special values
         grid = _grid(case, right, output, self.ulp_limit) if is_grid else []
         there = None
         if other is not None and (case.aspect != "threads" or threads > 1):  # with one processor there is one

@@ -126,11 +126,6 @@ class Allowed:
         allowing = (e for e in about if any(_is_within(part, bound) for bound in e.bounds(finding)))
         return next((e.reason for e in allowing), None)
 
-    def allows(self, target: str, case: Part) -> bool:
-        """Tell whether the verdict on a case is a fault that is allowed."""
-        verdict = case["verdict"]
-        return verdict in FAULTS and self.reason(target, case["id"], verdict, case) is not None
-
     def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
         """Return the entries about no finding, though they cover one of these cases that ran."""
         unused = (e for e in self.entries if e not in self._used)
@@ -241,7 +236,8 @@ def document(target: Part, run: Part, results: Iterable[Result], allowed: Allowe
     """Return the document of one target, in an order that depends on nothing but the cases."""
     ordered = sorted(results, key=lambda result: result.place)
     for result in ordered:
-        result.entry["allowed"] = allowed.allows(target["name"], result.entry)
+        case = result.entry
+        case["allowed"] = allowed.reason(target["name"], case["id"], case["verdict"], case) is not None
     parts: dict[str, list[Part]] = {"rows": [], "specials": [], "reproducibility": []}
     for _, group in groupby(ordered, key=lambda result: result.place[0]):
         members = list(group)

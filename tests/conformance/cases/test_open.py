@@ -13,14 +13,7 @@ from halfulp import specs
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.shapes import refusal
 from halfulp.conformance.cases.values import every_value
-from halfulp.conformance.judge import (
-    ELEMENTS,
-    WHOLE_CASES,
-    Outcome,
-    integer_power,
-    judge,
-    unspecified,
-)
+from halfulp.conformance.judge import ELEMENTS, WHOLE_CASES, Outcome, integer_power, judge, unspecified
 from halfulp.specs import find, ids
 from halfulp.types import TYPES
 

@@ -37,17 +37,10 @@ def chromium() -> Iterator[Any]:
         driver.quit()
 
 
-def show(driver: Any, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-    """Open a page in a window of a size, with light or dark colours preferred."""
-    mobile = width < 600
-    emulate(
-        driver,
-        "Emulation.setDeviceMetricsOverride",
-        width=width,
-        height=height,
-        deviceScaleFactor=1,
-        mobile=mobile,
-    )
+def show(driver: Any, page: Path, *, width: int = 1280, dark: bool = False) -> None:
+    """Open a page in a window of a width, with light or dark colours preferred."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    emulate(driver, "Emulation.setDeviceMetricsOverride", **size)
     # Without motion, so that what a test clicks stays where it is.
     preferred = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
     features = [{"name": name, "value": value} for name, value in preferred.items()]
@@ -63,8 +56,5 @@ def emulate(driver: Any, command: str, **parameters: Any) -> None:
 def requests(driver: Any) -> list[str]:
     """Return the address of everything that was asked for since the last call."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    return [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+    return [each["request"]["url"] for each in sent]

@@ -17,16 +17,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.operators import pow as exact_pow
-from halfulp.types import (
-    TYPES,
-    FloatType,
-    clipped,
-    codes,
-    float_type,
-    from_codes,
-    from_integers,
-    integer_range,
-)
+from halfulp.types import TYPES, FloatType, clipped, float_type, from_codes, from_integers, integer_range
 
 
 class Random:
@@ -135,7 +126,7 @@ def prelu_values(name: str, random: Random, count: int) -> Pairs:
     if TYPES[name].kind == "int":
         x = np.where(flipped, cast(-random.spread(0, TYPES[name].bits - 1, count), name), x)
     elif has_sign(name):
-        x = np.where(flipped, from_codes(codes(x) ^ codes(x).dtype.type(float_type(name).sign_bit), name), x)
+        x = np.where(flipped, -x, x)
     slopes = cast(random.mixed(random.uniform(0, 0.5, count), random.normal(count) * 3), name)
     return Pairs(x, slopes)
 
