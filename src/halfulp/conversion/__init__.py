@@ -129,9 +129,9 @@ def convert(
         >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 6]>
         ...     g (float[N, 3, 4] x, float[3] y) => (float[N, 3, 4] z) { z = Pow<axis=1, broadcast=1>(x, y) }''')
         >>> conversion = convert(model, opset=15, verify=True)
-        >>> print(*conversion.changes)
+        >>> print(conversion)
         #0 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it
-        >>> print(conversion.verification)
+        1 change
         the same bits: 48 elements of outputs, 4 sets of inputs
         dims made up: N=1; -i DIM=N changes one
     """
@@ -148,15 +148,14 @@ def convert(
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     names = dict.fromkeys(each.option for each in PASSES)
     asked = {name: values[name] for name in names if values[name] is not None}
-    before, walk, changes = _read(model)
+    before, new, changes = _read(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
         *others, last = names
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
-    new = before.copy() if walk is None else walk
     network = None
     if wanted == "onnx":
-        changes += run_passes(PASSES, walk or Walk(new), asked) if asked else []
+        changes += run_passes(PASSES, new, asked) if asked else []
         changes += check_result(new, before, asked.get("opset"))
     else:
         changes += dropped_metadata(new)
@@ -211,17 +210,15 @@ PASSES = (
 """The passes that the options of :func:`convert` ask for, in their order."""
 
 
-def _read(source: Source) -> tuple[Onnx, Walk | None, list[Change]]:
-    """Return an ONNX model, a walk through a copy of it if it has a Pow or PRelu, and the changes so far."""
+def _read(source: Source) -> tuple[Onnx, Walk, list[Change]]:
+    """Return an ONNX model, a walk through a copy of it, and the changes so far."""
     if format_of(source) != "onnx":
         name = "<bytes>" if isinstance(source, bytes) else str(source)
         raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
     lines: list[str] = []
     before = onnx_front_end.parse(source, report=lines.append).check()
     changes = [Change(before.file, line) for line in lines]
-    if not has_ours(before):
-        return before, None, changes
-    walk = Walk(before.copy(), check=True)
+    walk = Walk(before.copy(), check=has_ours(before))
     return before, walk, changes + walk.told()
 
 
