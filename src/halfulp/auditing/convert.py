@@ -114,8 +114,8 @@ _REFUSED = "runtimes refuse to load the model"
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
     """Give the Cast nodes whose outputs the file declares in another type."""
-    for name, node, cast, declared in contradicted(proto):
-        if node is cast and node.op_type == "Cast":
+    for name, node, _, declared in contradicted(proto):
+        if node.op_type == "Cast":
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
             yield name, f"its output is declared as {declared}, and is {type_of(to)}: {_REFUSED}"
 

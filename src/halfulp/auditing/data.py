@@ -129,10 +129,10 @@ class InType:
             self.zero += int((is_finite & (right != 0) & (short == 0)).sum())
 
 
-def judged(type: str | None) -> tuple[str, ...]:
+def judged(type: str) -> tuple[str, ...]:
     """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
     shorter = {"float64": JUDGED, "float32": JUDGED[1:]}
-    return shorter.get(type or "", (type,) if type in JUDGED else ())
+    return shorter.get(type, (type,) if type in JUDGED else ())
 
 
 @dataclass
@@ -203,7 +203,7 @@ class NodeData:
 
     def leaves(self, type: str) -> bool:
         """Return whether a result overflows in this type, or the norm divides by 0."""
-        return self.overflows(type) or (type == "float16" and self.divisions_by_zero > 0)
+        return self.overflows(type) or self.divisions_by_zero > 0
 
     @property
     def has_no_region(self) -> bool:
@@ -221,10 +221,12 @@ class NodeData:
 
     def margin(self, type: str) -> float | None:
         """Return the factor by which the base may grow, or shrink, until the first result leaves a type."""
-        ends = self.limits(type)
-        if self.exponent is None or ends is None or ends.overflow is None or not self.base.greatest:
+        if not self.exponent or not self.base.greatest:
             return None
-        return ends.overflow / self.base.greatest if self.exponent > 0 else self.base.least / ends.overflow
+        overflow = limits(self.exponent, type).overflow
+        if overflow is None:
+            return None
+        return overflow / self.base.greatest if self.exponent > 0 else self.base.least / overflow
 
     @property
     def of_types(self) -> dict[str, dict[str, object]]:
@@ -238,9 +240,9 @@ class NodeData:
         """Give each type that the data leaves at this node, with a line on the place, count and effect."""
         for type in filter(self.overflows, self.in_types):
             parts = [*self._overflow(type)]
-            if type == self.type and self.lost and self.reaches_outputs:
+            if type == self.type and self.reaches_outputs:
                 parts.append("the infinities reach the outputs")
-            elif type == self.type and self.lost and self.absorbed:
+            elif type == self.type and self.absorbed:
                 nodes = ", ".join(self.absorbed)
                 parts.append(f"the infinities become finite in {nodes}, so the outputs do not show them")
             yield type, "; ".join(parts)
@@ -249,15 +251,15 @@ class NodeData:
             yield "float16", f"{many} are 0 in float16, with the norm's epsilon added: the norm divides by 0"
 
     def _overflow(self, type: str) -> Iterator[str]:
-        counts, ends, margin = self.in_types[type], self.limits(type), self.margin(type)
-        if self.exponent and ends is not None and ends.overflow is not None:
+        counts, margin = self.in_types[type], self.margin(type)
+        if self.exponent and margin is not None:
             sign, worst, change = "<", self.base.least, "grow"
             if self.exponent > 0:
                 sign, worst, change = ">", self.base.greatest, "shrink"
-            yield f"x^{self.exponent:g} overflows in {type} for |x| {sign} {ends.overflow:.4g}"
+            overflow = limits(self.exponent, type).overflow
+            yield f"x^{self.exponent:g} overflows in {type} for |x| {sign} {overflow:.4g}"
             yield f"{counts.overflow} of {counts.elements} do; |x| is {worst:.4g} at the worst"
-            if margin is not None:
-                yield f"the data must {change} by {1 / margin:.3g}x"
+            yield f"the data must {change} by {1 / margin:.3g}x"
             return
         is_inside = self.operator in _INSIDE
         results = "sums and squares inside" if is_inside else "results"
@@ -428,7 +430,7 @@ class _Measurement:
 
     def _set_region(self, use: Use) -> None:
         seen = self._data[use.label]
-        if use.scope and not use.where and seen.has_no_region:
+        if not use.where and seen.has_no_region:
             nodes, _, leaves = spread(use, self._beyond)
             seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
 
@@ -519,7 +521,7 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]
         if all(each in fixed or main.tensor(each) is not None for each in node.input):
             fixed.update(node.output)
         elif name not in known and type in FLOATS and not subgraphs(node):
-            data = NodeData(name, node.op_type, type or "")
+            data = NodeData(name, node.op_type, str(type))
             same = (output for output in node.output if main.value(output).type == type)
             yield from ((_other(main, index, node, output), data) for output in same)
 

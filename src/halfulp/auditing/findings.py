@@ -229,7 +229,7 @@ def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None
     changes = model.converted[said.target]
     own = (replace(change, node="") for change in changes if change.node in ("", node.label, model.file))
     steps = "; ".join(map(str, own))
-    if not steps and node.label in model.repaired:
+    if not steps:  # a repair of the node helps
         return about_clause(model, node)
     convert = command(model.file, "convert", target=said.target)
     if model.is_valid:
@@ -238,7 +238,7 @@ def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None
     if said.target == "onnxruntime" and "bfloat16" in steps:
         in_float32 = option(model.file, float32="all")
         steps += f"; or {in_float32} in its place, where it takes no other node in bfloat16 either"
-    if node.label not in model.left or "--slopes channel" not in model.left[node.label].why:
+    if said.groups != ("broadcast",) or node.label not in model.left:
         return Remedy(convert, steps)
     choice = f"if the slopes are the channels', as behind a Conv; if they go along the last dim, {convert}: {steps}"
     return Remedy(command(model.file, "repair", slopes="channel"), choice)
@@ -289,7 +289,7 @@ def _near_a_half(fractions: Array, type: str) -> Iterator[str]:
 
 def _of_slopes(use: Use, file: str) -> Iterator[str]:
     slopes = use.second.values
-    if slopes is None or not slopes.size:
+    if slopes is None:
         return
     if slopes.size == 1 and slopes[0] in (0, 1):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"

@@ -9,7 +9,7 @@ from onnx import NodeProto, helper
 from halfulp.auditing.uses import Use
 from halfulp.conversion.float32 import as_declared
 from halfulp.conversion.verify import Run, runs
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import default_opset, subgraphs
@@ -78,7 +78,7 @@ class Network:
         group, names, size = list[Use](), set[str](), 0
         for use in uses:
             size += self._size({*use.names} - names)
-            if group and size > _GROUP:
+            if size > _GROUP:
                 yield group
                 group, names, size = [], set(), self._size({*use.names})
             group.append(use)
@@ -134,9 +134,7 @@ class Network:
     def _given(self, name: str, sample: Sample) -> Array:
         if name in sample:
             return np.asarray(as_declared({name: sample[name]}, self._model)[name])
-        if name in self._model.graph.constants:
-            return np.asarray(self._model.graph.constants[name])
-        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._model.file)
+        return np.asarray(self._model.graph.constants[name])
 
     def _opened(self, names: tuple[str, ...]) -> Run:
         model = self._model.with_outputs(names)

@@ -67,8 +67,7 @@ def asked(target: object) -> Asked:
             raise HalfulpError(f"{spelling}: {expected}: {error}") from None
         return Asked(measured.target, measured.version, measured)
     match = _SPELLED.fullmatch(spelling)
-    name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
-    if match is None or name is None:
+    if match is None or (name := named(match["name"], names(), RUNTIME_ALIASES)) is None:
         spelling = spelling[:80]
         measuring = f"halfulp check {shlex.quote(spelling)} --json FILE.json, then --target FILE.json"
         spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
@@ -164,8 +163,7 @@ def statement(
 def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     """Return the statement about a node that breaks no clause."""
     measured = _measured(use, target)
-    row = _row(use, measured, use.types)
-    if measured is None or row is None:
+    if measured is None or (row := _row(use, measured, use.types)) is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
     if row.verdict == "refused" and not row.groups and not groups:
@@ -270,9 +268,9 @@ def _measured(use: Use, target: Asked) -> Measured | None:
     return target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
 
 
-def _row(use: Use, measured: Measured | None, types: tuple[str, ...] | None) -> Row | None:
+def _row(use: Use, measured: Measured, types: tuple[str, ...] | None) -> Row | None:
     """Return the measurements of a node's operator with operands of these types."""
-    if measured is None or types is None:
+    if types is None:
         return None
     row = measured.rows.get((use.operator, types))
     if row is None and measured.by_meaning:
@@ -313,7 +311,7 @@ def _narrowed(use: Use, group: Group) -> Group:
     """Return a fault of other operands than a node's constants as the rounding of those that are like them."""
     is_other = use.is_ordinary or (use.is_base_positive and use.exponent == 0.5)
     is_near = group.max_ulp is not None and group.max_ulp <= _NEAR
-    if is_other and is_near and group.verdict == "wrong" and group.grade in _NOT_ORDINARY:
+    if is_other and is_near and group.grade in _NOT_ORDINARY:
         return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp or None)
     return group
 

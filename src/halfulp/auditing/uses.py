@@ -309,8 +309,8 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
 
 def _operand(scope: Scope, name: str) -> Operand:
     value, tensor, array = scope.value(name), scope.tensor(name), None
-    if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
-        array = scope.array(name) if math.prod(tensor.dims) <= _MOST_CONSTANT else None
+    if tensor is not None and math.prod(tensor.dims) <= _MOST_CONSTANT:
+        array = scope.array(name)
     return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
@@ -403,7 +403,7 @@ def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Sc
             nodes[-1].attribute.append(onnx.helper.make_attribute("keepdims", keeps))
         for value in (graph.declared.get(name, Value(name)) for name in node.inputs):
             array = _constant(value, graph, makers) if len(value.shape or ()) < 2 else None
-            if array is not None and array.size < 64 and array.dtype.kind in "fiu":
+            if array is not None and array.dtype.kind in "fiu":
                 scope.add_tensor(value.name, onnx.numpy_helper.from_array(array))
     scope.owner.node.extend(nodes)
     return scope
