@@ -26,6 +26,7 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path):
     onnx.save(BAD, tmp_path / "c.onnx")
     os.mkfifo(tmp_path / "d.onnx")
     (tmp_path / "e.onnx").symlink_to("nowhere")
+    (tmp_path / "e.xml").symlink_to("nowhere")
     (tmp_path / "f.xml").write_text("<!DOCTYPE x><net/>")
     (tmp_path / "h.onnx").mkdir()
     report = hu.audit(tmp_path, ())
@@ -108,6 +109,8 @@ def test_names_that_can_not_be_printed(tmp_path):
 def test_nothing_to_audit(tmp_path):
     with pytest.raises(hu.HalfulpError, match="no models"):
         hu.audit(tmp_path, ())
+    with pytest.raises(hu.HalfulpError, match="inputs are for one model, and this is a folder"):
+        hu.audit(tmp_path, (), samples=1)
 
 
 @pytest.mark.parametrize(

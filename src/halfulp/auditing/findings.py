@@ -213,9 +213,9 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | Non
         return Remedy(_ELSE)
     exact = _EXACT.get(said.target)
     seen = model.data.nodes.get(node.label) if model.data else None
-    if exact and said.is_finding and seen and seen.overflows(seen.type):
+    if exact and said.is_finding and seen and seen.region and seen.overflows(seen.type):
         first = f"first convert the model as the finding about {seen.type} says"
-        return Remedy(first, "an exact power overflows too")
+        return Remedy(first, "an exact result overflows too")
     is_wide = model.data is None and node.inputs[0].type == "float16" and not node.is_alone
     if is_wide and said.target in LOADERS["onnx"] and model.format == "onnx":
         # These runtimes compute such networks in float32. Exact powers of float16 may overflow in them.

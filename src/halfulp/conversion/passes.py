@@ -155,7 +155,8 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     is_sparse = (
         bool(model.graph.sparse_initializer) and "has unsupported type: sparse_tensor(" in refused.reason
     )
-    return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
+    is_old = model.ir_version < OLDEST_IR
+    return is_old or is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
 
 
 def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
