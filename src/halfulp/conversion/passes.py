@@ -49,6 +49,7 @@ _HARMLESS = (
     "Field 'shape' of 'type' is required",
     "Field 'name' of 'graph' is required",
     "No opset import for domain 'com.microsoft",
+    "model with IR version < 3 cannot have opset_import",
     _UNTYPED,
 )
 """The beginnings of refusals by the checker alone. An input, though, has to have a type."""
@@ -155,8 +156,7 @@ def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     is_sparse = (
         bool(model.graph.sparse_initializer) and "has unsupported type: sparse_tensor(" in refused.reason
     )
-    is_old = model.ir_version < OLDEST_IR
-    return is_old or is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
+    return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
 
 
 def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
