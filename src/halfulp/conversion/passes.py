@@ -39,7 +39,7 @@ from halfulp.models.onnx.infer import (
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
-_NUMBERED = re.compile(r"(?:(?:node name|Name|name): )?\bhalfulp#(\d+)\b")
+_NUMBERED = re.compile(r"(?:(?:node name|Name|name):? )?\bhalfulp#(\d+)\b")
 _LONGEST = 200
 OLDEST_IR = 3  # the first with opset imports
 _LARGE = 1 << 16  # elements
