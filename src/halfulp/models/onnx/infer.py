@@ -60,37 +60,6 @@ TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.o
 
 _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
-# Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
-_SAME_AS_FIRST = {
-    *(
-        "Abs",
-        "Add",
-        "BatchNormalization",
-        "Ceil",
-        "Clip",
-        "Div",
-        "Dropout",
-        "Elu",
-        "Exp",
-        "Floor",
-        "HardSigmoid",
-    ),
-    *(
-        "InstanceNormalization",
-        "LeakyRelu",
-        "Log",
-        "Max",
-        "Mean",
-        "Min",
-        "Mul",
-        "Neg",
-        "Pow",
-        "Reciprocal",
-        "Relu",
-    ),
-    *("Selu", "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"),
-}
-
 # These have the type and shape of the first input in every opset. The onnx package does not infer GroupNormalization.
 _KEEPS_FIRST = {"PRelu", "GroupNormalization"}
 
@@ -99,6 +68,13 @@ _KEEPS_SHAPE = {
     *("BatchNormalization", "InstanceNormalization", "PRelu", "Relu", "LeakyRelu", "Elu", "Selu", "Clip"),
     *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Identity", "Cast", "Dropout", "Neg", "Abs"),
 }
+
+# Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
+_SAME_AS_FIRST = _KEEPS_SHAPE - {"Cast"} | {
+    *("Add", "Sub", "Mul", "Div", "Pow", "Ceil", "Exp", "Floor", "Log", "Max", "Mean", "Min", "Reciprocal"),
+    *("Sqrt", "Sum"),
+}
+
 # The axis of the weights that has the channels of the first input, and the attribute by which they are multiplied.
 _KERNELS = {"Conv": (1, "group"), "ConvTranspose": (0, "")}
 _KEEPS_CHANNELS = {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool"}
@@ -171,7 +147,7 @@ class Scope:
             op_type == "Shape"
             and node.input
             and outputs
-            and not (node.attribute or plain_domain(node.domain))
+            and not [*node.attribute, *plain_domain(node.domain)]
         ):
             self._measured[outputs[0]] = node.input[0]
         elif op_type in _OPERATORS and node.input and is_foldable(node):
