@@ -142,9 +142,6 @@ def _try_to_read(path: Path, file: str) -> None:
             raise RuntimeError(done.stdout.decode(errors="replace"))
 
 
-# --- an openvino.Model as a graph -----------------------------------------------------------------
-
-
 def graphs(network: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield an ``openvino.Model`` and the bodies of its layers, each with the names of the layers around it."""
     from halfulp.integrations.openvino.operators import bodies
@@ -277,8 +274,8 @@ def _array(layer: Any) -> Array | None:
     kind = type_of(layer)
     if kind == "boolean":
         return np.asarray(layer.data, bool)
-    is_packed = kind in ROWS and ROWS[kind].bits < 8
-    if kind not in ROWS or (is_packed and math.prod(layer.get_output_shape(0)) > _MOST_UNPACKED):
+    row = ROWS.get(kind)
+    if row is None or (row.bits < 8 and math.prod(layer.get_output_shape(0)) > _MOST_UNPACKED):
         return None
     array = array_of(layer)
     array.flags.writeable = False

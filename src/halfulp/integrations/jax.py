@@ -134,9 +134,6 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
     return jnp.asarray(array)
 
 
-# The calls of handlers.
-
-
 def _register() -> tuple[str, ...]:
     """Return JAX's names of the platforms whose programs call handlers."""
     sources = {"cpu": xla_handlers} | ({} if cuda.KERNELS is None else {"cuda": cuda.xla_handlers})

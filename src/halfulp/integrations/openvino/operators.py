@@ -52,8 +52,6 @@ class _Operator(ov.Op):
     def _of_row(self) -> dict[str, Any]:
         return {name: self.attributes[name] for name in self.names}
 
-    # OpenVINO calls these methods.
-
     def validate_and_infer_types(self) -> None:
         # The declared types: when a plugin asks again, it may have narrowed the inputs'.
         kinds = [ROWS[kind].name for kind in self.attributes["operands"].split(",")]

@@ -181,9 +181,6 @@ def restore(module: nn.Module) -> nn.Module:
     return module
 
 
-# Numbers.
-
-
 def _scalar(operand: Any) -> Number:
     """Return an operand that is not a tensor as a number. (torch would convert a list or an array to integers.)"""
     if isinstance(operand, np.generic):

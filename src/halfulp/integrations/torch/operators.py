@@ -129,9 +129,6 @@ def _float32_terms(number: float) -> tuple[float, ...]:
     return tuple(terms) if math.fsum(terms) == number or number != number else ()
 
 
-# Memory: a tensor's as an ndarray and back.
-
-
 def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
     if dtype not in DTYPES:
         raise HalfulpError(torch_type_refusal(dtype))
@@ -139,15 +136,10 @@ def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
-    dtype = _dtype(tensor.dtype)
-    if tensor.requires_grad:
-        tensor = tensor.detach()
+    dtype, tensor = _dtype(tensor.dtype), tensor.detach()
     if dtype.isbuiltin == 1:
         return tensor.numpy()
-    return tensor.view(_WORDS[tensor.itemsize]).numpy().view(dtype)
-
-
-_WORDS = {1: torch.int8, 2: torch.int16}
+    return tensor.view({1: torch.int8, 2: torch.int16}[tensor.itemsize]).numpy().view(dtype)
 
 
 def _empty(x: Tensor, y: Tensor) -> Tensor:
@@ -360,8 +352,6 @@ def _is_functionalized() -> bool:
         raise HalfulpError("torch.func.functionalize: torch cannot combine it with derivatives; leave it out")
     return True
 
-
-# Export to ONNX.
 
 _ONNX = {"pow": "Pow", "prelu": "PRelu"}
 
