@@ -106,7 +106,7 @@ def played(section: str) -> str:
         first, *rest = shlex.split(command)
         output, status = ran(rest) if first == "halfulp" else (TOOLS[first](*rest), 0)
         output = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines())
-        for pattern, word in VARYING.items() if first in ("halfulp", "values") else ():
+        for pattern, word in VARYING.items() if first not in ("show", "text") else ():
             output = re.sub(pattern, word, output)
         lines += [f"$ {command}", *([output] if output else []), *([f"[{status}]"] if status else [])]
     return "\n".join([*lines, "", ""])
@@ -212,6 +212,15 @@ def engines(file: str) -> str:
     return "the same bits"
 
 
+def patched(file: str) -> str:
+    """Print a model with custom operators instead of its own powers, or why there is none."""
+    try:
+        onnx.save(import_module("halfulp.integrations.onnxruntime").patch(Path(file)), "patched.onnx")
+    except ValueError as error:
+        return str(error)
+    return text("patched.onnx")
+
+
 def report(*words: str) -> str:
     """Print what ``halfulp run`` does, but neither times nor the widths of columns."""
     printed, status = ran(["run", *words])
@@ -228,7 +237,9 @@ def edit(file: str, old: str, new: str) -> str:
     return ""
 
 
-TOOLS = {tool.__name__: tool for tool in (show, text, values, same, near, cmp, engines, report, edit)}
+TOOLS = {
+    tool.__name__: tool for tool in (show, text, values, same, near, cmp, engines, patched, report, edit)
+}
 
 
 def held() -> dict[str, bytes | None]:

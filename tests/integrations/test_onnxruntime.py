@@ -153,27 +153,6 @@ def test_what_is_wrong_before_the_run_is_found_at_the_start():
         plugin.session(model)
 
 
-def test_a_function_that_calls_itself():
-    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
-        g (float[N] x) => (float[N] y) { y = own.f(x) }
-        <domain: "own", opset_import: ["": 15, "own": 1]> f (a) => (b) { c = own.f(a)  b = Pow(c, a) }"""
-    with pytest.raises(ModelError, match="the function 'f' calls itself: f, f"):
-        plugin.patch(parser.parse_model(text))
-
-
-@pytest.mark.parametrize("version", [10**9, 2**62, 0, -5])
-def test_functions_of_unknown_opsets(version):
-    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
-        g (float[N] x) => (float[N] y) { t = own.f (x)  y = Pow (t, t) }
-        <domain: "own", opset_import: ["": 15]> f (a) => (b) { b = Pow (a, a) }"""
-    model = parser.parse_model(text)
-    model.functions[0].opset_import[0].version = version
-    with pytest.raises(ModelError, match="the function 'f' asks for an unknown opset"):
-        plugin.patch(model)
-    model.graph.node[0].op_type, model.graph.node[0].domain = "Neg", ""
-    assert "Pow_float32" in str(plugin.patch(model))  # nothing calls it any more
-
-
 @pytest.mark.parametrize("every", [True, False])
 def test_functions_that_nest_too_deep(every):
     head = '<domain: "own", opset_import: ["": 15, "own": 1]>'
@@ -189,17 +168,6 @@ def test_functions_that_nest_too_deep(every):
 
 
 def test_broken_models_are_refused_in_words():
-    def refused(words: str, **changes: list[str]) -> None:
-        model = single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])})
-        for field, value in changes.items():
-            getattr(model.graph.node[0], field)[:] = value
-        with pytest.raises(ModelError, match=words):
-            plugin.patch(model)
-
-    refused("an operand or the output is missing", input=["x", ""])
-    refused("an operand or the output is missing", output=[""])
-    refused(r"Pow takes 2 inputs \(onnx.Pow-15.C4\)", input=["x"])
-    refused("the type of 'nowhere' can't be inferred", input=["x", "nowhere"])
     with pytest.raises(ModelError, match="truncated, or not an ONNX model"):
         plugin.session(b"\x08\xff")
     name = single("Pow", 15, {"x": ("float32", [2]), "name": ("float32", [2])}).SerializeToString()
@@ -218,9 +186,6 @@ def test_types_that_only_onnxruntime_infers():
     text = text.replace("y = Pow(h, b)  z = Pow(y, b)", "z = Identity(h)")
     hidden = ort.InferenceSession(parser.parse_model(text).SerializeToString()).run(None, {"x": x, "b": b})[0]
     assert_same_bits(answer(model, {"x": x, "b": b}), hu.pow(hu.pow(hidden, b), b))
-    unknown = str(text).replace("BiasGelu", "NoSuch").replace("Identity(h)", "Pow(h, b)")
-    with pytest.raises(ModelError, match=r"node #1 \(Pow\): the type of 'h' can't be inferred"):
-        plugin.patch(parser.parse_model(unknown))
 
 
 def test_a_float16_node_alone_stays_float16():

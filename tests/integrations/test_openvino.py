@@ -161,6 +161,9 @@ def test_wide_types_stay_openvinos_own(kind, narrow, tmp_path):
     x = parameter(kind, 2)
     power = o.power(x, x, name="square")
     left_to_openvino([power], x, match=f"the CPU plugin computes {kind} in {narrow}")
+    if kind == "f64":  # a constant, too, which is no size
+        three = o.constant(np.array([3.0]))
+        left_to_openvino([o.power(three, three)], match="computes f64 in f32")
     values = np.array([3, 20], operators.ROWS[kind].dtype)
     for name, result in (("alone", power), ("beside", o.sqrt(o.convert(power, "f32")))):
         ov.save_model(ov.Model([result], [x]), tmp_path / f"{name}.xml", compress_to_fp16=False)
@@ -287,6 +290,57 @@ def test_what_the_plugin_gets_wrong_does_not_stay():
     model = replaced(nodes, x, halves, unknown)
     assert kinds(model) & {"Power", "PRelu"} == set()
     assert sum("Halfulp" in node.get_type_name() for node in model.get_ordered_ops()) == len(nodes)
+
+
+def test_means_in_norms_keep_their_dims():
+    x = parameter("f32", 3, 3)
+    square = o.power(x, np.float32(2))
+    for node, is_written in (
+        (o.reduce_mean(square, o.constant([1]), False), True),
+        (o.reduce_mean(o.multiply(x, x), o.constant([1]), False), True),
+        (o.subtract(x, o.reduce_mean(x, o.constant([1]), False)), True),
+        (o.reduce_mean(x, o.constant([1]), False), False),
+        (o.reduce_mean(square, o.constant([1]), True), False),
+    ):
+        assert ("Squeeze" in kinds(replaced([node], x))) is is_written
+
+
+def test_inputs_that_keep_their_type_have_a_mark():
+    """Those in halves that only halfulp's operators read, in any place if their result goes no further."""
+    for kind, outputs_of, is_marked in (
+        ("f16", lambda x, y: [o.power(x, y)], True),
+        ("f32", lambda x, y: [o.power(x, y)], False),
+        ("f16", lambda x, y: [o.power(x, y), x], True),
+        ("f16", lambda x, y: [o.power(x, y), o.abs(x)], False),
+        ("f16", lambda x, y: [o.abs(o.power(x, y))], False),
+        ("f16", lambda x, y: [o.abs(o.power(y, x))], True),
+    ):
+        x, y = parameter(kind, 2), parameter(kind, 2)
+        replaced(outputs_of(x, y), x, y)
+        assert (operators._KEY in [*x.get_rt_info().keys()]) is is_marked
+
+
+def test_an_operator_of_others_called_power_stays():
+    class Power(operators.HalfulpPower):  # type: ignore[name-defined,misc]
+        pass
+
+    x = parameter("f32", 2)
+    power = Power([x.output(0), x.output(0)], operands="f32,f32", auto_broadcast="numpy")
+    assert "Power" in kinds(replaced([power], x))
+
+
+def test_types_that_a_tensor_may_have():
+    for kind in ("i4", "u4"):
+        values = np.array([7, 1, 3 if kind == "u4" else -8]).astype(operators.ROWS[kind].dtype)
+        assert_same_bits(operators.array_of(operators.tensor_of(values)), values)
+    x = parameter("f32", 2)
+    power = operators.HalfulpPower([x.output(0), x.output(0)], operands="f32,f32", auto_broadcast="numpy")
+    power._check_held("f32", "bf16")
+    with pytest.raises(hu.UnsupportedError, match=r"a type that the model does not declare;(.|\n)*got: f16"):
+        power._check_held("f16", "f32")
+    for dtype in (row.dtype for row in hu.types.TYPES.values() if row.openvino is None):
+        with pytest.raises(hu.UnsupportedError, match="OpenVINO has no type"):
+            operators.tensor_of(np.zeros(1, dtype))
 
 
 def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch):

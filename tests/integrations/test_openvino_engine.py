@@ -84,3 +84,12 @@ def test_audit_and_bench(path):
     measured = CliRunner().invoke(app, ["bench", str(path), "--seconds", "0"])
     assert measured.exit_code == 0, measured.output
     assert "  with halfulp" in measured.output
+
+
+def test_truth_values(tmp_path):
+    b, x = o.parameter([2], np.bool_, name="b"), o.parameter([2], np.float32, name="x")
+    ov.save_model(ov.Model([o.logical_not(b), o.power(o.erf(x), x)], [b, x]), tmp_path / "g.xml")
+    negated, _ = hu.run(
+        tmp_path / "g.xml", {"b": np.array([True, False]), "x": np.ones(2, np.float32)}
+    ).values()
+    assert negated.tolist() == [False, True]

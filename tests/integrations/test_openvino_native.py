@@ -144,12 +144,28 @@ def test_without_a_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(hu.UnsupportedError, match="no-such-compiler: no compiler for C"):
         native.build()
-    monkeypatch.setenv("CXX", "false")
-    with pytest.raises(hu.UnsupportedError, match="false does not compile"):
-        native.build()
-    monkeypatch.setattr(native, "_FOLDER", tmp_path)
-    with pytest.raises(hu.UnsupportedError, match="need its headers and libraries"):
-        native.build()
+    failing = tmp_path / "failing"
+    failing.write_text("#!/bin/sh\necho a note >&2; echo an error >&2; exit 1\n")
+    failing.chmod(0o755)
+    for compiler, words in (("false", r"\.cpp: $"), (str(failing), r"\.cpp: an error$")):
+        monkeypatch.setenv("CXX", compiler)
+        with pytest.raises(hu.UnsupportedError, match=f"{compiler} does not compile .*{words}"):
+            native.build()
+    with monkeypatch.context() as patch:
+        patch.delenv("CXX")
+        patch.setenv("PATH", "")
+        with pytest.raises(hu.UnsupportedError, match=r"^c\+\+: no compiler"):
+            native.build()
+        patch.setattr(native.platform, "system", lambda: "Darwin")
+        with pytest.raises(hu.UnsupportedError, match="on Linux"):
+            native.build()
+    for part in ("libs", "include"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / part).symlink_to(native._FOLDER / part)
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "_FOLDER", tmp_path / part)
+            with pytest.raises(hu.UnsupportedError, match="need its headers and"):
+                native.build()
 
 
 def test_two_threads_build_at_once(monkeypatch, tmp_path):

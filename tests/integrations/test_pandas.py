@@ -62,6 +62,9 @@ def test_frames() -> None:
 
 
 def test_a_number_takes_each_columns_type() -> None:
+    wide = pd.DataFrame({"p": [2.0, 3.0], "q": [3**37, 2]})  # an integer that float64 does not hold
+    for number in (1, np.int64(1), np.float32(1), wide**0):
+        assert hu.pow(wide, number)["q"].tolist() == [3**37, 2]
     frame = pd.DataFrame({"p": np.float32([1, 2]), "q": [3.0, 4.0], "r": pd.array([5, None], "Int8")})
     for result in (hu.pow(frame, 2), hu.pow(2, frame), hu.prelu(frame, 3)):
         assert result.dtypes.astype(str).tolist() == ["float32", "float64", "Int8"]
@@ -80,8 +83,11 @@ def test_frames_of_several_types_are_computed_by_columns() -> None:
     pd.testing.assert_frame_equal(hu.pow(plain, other), (plain**other).astype({"p": "float32", "r": "int64"}))
     x.columns = ["p", "p", "p"]
     assert hu.pow(x, x).dtypes.astype(str).tolist() == ["float32", "Int8", "int64"]
-    with pytest.raises(hu.HalfulpError, match="several types"):
-        hu.pow(x, np.ones((2, 3)))
+    for call in (lambda: hu.pow(x, np.ones((2, 3))), lambda: hu.op("onnx.Pow-15")(x, 1.0)):
+        with pytest.raises(
+            hu.HalfulpError, match=r"its columns have several types; .*\s+got: \['Int8', 'float32'"
+        ):
+            call()
 
 
 @pytest.mark.parametrize("function", [hu.pow, hu.float_power])

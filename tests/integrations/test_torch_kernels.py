@@ -12,6 +12,8 @@ import halfulp as hu
 
 torch = pytest.importorskip("torch")
 
+from tests.integrations.test_torch import assert_same  # noqa: E402
+
 import halfulp.integrations.torch as htorch  # noqa: E402
 from halfulp.integrations.torch.operators import DTYPES, as_array  # noqa: E402
 
@@ -29,12 +31,6 @@ Y = torch.from_numpy(RNG.uniform(-3, 3, (4, 500)).astype(np.float32))
 def enabled() -> Iterator[None]:
     with htorch.exact():
         yield
-
-
-def assert_same(tensor: Any, expected: np.ndarray) -> None:
-    got = as_array(tensor.contiguous())
-    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
-    assert got.tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
 def test_every_form_has_our_bits():

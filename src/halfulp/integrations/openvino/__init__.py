@@ -203,7 +203,7 @@ def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
     """
     if int(np.prod(slope)) == 1:
         return len(slope) <= len(x)
-    if len(x) < 2 or x[1] is None:
+    if len(x) < 2:
         return False
     channels = (x[1],)
     return slope in (channels, (*channels, *[1] * (len(x) - 2)), (1, *channels, *[1] * (len(x) - 2)))

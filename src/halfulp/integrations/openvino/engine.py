@@ -27,7 +27,7 @@ class Compiled:
     def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
         self._file = file
         settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
-        settings |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
+        settings["INFERENCE_NUM_THREADS"] = threads
         with blaming(file):
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
