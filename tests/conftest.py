@@ -17,12 +17,12 @@ settings.load_profile("fresh" if os.environ.get("HALFULP_SEED") == "fresh" else 
 
 
 @pytest.fixture
-def rng() -> np.random.Generator:
-    """A generator whose seed is 1, or HALFULP_SEED; a fresh one, which a failure shows, where that is "fresh"."""
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A test's own generator, of the seed 1, or HALFULP_SEED; of a fresh one, which a failure shows, for "fresh"."""
     given = os.environ.get("HALFULP_SEED") or "1"
     seed = secrets.randbits(32) if given == "fresh" else int(given)
     print(f"HALFULP_SEED={seed}")
-    return np.random.default_rng(seed)
+    return np.random.default_rng([seed, *request.node.name.encode()])
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Operands of every kind of layout, and what a call on them must give."""
 
-import ml_dtypes
 import numpy as np
+
+from halfulp.types import TYPES, codes
 
 Array = np.ndarray
 
@@ -12,8 +13,8 @@ EXPONENTS = [*BASES, "int4"]
 
 def values(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Values whose powers are mostly finite, as an array of a type."""
-    dtype = np.dtype(getattr(ml_dtypes, name, name))
-    if name.startswith(("int", "uint")):
+    dtype = TYPES[name].dtype
+    if TYPES[name].kind != "float":
         return rng.integers(0, 6, shape).astype(dtype)
     return rng.uniform(-0.5, 3, shape).astype(dtype)
 
@@ -48,15 +49,9 @@ def unaligned(array: Array) -> Array:
     return view
 
 
-def bits(array: Array) -> Array:
-    """The bit patterns, packed and in the machine's byte order."""
-    native = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
-    return native.reshape(array.shape).view(f"u{array.itemsize}")
-
-
 def assert_same(got: Array, expected: Array, what: object = "") -> None:
     """Type, shape and bits are equal."""
     assert (got.dtype.newbyteorder("="), got.shape) == (expected.dtype.newbyteorder("="), expected.shape), (
         what
     )
-    np.testing.assert_array_equal(bits(got), bits(expected), err_msg=str(what))
+    np.testing.assert_array_equal(codes(got), codes(expected), err_msg=str(what))

@@ -8,9 +8,11 @@ from pathlib import Path
 import gmpy2
 import numpy as np
 import pytest
-from tests.house.builds import ROOT, run, tool
+from tests.house.builds import run, tool
 
 import halfulp as hu
+from halfulp.conformance.cases.operands import Pairs, joined, outer
+from halfulp.conformance.cases.values import hard_pairs
 from halfulp.errors import UnsupportedError
 from halfulp.installed import get_libm
 
@@ -115,11 +117,7 @@ def test_compiled_programs(compiler, options, tmp_path):
 def test_rounding_modes_and_vectors(dtype, tmp_path):
     """Each mode has MPFR's powers, and so have the vectors of libmvec, SLEEF and SVML that the processor supports."""
     rng, count = np.random.default_rng(1), 1600
-    name = np.dtype(dtype).name
-    unsigned = np.uint64 if dtype is np.float64 else np.uint32
-    rows = [line.split() for line in (ROOT / f"data/worst_cases/{name}.txt").read_text().splitlines()]
-    hard = [(int(row[0], 16), int(row[2], 16)) for row in rows if row[0] != "#" and row[1] == name][:600]
-    x, y = np.array(hard, unsigned).view(dtype).T
+    x, y = (array[:600] for array in hard_pairs(dtype.__name__, dtype.__name__))
     most = 1024 if dtype is np.float64 else 128
     bases, exponents = np.exp(rng.uniform(-20, 20, count)), rng.uniform(-40, 40, count)
     exponents[:300] = rng.integers(-30, 30, 300)
@@ -132,8 +130,7 @@ def test_rounding_modes_and_vectors(dtype, tmp_path):
     least = [info.smallest_subnormal, info.tiny, info.tiny * 2**30]
     magnitudes = np.array([*least, 0, 0.5, 1, 2, 2.5, 3, info.max, np.inf], dtype)
     special = np.concatenate((magnitudes, -magnitudes, [np.nan]), dtype=dtype)
-    pairs = np.meshgrid(special, special)
-    x, y = (np.concatenate((a, b.ravel())) for a, b in zip((x, y), pairs, strict=True))
+    x, y = joined(Pairs(x, y), outer(special, special))
     run(
         *(tool("gcc"), "-O1", "-fno-builtin", "-frounding-math", PROGRAMS / "modes.c", "-lm", "-o"),
         tmp_path / "modes",

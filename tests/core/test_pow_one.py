@@ -1,33 +1,21 @@
 """core/tools/pow_one.cpp: the phase that decides a power, and the bits that it gives."""
 
-import functools
 import re
 import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.house.builds import ROOT, run, tool
+from tests.house.builds import CORE, FLAGS, program, run, tool
 
 import halfulp as hu
 
-OPTIONS = [
-    "-std=c++20",
-    "-O0",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-ffp-contract=off",
-    "-Wall",
-    "-Werror",
-]
+SOURCE = CORE / "tools" / "pow_one.cpp"
 
 
-@functools.cache
-def program() -> Path:
-    built = Path(tempfile.mkdtemp(prefix="halfulp-")) / "pow_one"
-    run(tool("g++"), *OPTIONS, f"-I{ROOT / 'core'}", ROOT / "core" / "tools" / "pow_one.cpp", "-o", built)
-    return built
+@pytest.fixture(scope="module")
+def pow_one() -> Path:
+    return program("pow_one", [tool("g++"), *FLAGS, "-O0", "-Wall", "-Werror", SOURCE], CORE)
 
 
 HARD = np.uint32(0x3F2FAAC2).view(np.float32), np.uint64(0xC038A3132D6586B8).view(np.float64)
@@ -42,8 +30,8 @@ HARD = np.uint32(0x3F2FAAC2).view(np.float32), np.uint64(0xC038A3132D6586B8).vie
         ("3 34 float64", np.float64(3), np.float64(34), "the exact phase, as a power of at most 66 bits"),
     ],
 )
-def test_the_phase_and_the_bits(arguments, x, y, phase):
-    printed = run(program(), *arguments.split())
+def test_the_phase_and_the_bits(arguments, x, y, phase, pow_one):
+    printed = run(pow_one, *arguments.split())
     bits = np.asarray(hu.pow(x, y)).byteswap().tobytes().hex()
     assert printed.splitlines()[-1].split(maxsplit=1) == ["result", f"{bits}, by {phase}"]
     ends = re.findall(r"round to (\w+) and (\w+): (\w+)", printed)
@@ -55,7 +43,7 @@ def test_the_phase_and_the_bits(arguments, x, y, phase):
 @pytest.mark.parametrize(
     "arguments", [("3", "34"), ("3", "34x", "float64"), ("", "1", "float32"), ("3", "3", "int8")]
 )
-def test_wrong_arguments_are_one_line(arguments):
-    done = subprocess.run([program(), *arguments], capture_output=True, text=True)
+def test_wrong_arguments_are_one_line(arguments, pow_one):
+    done = subprocess.run([pow_one, *arguments], capture_output=True, text=True)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

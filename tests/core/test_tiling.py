@@ -1,9 +1,7 @@
 """How calls are divided into tiles (core/array/tiling.h)."""
 
-import functools
 import json
 import subprocess
-import tempfile
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,19 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.operands import laid_out, swapped, unaligned
-from tests.house.builds import ROOT, run, tool
+from tests.house.builds import CORE, program, tool
 
 ARITHMETIC, MEMORY = 0, 2
 TILE, BLOCK, PANEL_ROWS = 256, 2048, 16  # core/simd/tile.h, and a panel's rows
 ROWS = 1 << 13  # elements of a tile of rows
-
-
-@functools.cache
-def program() -> Path:
-    built = Path(tempfile.mkdtemp(prefix="halfulp-")) / "tiling"
-    sources = ROOT / "tests" / "core" / "tiling.cpp", ROOT / "core" / "array" / "tiling.cpp"
-    run(tool("g++"), "-std=c++20", "-O0", "-Wall", "-Werror", f"-I{ROOT / 'core'}", *sources, "-o", built)
-    return built
 
 
 def tilings(*calls: tuple[np.ndarray, np.ndarray, np.ndarray], bound_by: int) -> list[dict[str, Any]]:
@@ -35,7 +25,15 @@ def tilings(*calls: tuple[np.ndarray, np.ndarray, np.ndarray], bound_by: int) ->
             native = operand.dtype.isnative
             numbers += [operand.ctypes.data, operand.itemsize, int(not native), *operand.strides]
         lines.append(" ".join(map(str, numbers)))
-    done = subprocess.run([program()], input="\n".join(lines), text=True, stdout=subprocess.PIPE, check=True)
+    sources = Path(__file__).with_name("tiling.cpp"), CORE / "array" / "tiling.cpp"
+    command = [tool("g++"), "-std=c++20", "-O0", "-Wall", "-Werror", f"-I{CORE}", *sources]
+    done = subprocess.run(
+        [program("tiling", command, *sources, CORE)],
+        input="\n".join(lines),
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

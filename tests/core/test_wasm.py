@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.conformance.report.browser import chromium, requests, show
-from tests.house.builds import FOLDER, ROOT, locked, run, sources, tool
+from tests.house.builds import FOLDER, ROOT, digest, outdated, run, sources, tool
 
 import halfulp as hu
+from halfulp.conformance.cases.operands import Pairs, Random, cast, joined
+from halfulp.conformance.cases.values import hard_pairs
 from halfulp.doors import DIGESTS
 
-COUNT = 1_000_000
+HALF = 500_000
 MAKE = ROOT / "tools" / "make_wasm.py"
 NODE = """
 import { readFileSync, writeFileSync } from "node:fs";
@@ -31,28 +33,19 @@ def folder() -> Path:
     """Return the folder with what tools/make_wasm.py makes of the sources as they are."""
     pytest.importorskip("ziglang", reason="the package ziglang is not installed: make wasm")
     folder = FOLDER / "wasm"
-    with locked(folder):
-        made_of = folder / "made_of"
-        wanted = sources() + MAKE.read_text()
-        if not made_of.exists() or made_of.read_text() != wanted:
+    with outdated(folder, digest(sources(), MAKE)) as is_outdated:
+        if is_outdated:
             run(sys.executable, MAKE, folder)
-            made_of.write_text(wanted)
     return folder
 
 
 @pytest.fixture(scope="module", params=["float64", "float32", "float16"])
-def operands(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
+def operands(request: pytest.FixtureRequest) -> Pairs:
     """Return ordinary operands, any bits, and every hard case of the type."""
-    name, rng = request.param, np.random.default_rng(5)
-    dtype, unsigned = np.dtype(name), np.dtype(f"u{np.dtype(name).itemsize}")
-    rows = [line.split() for line in (ROOT / f"data/worst_cases/{name}.txt").read_text().splitlines()]
-    hard = np.array([[int(row[0], 16), int(row[2], 16)] for row in rows if row[0] != "#" and row[1] == name])
-    ordinary = np.stack([np.exp(rng.uniform(-3, 3, COUNT // 2)), rng.uniform(-9, 9, COUNT // 2)], 1)
-    with np.errstate(over="ignore"):
-        bits = ordinary.astype(dtype).view(unsigned)
-    any_bits = rng.integers(0, 2 ** (8 * dtype.itemsize), (COUNT - len(bits) - len(hard), 2), unsigned)
-    x, y = np.ascontiguousarray(np.concatenate([bits, hard.astype(unsigned), any_bits]).T).view(dtype)
-    return x, y
+    name, random = request.param, Random("wasm")
+    ordinary = (cast(part, name) for part in (random.spread(-4, 4, HALF), random.uniform(-9, 9, HALF)))
+    any_bits = Pairs(random.bits(name, HALF), random.bits(name, HALF))
+    return joined(hard_pairs(name, name), Pairs(*ordinary), any_bits)
 
 
 def by_node(folder: Path, x: np.ndarray, y: np.ndarray, place: Path) -> bytes:

@@ -1,7 +1,6 @@
 """A driver that runs the kernels on the processor, built once (fake_driver.cpp), and calls of it."""
 
 import ctypes
-import hashlib
 import sys
 from functools import cache
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cuda.ptx_to_cpp import translate
-from tests.house.builds import FOLDER, ROOT, locked, run, tool
+from tests.house.builds import CORE, FOLDER, ROOT, digest, outdated, program, run, tool
 
 from halfulp.operators import instruction_set
 
@@ -23,22 +22,20 @@ FLAGS = [
     "-Werror",
     *("-Wno-unknown-pragmas", "-Wno-unused-variable", "-Wno-unused-label", "-Wno-unused-function"),
     "-Wno-unused-but-set-variable",
-    *(f"-I{folder}" for folder in (HERE, ROOT / "core", CUDA)),
+    *(f"-I{folder}" for folder in (HERE, CORE, CUDA)),
 ]
+HAS_AVX2 = instruction_set() in ("avx2", "avx512")
+FOR_AVX2 = ["-march=x86-64-v3"] if HAS_AVX2 else []
 PTX, HOST = 0, 1  # the fake driver's devices
 
 
 @cache
 def ptx_file() -> Path:
     """Return the kernels' PTX, made now where it is not kept; skip the test where the compiler is not installed."""
-    kept = FOLDER / "cuda" / "kernels.ptx"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with locked(kept):
-        made_of = _digest(ROOT / "core", CUDA, ROOT / "tools" / "make_ptx.py")
-        note = kept.with_suffix(".made_of")
-        if not note.exists() or note.read_text() != made_of:
-            compile_with_nvrtc(ROOT / "tools" / "make_ptx.py", kept)
-            note.write_text(made_of)
+    kept, make = FOLDER / "cuda" / "kernels.ptx", ROOT / "tools" / "make_ptx.py"
+    with outdated(kept, digest(str(ROOT), CORE, CUDA, make)) as is_outdated:
+        if is_outdated:
+            compile_with_nvrtc(make, kept)
     return kept
 
 
@@ -53,48 +50,24 @@ def ptx() -> str:
     return ptx_file().read_text()
 
 
-def _digest(*places: Path) -> str:
-    digest = hashlib.sha256(str(ROOT).encode())
-    for place in places:
-        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 def _library() -> Path:
     """Return the driver, in a file of the name by which programs look for it."""
     text = ptx()
     library = FOLDER / "cuda" / "libcuda.so.1"
-    library.parent.mkdir(exist_ok=True)
-    with locked(library):
-        note = library.with_name("libcuda.made_of")
-        made_of = _digest(ROOT / "core", CUDA, HERE)
-        if not note.exists() or note.read_text() != made_of:
+    with outdated(library, digest(str(ROOT), CORE, CUDA, HERE)) as is_outdated:
+        if is_outdated:
             source = library.with_name("kernels_of_ptx.cpp")
             source.write_text(translate(text))
-            compiler = tool("g++")
-            flags = [*FLAGS, *(["-march=x86-64-v3"] if has_avx2() else [])]
             parts = [source, HERE / "kernels_on_host.cpp", HERE / "fake_driver.cpp"]
-            run(compiler, *flags, "-shared", "-Wl,-soname,libcuda.so.1", "-o", library, *parts)
-            note.write_text(made_of)
+            run(tool("g++"), *FLAGS, *FOR_AVX2, "-shared", "-Wl,-soname,libcuda.so.1", "-o", library, *parts)
     return library
 
 
 def stand_in(name: str, headers: Path) -> ctypes.CDLL:
     """Compile what stands for a runtime, a file of this folder, with the runtime's headers, and load it."""
-    source, library = HERE / f"{name}.cpp", FOLDER / "cuda" / f"{name}.so"
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with locked(library):
-        note, made_of = library.with_suffix(".made_of"), _digest(source, headers)
-        if not note.exists() or note.read_text() != made_of:
-            run(tool("g++"), *FLAGS, f"-isystem{headers}", "-shared", "-o", library, source)
-            note.write_text(made_of)
-    return ctypes.CDLL(str(library))
-
-
-def has_avx2() -> bool:
-    return instruction_set() in ("avx2", "avx512")
+    source = HERE / f"{name}.cpp"
+    command = [tool("g++"), *FLAGS, f"-isystem{headers}", "-shared", source]
+    return ctypes.CDLL(str(program(name, command, source, headers)))
 
 
 class Driver:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from tests.oracle.grids import pow_grid, prelu_grid, random_bits
 
-import halfulp as hu
 from halfulp.cuda import Memory, dense_strides, launch
 from halfulp.types import TYPES
 
@@ -28,16 +27,6 @@ def computed(x: np.ndarray, y: np.ndarray, *, prelu: bool = False) -> np.ndarray
     stream = torch.cuda.current_stream().cuda_stream if DEVICE.type == "cuda" else 0
     launch(prelu=prelu, x=places[0], y=places[1], out=places[2], stream=stream)
     return keep[2].cpu().numpy().view(x.dtype).reshape(shape)
-
-
-def differences(x: np.ndarray, y: np.ndarray, *, prelu: bool = False) -> list[str]:
-    """Return the pairs on which the device and the processor differ, the first few of them."""
-    expected = (hu.prelu if prelu else hu.pow)(x, y)
-    words = f"u{expected.itemsize}"
-    result = computed(x, y, prelu=prelu)
-    differ = np.flatnonzero(result.view(words).ravel() != expected.view(words).ravel())
-    pairs = [np.broadcast_to(a, expected.shape).ravel()[differ[:5]] for a in (x, y, result, expected)]
-    return [f"{a!r}, {b!r} gives {c!r} and not {d!r}" for a, b, c, d in zip(*pairs, strict=True)]
 
 
 def hard_pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:

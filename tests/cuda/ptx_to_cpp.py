@@ -6,7 +6,7 @@ not known here is an error. The meanings are those of NVIDIA's "PTX ISA"; ptx_ma
 
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 HEADER = '#include "ptx_machine.h"\n'
 
@@ -16,11 +16,76 @@ _PLACES = {
     "%ntid.x": "block_dim.x",
     "%nctaid.x": "grid_dim.x",
 }
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-# A float's comparison that is true of NaN: the contrary of another one.
-_UNORDERED = {"equ": "!=", "neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
-_BITWISE = {"and": "&", "or": "|", "xor": "^"}
-
+# An instruction's result, by patterns of its name, as C++. {a}, {b} and so on are the operands behind the first, of the
+# last type in its name, and {T} is that type in C++. A letter before is for another type: u and b the unsigned one and
+# the bits of the same size, w the one of twice the size, t the name's last but one, n u32, p a predicate.
+_EXPRESSIONS = {
+    r"add\.rn\.f\d+": "{a} + {b}",
+    r"sub\.rn\.f\d+": "{a} - {b}",
+    r"mul\.rn\.f\d+": "{a} * {b}",
+    r"div\.(rn\.f|[us])\d+": "{a} / {b}",
+    r"fma\.rn\.f\d+": "std::fma({a}, {b}, {c})",
+    r"sqrt\.rn\.f\d+": "std::sqrt({a})",
+    # The approximate one only begins the compiler's division of 128-bit integers, which mends what it lacks.
+    r"rcp\.(rn\.f\d+|approx\.f32)": "1 / {a}",
+    r"neg\.f32": "{ba} ^ 0x80000000u",
+    r"neg\.f64": "{ba} ^ 0x8000000000000000ull",
+    r"abs\.f32": "{ba} & ~0x80000000u",
+    r"abs\.f64": "{ba} & ~0x8000000000000000ull",
+    r"add\.[usb]\d+": "static_cast<{uT}>({ua} + {ub})",
+    r"sub\.[usb]\d+": "static_cast<{uT}>({ua} - {ub})",
+    r"add(\.cc|c|c\.cc)\.[usb]\d+": "add_carry<{uT}>({ua}, {ub}, {carries})",
+    r"sub(\.cc|c|c\.cc)\.[usb]\d+": "sub_carry<{uT}>({ua}, {ub}, {carries})",
+    r"mul\.lo\.[usb]\d+": "mul_lo<{uT}>({ua}, {ub})",
+    r"mul\.hi\.[usb]\d+": "mul_hi<{T}>({a}, {b})",
+    r"mul\.wide\.[us]\d+": "static_cast<{wT}>({a}) * static_cast<{wT}>({b})",
+    r"mad\.wide\.[us]\d+": "static_cast<{wT}>(static_cast<{wT}>({a}) * static_cast<{wT}>({b}) + {wc})",
+    r"madc?\.lo(\.cc)?\.[usb]\d+": "add_carry<{uT}>(mul_lo<{uT}>({ua}, {ub}), {uc}, {carries})",
+    r"madc?\.hi(\.cc)?\.u\d+": "add_carry<{T}>(mul_hi<{T}>({a}, {b}), {c}, {carries})",
+    r"rem\.[us]\d+": "{a} % {b}",
+    r"neg\.[usb]\d+": "static_cast<{uT}>(0 - {ua})",
+    r"abs\.[usb]\d+": "static_cast<{T}>({a} < 0 ? 0 - {ua} : {ua})",
+    r"not\.pred": "!{a}",
+    r"not\.[usb]\d+": "static_cast<{T}>(~{a})",
+    r"clz\.b\d+": "static_cast<uint32_t>(std::countl_zero({ua}))",
+    r"popc\.b\d+": "static_cast<uint32_t>(std::popcount({ua}))",
+    r"and\.\w+": "static_cast<{T}>({a} & {b})",
+    r"or\.\w+": "static_cast<{T}>({a} | {b})",
+    r"xor\.\w+": "static_cast<{T}>({a} ^ {b})",
+    r"shl\.\w+": "shift_left<{T}>({a}, {nb})",
+    r"shr\.\w+": "shift_right<{T}>({a}, {nb})",
+    r"shf\.l\.wrap\.b32": "funnel_left({na}, {nb}, {nc} & 31)",
+    r"shf\.r\.wrap\.b32": "funnel_right({na}, {nb}, {nc} & 31)",
+    r"shf\.l\.clamp\.b32": "funnel_left({na}, {nb}, clamped({nc}))",
+    r"shf\.r\.clamp\.b32": "funnel_right({na}, {nb}, clamped({nc}))",
+    r"bfi\.b\d+": "insert_bits<{uT}>({ua}, {ub}, {nc}, {nd})",
+    r"bfe\.u\d+": "shift_right<{T}>({a}, {nb} & 255) & (shift_left<{T}>(1, {nc} & 255) - 1)",
+    r"prmt\.b32": "permute_bytes({na}, {nb}, {nc})",
+    r"min\.\w+": "least<{T}>({a}, {b})",
+    r"max\.\w+": "greatest<{T}>({a}, {b})",
+    r"selp\.\w+": "{pc} ? {ba} : {bb}",
+    r"setp\.eq\.\w+": "{a} == {b}",
+    r"setp\.lt\.\w+": "{a} < {b}",
+    r"setp\.le\.\w+": "{a} <= {b}",
+    r"setp\.gt\.\w+": "{a} > {b}",
+    r"setp\.ge\.\w+": "{a} >= {b}",
+    r"setp\.ne\.[usb]\d+": "{a} != {b}",
+    r"setp\.ne\.f\d+": "{a} < {b} || {a} > {b}",  # which is false of NaN
+    # These are true of NaN: the contrary of another one.
+    r"setp\.equ\.f\d+": "!({a} < {b} || {a} > {b})",
+    r"setp\.neu\.f\d+": "!({a} == {b})",
+    r"setp\.ltu\.f\d+": "!({a} >= {b})",
+    r"setp\.leu\.f\d+": "!({a} > {b})",
+    r"setp\.gtu\.f\d+": "!({a} <= {b})",
+    r"setp\.geu\.f\d+": "!({a} < {b})",
+    r"setp\.nan\.f\d+": "{a} != {a} || {b} != {b}",
+    r"setp\.num\.f\d+": "{a} == {a} && {b} == {b}",
+    r"cvt\.rzi\.[us]\d+\.f\d+": "to_integer<{tT}>({a})",
+    # Exact, or rounded.
+    r"cvt\.([usb]\d+\.[usb]\d+|f(32|64)\.f16|f64\.f32)": "static_cast<{tT}>({a})",
+    r"cvt\.rn\.(f\d+\.[usb]\d+|f16\.f\d+|f32\.f(32|64)|f64\.f64)": "static_cast<{tT}>({a})",
+    r"cvta(\.\w+)*\.u64": "{a}",
+}
 
 # The types of registers by their names: bits, which a double's or a float's are too.
 _REGISTERS = {"p": "bool", "rs": "uint16_t", "r": "uint32_t", "rd": "uint64_t"}
@@ -104,194 +169,32 @@ def elements(text: str) -> list[str]:
 
 def statement(opcode: str, operands: list[str]) -> str:
     """Return an instruction as C++ statements."""
-    parts = opcode.split(".")
-    base, modifiers, kind = parts[0], parts[1:-1], parts[-1]
-    function = _FUNCTIONS.get(base)
-    if function is None:
-        raise UnknownInstruction(f"{opcode} {', '.join(operands)}")
-    result = function(base, modifiers, kind, operands)
+    base, *modifiers, kind = opcode.split(".")
+    if base in _FUNCTIONS:
+        result = _FUNCTIONS[base](base, modifiers, kind, operands)
+    elif (expression := _expression(opcode)) is not None and "|" not in operands[0]:
+        carry_in = "carry" if base.endswith("c") else "true" if base == "sub" else "false"
+        carries = f"{carry_in}, {'carry' if 'cc' in modifiers else 'no_carry'}"
+        others = {"u": unsigned(kind), "b": "b" + kind[1:], "n": "u32", "p": "pred"}
+        others["t"] = modifiers[-1] if modifiers else kind
+
+        def filled(place: re.Match[str]) -> str:
+            own = wider(kind) if place[1] == "w" else others.get(place[1], kind)
+            return c_type(own) if place[2] == "T" else value(operands["abcd".index(place[2]) + 1], own)
+
+        expression = expression.replace("{carries}", carries)
+        result = put(operands[0], re.sub(r"\{([a-z]?)([abcdT])\}", filled, expression))
+    else:
+        result = None
     if result is None:
         raise UnknownInstruction(f"{opcode} {', '.join(operands)}")
     return result
 
 
-def _arithmetic(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    operator = {"add": "+", "sub": "-", "mul": "*"}[base]
-    if kind[0] == "f":
-        if modifiers != ["rn"]:
-            return None
-        return put(o[0], f"{value(o[1], kind)} {operator} {value(o[2], kind)}")
-    if base == "mul":
-        return _integer_product(base, modifiers, kind, o)
-    if modifiers == ["cc"]:
-        return _with_carry(base, modifiers, kind, o)
-    if modifiers:
-        return None
-    kind = unsigned(kind)
-    return put(o[0], f"static_cast<{c_type(kind)}>({value(o[1], kind)} {operator} {value(o[2], kind)})")
-
-
-def _with_carry(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if modifiers not in ([], ["cc"]):
-        return None
-    kind = unsigned(kind)
-    carry_in = "carry" if base.endswith("c") else "false" if base == "add" else "true"
-    carry_out = "carry" if modifiers else "no_carry"
-    a, b = value(o[1], kind), value(o[2], kind)
-    return put(o[0], f"{base[:3]}_carry<{c_type(kind)}>({a}, {b}, {carry_in}, {carry_out})")
-
-
-def _integer_product(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    half, *rest = modifiers
-    if base == "mul" and rest:
-        return None
-    if half == "wide":
-        wide = c_type(wider(kind))
-        product = f"static_cast<{wide}>({value(o[1], kind)}) * static_cast<{wide}>({value(o[2], kind)})"
-        if base == "mul":
-            return put(o[0], product)
-        return None if rest else put(o[0], f"static_cast<{wide}>({product} + {value(o[3], wider(kind))})")
-    if half not in ("lo", "hi"):
-        return None
-    kind = kind if half == "hi" else unsigned(kind)
-    product = f"mul_{half}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], kind)})"
-    if base == "mul":
-        return put(o[0], product)
-    if rest not in ([], ["cc"]) or kind[0] != "u":
-        return None
-    carry_in, carry_out = "carry" if base == "madc" else "false", "carry" if rest else "no_carry"
-    return put(o[0], f"add_carry<{c_type(kind)}>({product}, {value(o[3], kind)}, {carry_in}, {carry_out})")
-
-
-def _fused(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    return put(o[0], f"std::fma({', '.join(value(a, kind) for a in o[1:])})") if modifiers == ["rn"] else None
-
-
-def _division(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    operator = "%" if base == "rem" else "/"
-    if modifiers != (["rn"] if kind[0] == "f" else []):
-        return None
-    return put(o[0], f"{value(o[1], kind)} {operator} {value(o[2], kind)}")
-
-
-def _reciprocal(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    # The approximate one only begins the compiler's division of 128-bit integers, which mends what it lacks.
-    if kind[0] != "f" or (modifiers != ["rn"] and (modifiers, kind) != (["approx"], "f32")):
-        return None
-    return put(o[0], f"1 / {value(o[1], kind)}")
-
-
-def _root(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    return put(o[0], f"std::sqrt({value(o[1], kind)})") if modifiers == ["rn"] else None
-
-
-def _one_operand(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if modifiers:
-        return None
-    plain, bits = value(o[1], kind), value(o[1], unsigned(kind) if kind != "pred" else kind)
-    if kind[0] == "f":
-        sign = "0x80000000u" if kind == "f32" else "0x8000000000000000ull"
-        as_bits = value(o[1], "b" + kind[1:])
-        return put(o[0], {"neg": f"{as_bits} ^ {sign}", "abs": f"{as_bits} & ~{sign}"}[base])
-    expressions = {
-        "neg": f"static_cast<{c_type(unsigned(kind))}>(0 - {bits})",
-        "abs": f"static_cast<{c_type(kind)}>({plain} < 0 ? 0 - {bits} : {bits})",
-        "not": f"!{plain}" if kind == "pred" else f"static_cast<{c_type(kind)}>(~{plain})",
-        "clz": f"static_cast<uint32_t>(std::countl_zero({bits}))",
-        "popc": f"static_cast<uint32_t>(std::popcount({bits}))",
-    }
-    return put(o[0], expressions[base])
-
-
-def _extremum(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    function = {"min": "least", "max": "greatest"}[base]
-    return (
-        None
-        if modifiers
-        else put(o[0], f"{function}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], kind)})")
-    )
-
-
-def _bitwise(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if modifiers:
-        return None
-    return put(o[0], f"static_cast<{c_type(kind)}>({value(o[1], kind)} {_BITWISE[base]} {value(o[2], kind)})")
-
-
-def _shift(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if modifiers:
-        return None
-    function = "shift_left" if base == "shl" else "shift_right"
-    return put(o[0], f"{function}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], 'u32')})")
-
-
-def _funnel(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if len(modifiers) != 2 or kind != "b32":
-        return None
-    direction = {"l": "left", "r": "right"}[modifiers[0]]
-    by = value(o[3], "u32")
-    by = {"wrap": f"{by} & 31", "clamp": f"clamped({by})"}[modifiers[1]]
-    return put(o[0], f"funnel_{direction}({value(o[1], 'u32')}, {value(o[2], 'u32')}, {by})")
-
-
-def _insert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    kind = unsigned(kind)
-    operands = f"{value(o[1], kind)}, {value(o[2], kind)}, {value(o[3], 'u32')}, {value(o[4], 'u32')}"
-    return None if modifiers else put(o[0], f"insert_bits<{c_type(kind)}>({operands})")
-
-
-def _extract(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if modifiers or kind[0] != "u":
-        return None
-    mask = f"shift_left<{c_type(kind)}>(1, {value(o[3], 'u32')} & 255) - 1"
-    return put(
-        o[0], f"shift_right<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], 'u32')} & 255) & ({mask})"
-    )
-
-
-def _permute(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    return None if modifiers else put(o[0], f"permute_bytes({', '.join(value(a, 'u32') for a in o[1:])})")
-
-
-def _select(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    kind = "b" + kind[1:]
-    return None if modifiers else put(o[0], f"{name(o[3])} ? {value(o[1], kind)} : {value(o[2], kind)}")
-
-
-def _compare(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    if len(modifiers) != 1 or "|" in o[0]:
-        return None
-    (how,) = modifiers
-    a, b = value(o[1], kind), value(o[2], kind)
-    is_float = kind[0] == "f"
-    if is_float and how == "ne":  # which is false of NaN
-        return put(o[0], f"{a} < {b} || {a} > {b}")
-    if how in _COMPARISONS:
-        return put(o[0], f"{a} {_COMPARISONS[how]} {b}")
-    if not is_float:
-        return None
-    if how == "equ":
-        return put(o[0], f"!({a} < {b} || {a} > {b})")
-    if how in _UNORDERED:
-        return put(o[0], f"!({a} {_UNORDERED[how]} {b})")
-    return {"nan": put(o[0], f"{a} != {a} || {b} != {b}"), "num": put(o[0], f"{a} == {a} && {b} == {b}")}.get(
-        how
-    )
-
-
-def _convert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    *rounding, to = modifiers
-    operand = value(o[1], kind)
-    if kind[0] == "f" and to[0] in "us":
-        return put(o[0], f"to_integer<{c_type(to)}>({operand})") if rounding == ["rzi"] else None
-    is_exact = to[0] != "f" or (kind[0] == "f" and int(to[1:]) > int(kind[1:]))
-    if rounding != ([] if is_exact else ["rn"]):
-        return None
-    return put(o[0], f"static_cast<{c_type(to)}>({operand})")
-
-
-def _address_of(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
-    return put(o[0], value(o[1], "u64")) if kind == "u64" else None
+@cache
+def _expression(opcode: str) -> str | None:
+    matching = (text for pattern, text in _EXPRESSIONS.items() if re.fullmatch(pattern, opcode))
+    return next(matching, None)
 
 
 def _move(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
@@ -341,30 +244,7 @@ def _atomic(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | N
     return f"{old} store<uint64_t>({address(at)}, load<uint64_t>({address(at)}) + {value(addend, kind)});".strip()
 
 
-_FUNCTIONS = {
-    **dict.fromkeys(("add", "sub", "mul"), _arithmetic),
-    **dict.fromkeys(("addc", "subc"), _with_carry),
-    **dict.fromkeys(("mad", "madc"), _integer_product),
-    **dict.fromkeys(("div", "rem"), _division),
-    **dict.fromkeys(("neg", "abs", "not", "clz", "popc"), _one_operand),
-    **dict.fromkeys(("min", "max"), _extremum),
-    **dict.fromkeys(("and", "or", "xor"), _bitwise),
-    **dict.fromkeys(("shl", "shr"), _shift),
-    **dict.fromkeys(("ld", "st"), _memory),
-    **dict.fromkeys(("atom", "red"), _atomic),
-    "fma": _fused,
-    "rcp": _reciprocal,
-    "sqrt": _root,
-    "shf": _funnel,
-    "bfi": _insert,
-    "bfe": _extract,
-    "prmt": _permute,
-    "selp": _select,
-    "setp": _compare,
-    "cvt": _convert,
-    "cvta": _address_of,
-    "mov": _move,
-}
+_FUNCTIONS = {"mov": _move, "ld": _memory, "st": _memory, "atom": _atomic, "red": _atomic}
 
 _FUNCTION = re.compile(
     r"^(?:\.visible |\.weak )?\.(?P<what>entry|func)\s*(?:\((?P<result>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cuda.build import HOST, PTX, Driver
-from tests.oracle.grids import Part, outer, pow_grid, prelu_grid, random_bits, specials
+from tests.oracle.compare import differences
+from tests.oracle.grids import Part, pow_grid, prelu_grid, random_bits, specials
 
 import halfulp as hu
+from halfulp.conformance.cases.operands import outer
 from halfulp.types import TYPES
 
 DEVICES = pytest.mark.parametrize("device", [PTX, HOST], ids=["ptx", "host"])
@@ -23,25 +25,14 @@ def compare(
     result = np.empty_like(expected) if out is None else out
     result[...] = np.ones((), result.dtype)
     driver.apply(x, y, result, prelu=prelu, device=device)
-    words = f"u{expected.itemsize}"
-    differ = np.flatnonzero(
-        np.ascontiguousarray(result).view(words) != np.ascontiguousarray(expected).view(words)
-    )
-    if differ.size:
-        x, y = (np.broadcast_to(a, expected.shape) for a in (x, y))
-        at = tuple(int(i) for i in np.unravel_index(differ[0], expected.shape))
-        pytest.fail(
-            f"{differ.size} of {expected.size} differ: x {x[at]!r}, y {y[at]!r} of {y.dtype}: "
-            f"{result[at]!r} instead of {expected[at]!r}",
-            pytrace=False,
-        )
+    assert not differences(result, expected, x, y)
 
 
 @pytest.mark.parametrize("x_name", TYPES)
 def test_powers_of_every_pair_of_types(driver, rng, x_name):
     """Special values with each other, and random bits; the hard cases of some pairs (of the others, below)."""
     for y_name in TYPES:
-        parts = [outer("specials", specials(x_name), specials(y_name))]
+        parts = [Part("specials", *outer(specials(x_name), specials(y_name)))]
         parts.append(Part("random bits", random_bits(x_name, rng, 500), random_bits(y_name, rng, 500)))
         if x_name in OWN and y_name in (*OWN, "int64", "uint8"):
             parts += pow_grid(x_name, y_name, rng)

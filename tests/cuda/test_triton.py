@@ -8,15 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cuda.build import FLAGS, HERE, NVRTC, has_avx2
+from tests.cuda.build import FLAGS, FOR_AVX2, HERE, NVRTC
 from tests.cuda.ptx_to_cpp import translate
 from tests.cuda.test_ptx import operations
-from tests.house.builds import FOLDER, ROOT, locked, run, sources, tool
+from tests.house.builds import FOLDER, ROOT, digest, outdated, run, sources, tool
+from tests.oracle.grids import random_bits
 
 import halfulp as hu
 from halfulp import reference
+from halfulp.conformance.cases.operands import Pairs, joined, outer
+from halfulp.conformance.cases.values import hard_pairs
 from halfulp.integrations import triton as door
+from halfulp.types import same_bits
 
+MAKE = ROOT / "tools" / "make_bitcode.py"
 KERNELS = {"float64": 0, "float32": 1, "float64_integers": 2, "float32_integers": 3}
 RUN = """
 thread_local Index grid_dim, block_dim, block_index, thread_index;
@@ -38,12 +43,11 @@ def make(base: Path, *options: str) -> None:
     """Make the bitcode, kernels with it as PTX, and these as a library for the processor."""
     bitcode, ptx, source, library = (base.with_suffix(suffix) for suffix in (".bc", ".ptx", ".cpp", ".so"))
     tool_path = {"PYTHONPATH": str(NVRTC)}
-    run(sys.executable, ROOT / "tools" / "make_bitcode.py", bitcode, *options, **tool_path)
+    run(sys.executable, MAKE, bitcode, *options, **tool_path)
     link = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", bitcode]
     run(*CLANG, *link, HERE / "powers.cpp", "-o", ptx, **tool_path)
     source.write_text(translate(ptx.read_text()) + RUN)
-    flags = [*FLAGS, *(["-march=x86-64-v3"] if has_avx2() else [])]
-    run(tool("g++"), *flags, "-shared", source, "-o", library)
+    run(tool("g++"), *FLAGS, *FOR_AVX2, "-shared", source, "-o", library)
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +56,11 @@ def folder() -> Path:
     if find_spec("ziglang") is None and not (NVRTC / "ziglang").exists():
         pytest.skip("the package ziglang is not installed: make test")
     folder = FOLDER / "triton"
-    with locked(folder):
-        made_of = folder / "made_of"
-        tests = "".join(
-            (HERE / name).read_text() for name in ("powers.cpp", "ptx_to_cpp.py", "ptx_machine.h")
-        )
-        wanted = sources() + (ROOT / "tools" / "make_bitcode.py").read_text() + tests
-        if not made_of.exists() or made_of.read_text() != wanted:
+    own = (HERE / name for name in ("powers.cpp", "ptx_to_cpp.py", "ptx_machine.h"))
+    with outdated(folder, digest(sources(), MAKE, *own)) as is_outdated:
+        if is_outdated:
             make(folder / "powers")
             make(folder / "last_phase", "-DHALFULP_LAST_PHASE")
-            made_of.write_text(wanted)
     return folder
 
 
@@ -73,55 +72,42 @@ def computed(
     return z
 
 
-def hard_cases(name: str) -> np.ndarray:
-    dtype, bits = np.dtype(name), np.dtype(name.replace("float", "uint"))
-    rows = [line.split() for line in (ROOT / f"data/worst_cases/{name}.txt").read_text().splitlines()]
-    cases = [[int(row[0], 16), int(row[2], 16)] for row in rows if row[0] != "#" and row[1] == name]
-    return np.ascontiguousarray(np.array(cases, bits).T).view(dtype)
-
-
-def operands(name: str, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def operands(name: str, count: int, rng: np.random.Generator) -> Pairs:
     """Return ordinary operands, any bits, special values, exact powers, ties, and every hard case of the type."""
-    dtype, bits = np.dtype(name), np.dtype(name.replace("float", "uint"))
+    dtype = np.dtype(name)
     special = np.array([0, 1, np.inf, np.nan, 2, 3, 0.5, 1.5, 1e30, 1e-30, 1e-45, 9, 2.25, 27], dtype)
     special = np.concatenate([special, -special])
     ties = np.arange(1, 500, dtype=dtype) / 8, np.array([2, 3, 4, 5, 7, 0.5, 0.25, 1.5, 2.5, -1, 0.75], dtype)
-    ordinary = np.exp(rng.uniform(-3, 3, count)), rng.uniform(-9, 9, count)
-    any_bits = rng.integers(0, 2 ** (8 * dtype.itemsize), (2, count), bits).view(dtype)
-    grids = (np.stack(np.meshgrid(*grid)).reshape(2, -1) for grid in ((special, special), ties))
-    parts = [np.asarray(ordinary, dtype), any_bits, hard_cases(name), *grids]
-    x, y = np.ascontiguousarray(np.concatenate(parts, 1))
-    return x, y
-
-
-def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | (np.isnan(a) & np.isnan(b))
+    ordinary = np.exp(rng.uniform(-3, 3, count)).astype(dtype), rng.uniform(-9, 9, count).astype(dtype)
+    any_bits = random_bits(name, rng, count), random_bits(name, rng, count)
+    grids = outer(special, special), outer(*ties)
+    return joined(Pairs(*ordinary), Pairs(*any_bits), hard_pairs(name, name), *grids)
 
 
 @pytest.mark.parametrize("name", ["float64", "float32"])
 def test_the_bits_of_hu_pow(folder, name, rng):
     x, y = operands(name, 20_000, rng)
-    assert same(computed(folder, name, x, y), hu.pow(x, y)).all()
+    assert same_bits(computed(folder, name, x, y), hu.pow(x, y)).all()
     n = np.resize(
         np.concatenate([np.arange(-40, 40), [-(2**31), 2**31 - 1, 2**24 + 1]]).astype(np.int32), x.size
     )
-    assert same(computed(folder, f"{name}_integers", x, n), hu.pow(x, n)).all()
+    assert same_bits(computed(folder, f"{name}_integers", x, n), hu.pow(x, n)).all()
 
 
 @pytest.mark.parametrize("name", ["float64", "float32"])
 def test_hard_cases_beside_mpfr(folder, name):
     """By all phases, and by the last one."""
-    x, y = hard_cases(name)
+    x, y = hard_pairs(name, name)
     assert len(x) > 100
     for library in ("powers", "last_phase"):
-        assert same(computed(folder, name, x, y, library=library), reference.pow(x, y)).all()
+        assert same_bits(computed(folder, name, x, y, library=library), reference.pow(x, y)).all()
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["float64", "float32"])
 def test_many_powers(folder, name, rng):
     x, y = operands(name, 10_000_000, rng)
-    assert same(computed(folder, name, x, y), hu.pow(x, y)).all()
+    assert same_bits(computed(folder, name, x, y), hu.pow(x, y)).all()
 
 
 def test_every_operation_names_its_rounding(folder):

@@ -2,15 +2,13 @@
 
 import ctypes
 import functools
-import os
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpfr
+from tests.house.builds import program, tool
 
 from halfulp import reference
 from halfulp.types import TYPES
@@ -47,11 +45,8 @@ class Row(NamedTuple):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled source; the compiler is $CXX or c++."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "pow16.so"
-        subprocess.run([os.environ.get("CXX", "c++"), *FLAGS, str(SOURCE), "-o", str(target)], check=True)
-        loaded = ctypes.CDLL(str(target))
+    """The compiled source."""
+    loaded = ctypes.CDLL(str(program("pow16", [tool("c++"), *FLAGS, SOURCE], SOURCE)))
     pointer = ctypes.c_void_p
     loaded.pow16.argtypes = [
         *(ctypes.c_int, ctypes.c_int, ctypes.c_double, ctypes.c_double, pointer, pointer),

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.fuzzing.readers import READERS, corpus
-from tests.house.builds import PYTHON, ROOT, build, libraries, locked, package, sources
+from tests.house.builds import PYTHON, ROOT, build, digest, libraries, outdated, package, sources
 
 INPUTS = int(os.environ.get("HALFULP_FUZZ_INPUTS", 10**7))
 AT_ONCE = 500_000
@@ -45,21 +45,20 @@ def environment() -> Iterator[dict[str, str]]:
     options = ["-DHALFULP_SANITIZE=ON", "-DHALFULP_ISA=baseline"]
     folder = build("g++-sanitize-baseline", "g++", *options, targets=["core_check", "_core"])
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with locked(FOLDER / "package"):
+    place = FOLDER / "package"
+    with outdated(place, _code()) as is_outdated:
         link = FOLDER / "libraries" / Path(os.readlink(asan)).name
         link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(fuzzer)
-        made_of = FOLDER / "package" / "made_of"
-        if not made_of.exists() or made_of.read_text() != _code():  # or another fuzzer would lose it
-            package(folder, made_of.parent)
-            made_of.write_text(_code())
+        if is_outdated:  # or another fuzzer would lose it
+            package(folder, place)
     # A file on a disk can take milliseconds to make; and libFuzzer ends without Python's tidying up.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="halfulp-fuzzing-", dir=memory) as scratch:
         yield os.environ | {
             "TMPDIR": scratch,
-            "PYTHONPATH": os.pathsep.join(map(str, [made_of.parent, site, ROOT])),
+            "PYTHONPATH": os.pathsep.join(map(str, [place, site, ROOT])),
             "LD_LIBRARY_PATH": str(link.parent),
             "LD_PRELOAD": f"{fuzzer} {mutator} {libstdcxx}",
             "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=1100:symbolize=0",
@@ -102,8 +101,4 @@ def test_fuzzing(reader, environment):
 
 
 def _code() -> str:
-    digest = hashlib.sha256(sources().encode())
-    for folder in ("src/halfulp", "tests/fuzzing"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return digest(sources(), ROOT / "src" / "halfulp", ROOT / "tests" / "fuzzing")

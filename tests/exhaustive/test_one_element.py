@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, build, program, run, tool
+from tests.house.builds import CORE, FLAGS, ROOT, build, program, run, tool
 
 import halfulp as hu
 from halfulp.types import TYPES
@@ -27,15 +27,11 @@ def test_one_element_after_the_other():
 def test_the_functions_of_c(millions, instruction_set):
     """Eight kinds of operands, in every floating-point environment; and hard cases in each of these."""
     library = Path(hu.get_library())
-    options = [
-        *("-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
-        "-frounding-math",
-    ]
-    folders = [ROOT / "core", ROOT / "bindings" / "c"]
-    includes = [f"-I{folder}" for folder in folders]
+    c = ROOT / "bindings" / "c"
     source = ROOT / "tests" / "exhaustive" / "one_element.cpp"
     linked = [library, f"-Wl,-rpath,{library.parent}"]
-    compared = program("one-element", [tool("g++"), *options, *includes, source, *linked], source, *folders)
+    command = [tool("g++"), *FLAGS, "-O2", "-frounding-math", f"-I{c}", source, *linked]
+    compared = program("one-element", command, source, CORE, c)
     worst = [ROOT / "data" / "worst_cases" / f"{name}.txt" for name in ("float32", "float64")]
     printed = run(compared, millions, *worst, HALFULP_ISA=instruction_set)
     assert int(printed.split()[0]) == round(8e6 * float(millions))

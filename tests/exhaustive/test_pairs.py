@@ -10,12 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.house.builds import AVX512_MODEL, FOLDER, ROOT, locked, program, sources, tool
+from tests.house.builds import AVX512_MODEL, CORE, FLAGS, FOLDER, locked, program, sources, tool
 
 from halfulp.operators import instruction_set
 
-CORE, SOURCE = ROOT / "core", Path(__file__).with_name("pairs.cpp")
-OPTIONS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
+SOURCE = Path(__file__).with_name("pairs.cpp")
 TILES = 2048  # in a call of the program
 
 
@@ -24,7 +23,7 @@ def built() -> tuple[Path, bool]:
     native = instruction_set() == "avx512"
     flags = ["-march=x86-64-v4", "-DHALFULP_ISA=avx512"] if native else AVX512_MODEL
     exact = CORE / "kernels" / "phases" / "exact.cpp"
-    command = [tool("g++"), *OPTIONS, *flags, f"-I{CORE}", SOURCE, exact]
+    command = [tool("g++"), *FLAGS, "-O2", "-w", *flags, SOURCE, exact]
     return program(f"pairs-{'native' if native else 'model'}", command, SOURCE, CORE), native
 
 

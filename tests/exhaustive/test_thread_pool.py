@@ -4,10 +4,9 @@ import platform
 from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, run, tool
+from tests.house.builds import CORE, run, tool
 from tests.house.test_compilers import BOTH, libraries
 
-CORE = ROOT / "core"
 ROUNDS = 20_000
 FLAGS = [
     "-std=c++20",

@@ -6,8 +6,6 @@ python tests/exhaustive/ties.py     # all exponents, and the nearest found
 import ctypes
 import functools
 import os
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -15,11 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from tests.house.builds import CORE, FLAGS, program, tool
 
 SOURCE = Path(__file__).with_name("ties.cpp")
-CORE = Path(__file__).parents[2] / "core"
-# Contraction off: the error bound in the source counts roundings as they are written.
-FLAGS = ["-std=c++20", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 ROOM = 1 << 16
 SMALL_EXPONENT = 15  # 3^16 has more than 25 bits
@@ -58,13 +54,9 @@ EXPONENTS = [Exponent(n, 0) for n in range(2, SMALL_EXPONENT + 1)] + [
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled source; the compiler is $CXX or c++."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "ties.so"
-        compiler = os.environ.get("CXX", "c++")
-        options = [*FLAGS, *WARNINGS, "-Wno-unused-function", "-shared", "-fPIC", f"-I{CORE}"]
-        subprocess.run([compiler, *options, str(SOURCE), "-o", str(target)], check=True)
-        loaded = ctypes.CDLL(str(target))
+    """The compiled source."""
+    options = [*FLAGS, "-O3", "-march=native", *WARNINGS, "-Wno-unused-function", "-shared", "-fPIC"]
+    loaded = ctypes.CDLL(str(program("ties", [tool("c++"), *options, SOURCE], SOURCE, CORE)))
     loaded.near_powers.restype = ctypes.c_int64
     loaded.near_powers.argtypes = [*[ctypes.c_int] * 3, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
     loaded.pair_phase_error.restype = ctypes.c_double

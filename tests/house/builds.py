@@ -19,6 +19,8 @@ from halfulp import _core
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "tests"
+CORE = ROOT / "core"
+MODEL = ROOT / "tests" / "avx512_model"
 WORST_CASES = sorted((ROOT / "data" / "worst_cases").glob("*.txt"))
 
 # What compiles core/'s AVX-512 sources for a processor with AVX2; -DHALFULP_AVX512_MODEL=ON builds with these.
@@ -26,9 +28,12 @@ AVX512_MODEL = [
     "-march=x86-64-v3",
     "-Wno-psabi",
     "-include",
-    str(ROOT / "tests" / "avx512_model" / "avx512.h"),
+    str(MODEL / "avx512.h"),
     "-DHALFULP_ISA=avx512",
 ]
+
+# What CMakeLists.txt compiles the core with, beside what each test chooses.
+FLAGS = ["-std=c++20", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", f"-I{CORE}"]
 
 # Several sources at a time, so that a compiler reads their headers once: half of what a quick build takes.
 TOGETHER = "-DCMAKE_UNITY_BUILD=ON"
@@ -80,42 +85,47 @@ def build(name: str, compiler: str, *options: str, targets: Sequence[str] = ("co
     in_python = f"-DPython_EXECUTABLE={sys.executable}"
     options += (in_python if "_core" in targets else "-DHALFULP_CORE_CHECK=ON",)
     folder = FOLDER / name
-    with locked(folder):
-        made_of = folder / "made_of"
-        how = "\n".join([str(ROOT), *options, *targets])
-        wanted = f"{how}\n{sources()}"
-        before = made_of.read_text() if made_of.exists() else ""
-        if before != wanted:
-            # What is unchanged need not be compiled again; the note goes first, in case this is interrupted.
-            made_of.unlink(missing_ok=True)
-            if before.rpartition("\n")[0] != how:
-                shutil.rmtree(folder, ignore_errors=True)
-            run(cmake, "-S", ROOT, "-B", folder, *options)
+    with outdated(folder, digest(str(ROOT), *options, *targets, sources())) as is_outdated:
+        if is_outdated:  # what is unchanged is not compiled again
+            run(cmake, "--fresh", "-S", ROOT, "-B", folder, *options)
             run(cmake, "--build", folder, "--parallel", "2", "--target", *targets)
-            made_of.write_text(wanted)
     return folder
 
 
 def sources() -> str:
     """A digest of the files that builds are made of."""
-    digest = hashlib.sha256()
-    model = sorted((ROOT / "tests" / "avx512_model").rglob("*"))
-    code = [path for folder in ("core", "bindings") for path in sorted((ROOT / folder).rglob("*"))]
-    for path in [ROOT / "CMakeLists.txt", *code, *model]:
-        if path.is_file():
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
+    return digest(ROOT / "CMakeLists.txt", CORE, ROOT / "bindings", MODEL)
+
+
+def digest(*parts: str | Path) -> str:
+    """A digest of texts, of files, and of all files in folders."""
+    found = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            found.update(part.encode() + b"\0")
+            continue
+        for path in sorted(part.rglob("*")) if part.is_dir() else [part]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+@contextmanager
+def outdated(place: Path, made_of: str) -> Iterator[bool]:
+    """Yield whether a file or a folder has to be made: none is there, or it was made of something else."""
+    note = place.with_name(f"{place.name}.made_of")
+    with locked(place):
+        is_outdated = not (place.exists() and note.exists() and note.read_text() == made_of)
+        if is_outdated:
+            note.unlink(missing_ok=True)  # in case this is interrupted
+        yield is_outdated
+        note.write_text(made_of)
 
 
 def program(name: str, command: Sequence[str | Path], *made_of: Path) -> Path:
     """Compile a program by a command, or return what an earlier run made of the same files; -o is added."""
-    digest = hashlib.sha256("\n".join(map(str, command)).encode())
-    model = ROOT / "tests" / "avx512_model"
-    for place in (*made_of, model):
-        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if path.is_file():
-                digest.update(path.name.encode() + path.read_bytes())
-    kept = FOLDER / "programs" / f"{name}-{digest.hexdigest()[:16]}"
+    made = digest(*map(str, command), *made_of, MODEL)
+    kept = FOLDER / "programs" / f"{name}-{made[:16]}"
     with locked(kept):
         if not kept.exists():
             run(*command, "-o", kept.with_suffix(".new"))
@@ -141,7 +151,7 @@ def folders_of_make() -> list[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of a parallel test run out of a folder."""
+    """Keep other processes of a parallel test run out of a folder, or away from a file."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -3,33 +3,24 @@
 from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, run, tool
+from tests.house.builds import CORE, program, run, tool
 
-CORE = ROOT / "core"
-PROGRAM = """
-#include <cstdio>
-#include "array/processors.h"
-int main(int, char** paths) { std::printf("%d", halfulp::processors_of_groups(paths[1], paths[2])); }
-"""
+SOURCE = Path(__file__).with_name("processors.cpp")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("processors")
-    (folder / "main.cpp").write_text(PROGRAM)
-    sources = [folder / "main.cpp", CORE / "array" / "processors.cpp"]
-    run(
-        *(tool("c++"), "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{CORE}", *sources, "-o"),
-        folder / "program",
-    )
-    return folder / "program"
+def count() -> Path:
+    """Return a program that prints the number, given a list of groups and the root of their files."""
+    options = ["-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{CORE}"]
+    command = [tool("c++"), *options, SOURCE, CORE / "array" / "processors.cpp"]
+    return program("processors", command, SOURCE, CORE / "array")
 
 
 V1 = "7:memory:/small\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n0::/\n"
 
 
 @pytest.mark.parametrize(
-    ("groups", "files", "count"),
+    ("groups", "files", "expected"),
     [
         ("0::/\n", {}, 0),
         ("0::/\n", {"cpu.max": "200000 100000\n"}, 2),
@@ -52,14 +43,14 @@ V1 = "7:memory:/small\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n0::/\n"
         ("0::a\nnonsense\n:::\n", {"cpu.max": "100000 100000\n"}, 0),
     ],
 )
-def test_quotas(groups, files, count, program, tmp_path):
+def test_quotas(groups, files, expected, count, tmp_path):
     (tmp_path / "list").write_text(groups)
     root = tmp_path / "root"
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    assert run(program, tmp_path / "list", root) == str(count)
+    assert run(count, tmp_path / "list", root) == str(expected)
 
 
-def test_no_list(program, tmp_path):
-    assert run(program, tmp_path / "none", tmp_path) == "0"
+def test_no_list(count, tmp_path):
+    assert run(count, tmp_path / "none", tmp_path) == "0"

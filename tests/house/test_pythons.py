@@ -3,12 +3,11 @@
 import shutil
 import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from tests.house.builds import FOLDER as BUILDS
-from tests.house.builds import ROOT, folders_of_make, locked, sources
+from tests.house.builds import ROOT, digest, folders_of_make, locked, outdated, sources
 from tests.house.pythons import FOLDER, clean
 
 # The same options as make's build, whose objects of the kernels are taken: they do not depend on Python.
@@ -32,13 +31,7 @@ def has_stable_abi(version: str) -> bool:
 
 def state() -> str:
     """Return a digest of the files that a wheel and its trial are made of."""
-    files = [
-        *sorted((ROOT / "src").rglob("*.py")),
-        ROOT / "pyproject.toml",
-        ROOT / "README.md",
-        Path(__file__),
-    ]
-    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest() + sources()
+    return digest(ROOT / "src", ROOT / "pyproject.toml", ROOT / "README.md", Path(__file__), sources())
 
 
 def wheel(version: str) -> Path:
@@ -49,9 +42,9 @@ def wheel(version: str) -> Path:
     if has_stable_abi(version):
         version = next(filter(has_stable_abi, VERSIONS_IN_ORDER))
     folder = FOLDER / version
-    built, note, build = folder / "wheel", folder / "made_of", folder / "build"
-    with locked(folder / "package"):
-        if not note.exists() or note.read_text() != state():
+    built, build = folder / "wheel", folder / "build"
+    with outdated(built, state()) as is_outdated:
+        if is_outdated:
             shutil.rmtree(built, ignore_errors=True)
             for made in folders_of_make()[: not build.exists()]:
                 with locked(BUILDS / "package"):
@@ -63,7 +56,6 @@ def wheel(version: str) -> Path:
                 *(python, "-m", "pip", "wheel", "--quiet", *options, f"--config-settings=build-dir={build}"),
                 ROOT,
             )
-            note.write_text(state())
     return next(built.glob("*.whl"))
 
 
@@ -72,9 +64,8 @@ def test_the_package_builds_and_runs(version):
     folder = FOLDER / version
     python = folder / "env" / "bin" / "python"
     file = wheel(version)
-    with locked(folder / "trial"):
-        passed = folder / "passed"
-        if passed.exists() and passed.read_text() == state():
+    with outdated(folder / "env", state()) as is_outdated:
+        if not is_outdated:
             return
         run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", file)
         modules = run(python, "-c", "from halfulp import _core, _cuda; print(_core.__file__, _cuda.__file__)")
@@ -82,7 +73,6 @@ def test_the_package_builds_and_runs(version):
         options = ["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "-c", ROOT / "pyproject.toml"]
         tests = TESTS + WITHOUT_GIL * version.endswith("t")
         run(python, "-m", "pytest", *options, *(ROOT / test for test in tests), "-k", "not page or README")
-        passed.write_text(state())
 
 
 def run(python: Path, *arguments: str | Path) -> str:

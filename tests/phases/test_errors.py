@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.house.builds import AVX512_MODEL, ROOT, program, tool
+from tests.house.builds import AVX512_MODEL, CORE, FLAGS, program, tool
 from tests.phases.errors import PHASES, Operands, Worst, climb, ratios, taken_by
 
-CORE = ROOT / "core"
 ENOUGH = 0.95  # of a claim: a search that found more might, had it climbed on, have found more than all
 
 # The flags of each. AVX-512 is the model, so that every machine with AVX2 tests it.
@@ -38,9 +37,9 @@ def probe(instruction_set: str, core: Path = CORE) -> list[str]:
         pytest.skip("an instruction set of x86-64")
     else:
         compiler, emulator = tool("g++"), []
-    options = ["-std=c++20", "-O1", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
+    options = [f"-I{core}", *FLAGS, "-O1", "-w"]  # that core before the other one
     source = Path(__file__).with_name("probe.cpp")
-    command = [compiler, *options, *SETS[instruction_set], f"-I{core}", source]
+    command = [compiler, *options, *SETS[instruction_set], source]
     return [*emulator, str(program(f"probe-{instruction_set}", command, source, core))]
 
 

@@ -7,19 +7,17 @@ import platform
 from pathlib import Path
 
 import pytest
-from tests.house.builds import AVX512_MODEL, ROOT, program, run, tool
+from tests.house.builds import AVX512_MODEL, CORE, FLAGS, program, run, tool
 
 SOURCE = Path(__file__).with_name("singles.cpp")
-CORE = ROOT / "core"
 
 
 def test_lanes_of_avx2_and_avx512_are_the_same():
     cpuinfo = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not cpuinfo.exists() or " avx2 " not in cpuinfo.read_text():
         pytest.skip("the model of AVX-512 needs a processor with AVX2")
-    options = ["-std=c++20", "-O1", "-fno-trapping-math", "-ffp-contract=off", "-w", f"-I{CORE}"]
     digests = set()
     for name, flags in (("avx2", ["-march=x86-64-v3", "-DHALFULP_ISA=avx2"]), ("avx512", AVX512_MODEL)):
-        command = [tool("g++"), *options, *flags, str(SOURCE)]
+        command = [tool("g++"), *FLAGS, "-O1", "-w", *flags, SOURCE]
         digests.add(run(program(f"singles-{name}", command, SOURCE, CORE)))
     assert len(digests) == 1
