@@ -457,8 +457,8 @@ def settle(
     differs = None
     if not kind and may_round:
         kind = max(kinds, key=lambda each: (is_float(each), SIGNIFICANT.get(each, 64)))
-        differs = f"{noun} that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
-        differs = f"{'an' if noun == 'exponent' else 'a'} {differs}"
+        said = "is rounded" if is_float(kind) or is_float(own) else "wraps around"
+        differs = f"{'an' if noun == 'exponent' else 'a'} {noun} that {kind} does not hold {said}"
     if kind:
         exactly = ", exactly" if differs is None else ""
         if array is None:

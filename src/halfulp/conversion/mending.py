@@ -69,8 +69,7 @@ class Mender:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
         if self._edit is not edit:
             self._edit, self._reshaped = edit, {}
-        if self.of_node:
-            self.found |= self.of_node.keys() & {node.name, edit.label}
+        self.found |= self.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
@@ -85,15 +84,17 @@ class Mender:
             self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:
             raise NoExactForm(still.line)
+        if int(row.version) > edit.opset:
+            self.opset = max(self.opset, int(row.version))
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
     # --- types ------------------------------------------------------------------------------------
 
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
-        x, y = (edit.value(name).type for name in node.input)
+        x, y = map(edit.type_of, node.input)
         terms, noun = Terms.of(row), "exponent" if node.op_type == "Pow" else "slope"
-        if x is None or y is None or terms.takes(x, y):
+        if terms.takes(x, y):
             return row, None
         one_type = not terms.others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
@@ -132,7 +133,6 @@ class Mender:
                 said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
                 has_default = edit.scope.is_default(node.input[1])
                 edit.note(f"its exponent is an input with a default; {said}" if has_default else said)
-                self.opset = max(self.opset, opset)
                 return row
         return None
 
@@ -149,11 +149,10 @@ class Mender:
         if asked is None and given in range(-len(dims or ()), len(dims or ())):
             asked = given
         if not _fits(node, row, edit):
-            rank = len(edit.shape_of(node.input[0], "the shape of X is not known"))
-            return _dim_of_slope(x, slope, asked, name) - max(rank, 1)
-        own = slope.shape or ()
-        if row.broadcasting.name != "unidirectional" or size in (None, 1):
+            return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
+        if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
+        own = edit.shape_of(node.input[1], "")
         now = own.index(size) - len(own)
         if dims is None:
             if isinstance(asked, int) and asked < 0:
@@ -171,15 +170,13 @@ class Mender:
             )
         else:
             rank, here = len(dims), dims[now]
-            channels = dims[1] if rank + now > 1 else 0
-            if isinstance(channels, int) and channels != size:
+            if rank + now < 2 or not _may_be(size, dims[1]):
                 return None
             if asked is not None:
                 wanted = _dim_asked(asked, rank)
-                is_other = wanted != rank + now and dims[wanted] == size
-                return wanted - rank if is_other or not isinstance(dims[wanted], int) else None
-            if (channels == size) != (here == size):
-                return 1 - rank if channels == size else None
+                return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
+            if (dims[1] == size) != (here == size):
+                return 1 - rank if dims[1] == size else None
             doubt = (
                 f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
                 " --slopes channel or --slopes last decides"
@@ -190,34 +187,30 @@ class Mender:
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
         x, slope = (edit.value(name) for name in node.input)
-        size = _size(slope)
+        size, rank = _size(slope), len(x.shape or ())  # 0 also if it is not known
         assert size is not None
-        rank = None if x.shape is None else len(x.shape)
-        is_channel = rank is not None and axis == 1 - rank
-        shape: Dims = (size, *(1 for _ in range(-1 - axis)))
+        is_channel = axis == 1 - rank and size != 1
+        shape: Dims = (size, *(1 for _ in range(-1 - axis))) if x.shape != () else ()
         if row.broadcasting.name == "shared or per channel":
             shape = (size,) if is_channel else (1, size) if axis == -1 else shape
-        if size == 1:
-            shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
             self._reshaped[key] = _in_place(*key, edit) or edit.reshape(*key)
         node.input[1] = self._reshaped[key]
-        dim = axis if rank is None else axis + rank
-        along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
+        along = "per channel" if is_channel else f"along dim {axis + rank}"
+        along = "one for all elements" if size == 1 else along
         was, now = _text(slope.shape), _text(shape)
         edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
-        if rank is not None and is_channel and size != 1:
+        if is_channel:
             self.per_channel.add(rank)
 
 
 def _in_place(name: str, shape: Dims, edit: Editor) -> str:
     """Change the shape of an input with a default that only one node reads; return its name, empty for others."""
     tensor, owner = edit.scope.constants.get(name), edit.owner
-    if tensor is None or edit.reads[name] != 1 or not isinstance(owner, GraphProto):
-        return ""
-    info = next((each for each in owner.input if each.name == name), None)
-    if info is None:
+    infos = owner.input if isinstance(owner, GraphProto) else ()
+    info = next((each for each in infos if each.name == name), None)
+    if info is None or tensor is None or edit.reads[name] != 1:
         return ""
     tensor.dims[:] = shape
     info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, shape))
@@ -258,7 +251,7 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
             node.input[1] = y
     if "consumed_inputs" in gone:
         edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
-    if unknown := gone.keys() - {"axis", "broadcast", "consumed_inputs"}:
+    if unknown := gone.keys() - {*legacy, "consumed_inputs"}:
         names = " and ".join(sorted(unknown))
         raise NoExactForm(f"{row.id} has no attribute {names}; its meaning is not known")
     for attribute in gone.values():
@@ -273,7 +266,7 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     bases, others = terms
     differs = None
     wraps = [kind for kind in bases if not is_float(kind) and holds(kind, x)]
-    if wraps and not (node.op_type == "Pow" and is_float(y)):
+    if wraps and not is_float(y):
         wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # low bits as in X's type
     elif is_float(x):
         wide = next((kind for kind in ("float32", "float64") if kind in bases and holds(kind, x)), "float32")
@@ -286,8 +279,7 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
         differs,
     )
     node.input[0] = edit.cast(node.input[0], wide)
-    if y not in others:
-        others = others or (wide,)
+    if y not in (others := others or (wide,)):
         kind = next((kind for kind in others if holds(kind, y)), next(iter(others)))
         node.input[1] = edit.cast(node.input[1], kind)
     return x
@@ -303,21 +295,19 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
 
 
 def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
-    """Return the dim of X that a slope lies along, if the slope's own shape does not fit."""
+    """Return the dim of X, counted from the last one, that a slope lies along if its own shape does not fit."""
     size, dims, shapes = _size(slope), x.shape or (), f"X: {x}, slope: {slope}"
-    if size == 1:
-        return max(len(dims) - 1, 0)
     if size is None:
         raise NoExactForm(f"the slope is not one of a single dim, and does not fit X; {shapes}")
     if asked is not None and dims:
         axis = _dim_asked(asked, len(dims))
-        if dims[axis] == size or not isinstance(dims[axis], int):
-            return axis
+        if _may_be(size, dims[axis]):
+            return axis - len(dims)
         if isinstance(asked, int):
             raise NoExactForm(f"dim {axis} of X does not have the slope's {size} elements; {shapes}")
-    fits = [axis for axis, dim in enumerate(dims) if axis and (dim == size or not isinstance(dim, int))]
-    if len(fits) == 1 or (1 in fits and dims[1] == size):
-        return fits[0]
+    fits = [axis for axis, dim in enumerate(dims) if axis and _may_be(size, dim)]
+    if len(fits) == 1 or dims[1:2] == (size,):
+        return fits[0] - len(dims)
     if not fits and dims[:1] != (size,):
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
     certain = [axis for axis in fits if dims[axis] == size]
@@ -338,10 +328,12 @@ def _dim_asked(asked: str | int, rank: int) -> int:
 
 def _size(slope: Value) -> int | None:
     """Return the number of elements of a slope with at most one dim other than 1; None for any other."""
-    sizes = [dim for dim in slope.shape or () if dim != 1]
-    if len(sizes) > 1 or not all(isinstance(dim, int) for dim in sizes):
-        return None
-    return int(sizes[0] or 0) if sizes else 1
+    size, *others = [dim for dim in slope.shape or () if dim != 1] or [1]
+    return size if isinstance(size, int) and not others else None
+
+
+def _may_be(size: int, dim: Dim) -> bool:
+    return dim == size or not isinstance(dim, int)
 
 
 def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
@@ -349,7 +341,8 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     x, y = (edit.value(name) for name in node.input)
     given = {a.name: a.i for a in node.attribute}
     tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
-    if "axis" not in given and x.shape is not None and y.shape is not None:
+    assert x.shape is not None is not y.shape  # since they do not fit
+    if "axis" not in given:
         starts = range(len(x.shape) - len(y.shape) + 1)
         fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
         tried += [{**tried[0], "axis": axis} for axis in fits]

@@ -108,15 +108,15 @@ class Walk(Onnx):
                 self._walk(inner, wanted, rewrite, where)
             if not wanted(node) or plain_domain(node.domain):
                 continue
-            if self.refused and not self.refused.keys().isdisjoint(node.output):
+            if not self.refused.keys().isdisjoint(node.output):
                 continue
             edit.nodes += nodes[done:index]
-            made, done = len(edit.nodes), index + 1
+            made, noted, done = len(edit.nodes), len(edit.changes), index + 1
             edit.start(node, partial(scope.label, node) if self.made.isdisjoint(node.output) else None)
             try:
                 rewrite(node, edit)
             except NoExactForm as error:
-                edit.nodes[made:] = [node]
+                edit.nodes[made:], edit.changes[noted:] = [node], []
                 reason = scope.label(node), where, error.why
                 self.refused.update(dict.fromkeys(filter(None, node.output), reason))
             except (HalfulpError, MemoryError):
