@@ -157,8 +157,7 @@ class Editor:
 
     def new_name(self, suffix: str, like: Value | None = None) -> str:
         """Return a free name made of the current node's output and a suffix, for a value that is like another one."""
-        node = self._replaced
-        base = next(filter(None, node.output), node.name or node.op_type)
+        base = next(filter(None, self._replaced.output), self._replaced.op_type)
         name = unused(f"{base}_{suffix}", self._names)
         self._names.add(name)
         if like is not None:
@@ -323,7 +322,7 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
             return x_name, y_name, {"broadcast": 1}
         raise NoExactForm("opset 6 broadcasts by the ranks of X and Y, and they are not known")
     x_name = edit.unsqueeze(x_name, range(len(y.shape) - len(x.shape)))
-    x_dims = edit.value(x_name).shape or ()
+    x_dims = edit.shape_of(x_name, "")
     if is_one(y):
         return x_name, y_name, {"broadcast": 1} if x_dims != y.shape else {}
     lead = len(x_dims) - len(y.shape)

@@ -281,7 +281,8 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
-            for attribute in [*node.attribute] if node.op_type == "BatchNormalization" else ():
+            is_norm = node.op_type == "BatchNormalization" and not plain_domain(node.domain)
+            for attribute in [*node.attribute] if is_norm else ():
                 is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
                 if attribute.name == "spatial" and is_per_channel:
                     said = f"spatial={attribute.i} is dropped: {_CHANNELS}"
@@ -374,12 +375,13 @@ def _mend_layers(walk: Walk) -> None:
     def flatten(node: NodeProto, edit: Editor) -> None:
         x, w = (edit.value(name) for name in node.input[:2])
         is_turned = any(each.name == "transB" and each.i for each in node.attribute)
-        size = w.shape[is_turned] if w.shape and len(w.shape) == 2 else None
-        rest = [dim for dim in (x.shape or ())[1:] if isinstance(dim, int)]
-        if len(rest) < 2 or len(rest) + 1 < len(x.shape or ()) or size != math.prod(rest) or size == rest[-1]:
+        weights, (batch, *rest) = w.shape or (), x.shape or (None,)
+        size = weights[is_turned] if len(weights) == 2 else None
+        sizes = [dim for dim in rest if isinstance(dim, int)]
+        if len(rest) < 2 or len(sizes) < len(rest) or size != math.prod(sizes) or size == rest[-1]:
             return edit.keep(node)
         edit.note(f"X, {describe(x.type, x.shape)}, is flattened: the weights take {size} elements")
-        flat = edit.add("Flatten", [node.input[0]], Value("", x.type, ((x.shape or ())[0], size)))
+        flat = edit.add("Flatten", [node.input[0]], Value("", x.type, (batch, size)))
         return edit.keep(remade(node, [flat, *node.input[1:]]))
 
     def per_channel(node: NodeProto, edit: Editor) -> None:

@@ -248,9 +248,12 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
     """
     *ones, size = slope or (1,)
     _, channels, *_, last = (None, None, None) if x is None else x if len(x) > 2 else (1, 1, 1)
-    is_row = all((row.broadcasting.name == "unidirectional", {*ones} <= {1}, size not in (1, None)))
-    is_known = any((isinstance(size, str), isinstance(last, int)))
-    if is_known or not is_row or (isinstance(channels, int) and channels != size):  # it can't be per channel
+    is_row = all(
+        (row.broadcasting.name == "unidirectional", {*ones} <= {1}, isinstance(size, int), size != 1)
+    )
+    if (
+        not is_row or isinstance(last, int) or (isinstance(channels, int) and channels != size)
+    ):  # not per channel
         return None
     return f"the last dim of X{'' if last is None else f', {last},'} has {size} elements"
 
