@@ -322,19 +322,19 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
     returned = {declared(info, file).type for info in source.proto.graph.output}
     mended = run_passes([_REPAIR], walk, {"repair": (mender, returned)})
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
-        nodes = {
-            node.name for node in every_node(new.proto.graph, *new.proto.functions) if node.op_type == "PRelu"
-        }
-        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, sorted(nodes))}")
+        prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
+        names = sorted({n.name or known.label(n) for n, known in prelus})
+        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, names)}")
     left = [_left(file, name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     left += [_left(file, name, why, valid=True) for name, why in mender.doubtful.items()]
-    if mender.opset > opset_of(new):
+    if mender.opset:
+        opset = max(mender.opset, opset_of(new))  # also of a function of an older one
         try:
-            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": mender.opset})
+            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": opset})
         except UnsupportedError:
             again = Mender(mender.slopes, mender.of_node, may_raise=False)
             return _repaired(source, again)
-        mended.append(Change(file, f"becomes one of opset {mender.opset}"))
+        mended.append(Change(file, f"becomes one of opset {opset}"))
     found = found if is_as_read and not mended else by_nodes(new)
     changes = [*mended, *corrected, *correct_declarations(new, found, before)]
     if not changes:
@@ -483,7 +483,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]:
     """Yield the inputs of a node that share a type, and whether the result shares it."""
     known = None if plain_domain(node.domain) else ports(node.op_type, opset)
-    if known is None or not (known.inputs and known.outputs and any(node.output[:1])):
+    if known is None or not any(node.output[:1]):
         return
     places = defaultdict[str, list[int]](list)
     for index, name in enumerate(node.input):
@@ -548,7 +548,7 @@ def _correct_casts(model: Onnx) -> list[Change]:
     read_by = readers_of(every_node(model.proto.graph))
     opset = default_opset(model.proto.opset_import) or 1
     for name, node, maker, wanted in suspects:
-        before = known.get(maker.input[0]) if maker.op_type == "Cast" and maker.input else None
+        before = known.get(maker.input[0]) if maker.op_type == "Cast" else None
         if maker is not node:
             if before == wanted != known.get(node.input[0]):
                 said = f"X is not cast from {wanted}, the type that the result is declared in"
