@@ -219,12 +219,11 @@ def repair(
 
 def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Change], list[Left]]:
     """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left."""
-    mender, corrected = _mender(slopes), source.copy()
-    told = _correct_inputs(corrected) + _correct_batch_norms(corrected.proto)
-    readable = corrected if told else source  # the copy is not kept for nothing
-    del corrected
+    readable = source.copy()
+    told = _correct_inputs(readable) + _correct_batch_norms(readable.proto)
+    readable = readable if told else source  # the copy is not kept for nothing
     error = readable.fault_of_ours
-    new, changes, left = _repaired(readable, mender)
+    new, changes, left = _repaired(readable, _mender(slopes))
     if (breach := _breach_of_a_call(new)) is not None:
         copy = readable.copy()
         if copied := separate(copy):
