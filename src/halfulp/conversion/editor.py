@@ -456,7 +456,7 @@ def settle(
     differs = None
     if not kind and may_round:
         kind = max(kinds, key=lambda each: (is_float(each), SIGNIFICANT.get(each, 64)))
-        said = "is rounded" if is_float(kind) or is_float(own) else "wraps around"
+        said = "is rounded" if any(map(is_float, (kind, own))) else "wraps around"
         differs = f"{'an' if noun == 'exponent' else 'a'} {noun} that {kind} does not hold {said}"
     if kind:
         exactly = ", exactly" if differs is None else ""

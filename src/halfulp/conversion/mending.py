@@ -144,10 +144,8 @@ class Mender:
         ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
         """
         (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
-        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
         dims, name = x.shape, node.name or edit.label
-        if asked is None and given in range(-len(dims or ()), len(dims or ())):
-            asked = given
+        asked = self._asked(node, given, len(dims or ()), edit)
         if not _fits(node, row, edit):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
@@ -183,6 +181,10 @@ class Mender:
             )
         self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
         return None
+
+    def _asked(self, node: NodeProto, given: int | None, rank: int, edit: Editor) -> str | int | None:
+        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
+        return given if asked is None and given in range(-rank, rank) else asked
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""

@@ -280,7 +280,7 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
-            is_norm = node.op_type == "BatchNormalization" and not plain_domain(node.domain)
+            is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
             for attribute in [*node.attribute] if is_norm else ():
                 is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
                 if attribute.name == "spatial" and is_per_channel:
