@@ -123,7 +123,7 @@ def test_a_run_says_what_is_lost(engine, tmp_path):
 
 
 def in_a_branch(function: str = "") -> onnx.ModelProto:
-    return parsed(f"""<ir_version: 8, opset_import: ["": 17, "own": 1]>
+    return parsed(f"""<ir_version: 8, opset_import: ["": 17, "own": 1, "com.microsoft": 1]>
         g (float16[N] x, bool b) => (float16[N] z) {{ s = Sin(x)
             t = If (b) <then_branch = t () => (float16[N] p) {{
                 two = Constant<value_float=2.>() e = Cast<to=10>(two) p = Pow(x, e) }},
@@ -157,8 +157,13 @@ def test_a_run_says_what_it_did_not_look_at(tmp_path, monkeypatch):
 
     assert told not in printed(in_a_branch())
     assert told not in printed(in_a_branch("own.F"))
+    assert told in printed(in_a_branch("com.microsoft.FastGelu"))  # only ONNX Runtime has it
     monkeypatch.setattr("halfulp.auditing.data._SMALL", 0)
     assert told in printed(in_a_branch())
+    inputs = large()
+    assert told not in printed(norm())
+    inputs = {"x": np.full((1, 64), 1e30, np.float32)}
+    assert "results are infinite or NaN" not in printed(norm("float32", inverse=True))
 
 
 @pytest.mark.newer

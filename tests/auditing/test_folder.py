@@ -42,6 +42,9 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path):
     for model in report.models:
         assert model.error is None or (model.file in model.error and "\n" not in model.error)
     assert "d.onnx: not a plain file" in str(report)
+    page = report.html()
+    assert [f"Nodes of {name}.onnx" in page for name in "ac"] == [False, True]
+    assert "no Pow, no PRelu" not in page
 
 
 def test_only_models_are_looked_at(tmp_path):

@@ -231,7 +231,7 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     if use.slope is None or len({*(use.types or ())}) != 1:
         return None
     x, slope = use.slope
-    if condition is None and (x is None or slope is None or use.row.broadcasting.fits(x, slope)):
+    if condition is None and use.row.broadcasting.fits(x, slope):
         return None
     if target.name == "openvino" and x and slope == x[1:2]:
         return "it runs with one slope for each channel, dim 1 of X"

@@ -403,7 +403,7 @@ def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Sc
             nodes[-1].attribute.append(onnx.helper.make_attribute("keepdims", keeps))
         for value in (graph.declared.get(name, Value(name)) for name in node.inputs):
             array = _constant(value, graph, makers) if len(value.shape or ()) < 2 else None
-            if array is not None and array.dtype.kind in "fiu":
+            if array is not None:
                 scope.add_tensor(value.name, onnx.numpy_helper.from_array(array))
     scope.owner.node.extend(nodes)
     return scope
