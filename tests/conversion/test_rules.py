@@ -112,7 +112,7 @@ FORMS = [
     )
     for rule in rules
     for term in alternatives(rule.pattern)
-    if rule.form != "Sqrt(x)"  # of an x that is never negative: test_spellings.py
+    if rule.form != "Sqrt(x)"  # of an x that is never negative: spellings.txt
 ]
 
 

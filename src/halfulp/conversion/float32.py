@@ -31,7 +31,6 @@ from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
 from halfulp.models.graph import Model
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
 from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
@@ -63,7 +62,7 @@ def _in_float32(walk: Walk, what: str) -> str | None:
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
     for owner, opset in walk.owners:
         region = set(_outputs(walk, owner, what, names, found))
-        walk.changes += _runtime_operators(owner, region)
+        walk.changes += _left(walk, owner, region)
         _put(walk, owner, opset, region)
     for missing in sorted((names or {what} - {*_KINDS}) - found):
         every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.proto.graph)))]
@@ -78,11 +77,11 @@ def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
     known = set().union(*map(_spellings, every_node(*(owner for owner, _ in walk.owners))))
     rest, names = f",{what},", set[str]()
-    for name in sorted(known, key=len, reverse=True):
-        if "," in name and f",{name}," in rest:
+    for name in sorted(known - {""}, key=len, reverse=True):
+        while f",{name}," in rest:
             rest = rest.replace(f",{name},", ",")
             names.add(name)
-    return names | {name if name in known else name.strip() for name in rest.split(",") if name.strip()}
+    return names | {name.strip() for name in rest.split(",") if name.strip()}
 
 
 def _spellings(node: NodeProto) -> set[str]:
@@ -113,28 +112,32 @@ def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[st
             is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)
             is_any = is_any and kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
             is_called = called and not subgraphs(node)  # names of nodes in bodies are looked up there
-            if node.output and (is_called or is_any or (what == "pow" and node.op_type == "Pow")):
+            if is_called or is_any or (what == "pow" and node.op_type == "Pow"):
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
         for node in nodes:
             if node.op_type == "Cast" and node.input[0] in made:
                 made.update(node.output)
                 wanted.append(node)
-        yield from (node.output[0] for node in wanted)
+        yield from (name for node in wanted for name in node.output[:1])
 
 
-def _runtime_operators(owner: Owner, region: set[str]) -> Iterator[Change]:
-    """Take away the outputs of nodes whose operators are a runtime's own, and give notices about these."""
-    for index, node in enumerate(owner.node):
-        if plain_domain(node.domain) and not region.isdisjoint(node.output):
-            region.difference_update(node.output)
-            inside = ""
-            if node.domain == "com.microsoft" and "LayerNorm" in node.op_type:
-                inside = "; ONNX Runtime computes it in float32 inside"
-                if node.op_type.startswith("Skip"):
-                    inside += ", with CUDA if enable_skip_layer_norm_strict_mode is set"
-            what = f"stays as it is, an operator of {printable(node.domain)}{inside}"
-            yield Change(label(node, index, ""), what, is_notice=True)
+def _left(walk: Walk, owner: Owner, region: set[str]) -> Iterator[Change]:
+    """Take away the outputs of a runtime's own operators, and of nodes that read unknown types; give notices."""
+    nodes = ((scope, node) for scope in walk.scopes(owner) for node in scope.owner.node)
+    for scope, node in nodes:
+        unknown = next((name for name in node.input if name and scope.value(name).type is None), "")
+        if region.isdisjoint(node.output) or not (plain_domain(node.domain) or unknown):
+            continue
+        region.difference_update(node.output)
+        what = f"stays as it is, an operator of {printable(node.domain)}"
+        if not plain_domain(node.domain):
+            what = f"stays as it is: the type of its input {unknown!r} is not known"
+        elif node.domain == "com.microsoft" and "LayerNorm" in node.op_type:
+            what += "; ONNX Runtime computes it in float32 inside"
+            if node.op_type.startswith("Skip"):
+                what += ", with CUDA if enable_skip_layer_norm_strict_mode is set"
+        yield Change(scope.label(node), what, is_notice=True)
 
 
 _PARTS = {
@@ -210,13 +213,11 @@ def _is_norm(known: Scope, bound: Bound) -> bool:
 
 def norms_without_pow(model: Onnx) -> int:
     """Return how many norms in float16 a model writes out with another square than a Pow."""
-    if not has_halves(model.proto):
-        return 0
     known = model.scope()
     return sum(
         known.value(nodes[0].input[0]).type == "float16"
         and not any(node.op_type == "Pow" and (scalar(node.input[1], known) or 0) > 1 for node in nodes)
-        for nodes in norms(known)
+        for nodes in (norms(known) if has_halves(model.proto) else ())
     )
 
 
@@ -224,7 +225,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
     """Rewrite the nodes with these outputs, as far as they compute in float16 or bfloat16."""
 
     def is_wanted(node: NodeProto) -> bool:
-        return bool(node.output) and node.output[0] in region
+        return not region.isdisjoint(node.output[:1])
 
     read = {  # by graph, in it and in its bodies
         id(scope): Counter(name for node in every_node(scope.owner) if is_wanted(node) for name in node.input)
@@ -258,10 +259,10 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
             wide[id(known), output] = made
             back.append((made, output, str(types[1])))
         else:
-            copy = remade(node, [name and widened_input(name, edit) for name in node.input])
+            copy = remade(node, [widened_input(name, edit) for name in node.input])
             for index, name in enumerate(node.output):
                 value = known.value(name)
-                if name and value.type in HALVES:
+                if value.type in HALVES:
                     made = edit.new_name("float32", replace(value, type="float32"))
                     copy.output[index] = wide[id(known), name] = made
                     back.append((made, name, str(value.type)))
@@ -283,7 +284,7 @@ def _widen_attributes(node: NodeProto) -> None:
     for attribute in node.attribute:
         if attribute.name in ("to", "dtype", "output_dtype") and attribute.i in _HALF_ENUMS:
             attribute.i = TensorProto.FLOAT
-        elif node.op_type == "ConstantOfShape" and attribute.t.data_type in _HALF_ENUMS:
+        elif attribute.t.data_type in _HALF_ENUMS:
             array = onnx.numpy_helper.to_array(attribute.t).astype(np.float32)
             attribute.t.CopyFrom(onnx.numpy_helper.from_array(array))
 

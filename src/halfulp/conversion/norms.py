@@ -52,12 +52,12 @@ def _normalized(match: Match) -> Shape:
 
 def _axes(name: str, match: Match) -> list[int] | None:
     """Return the axes of a ReduceMean, counted from the last; None if it loses its dims, or they are not known."""
-    mean = match.maker(name) or NodeProto()
-    attributes, rank = attributes_of(mean), len(match.shape("x") or ())
-    axes = attributes.get("axes") if len(mean.input) < 2 else match.view.array(mean.input[1])
-    if axes is None or np.ndim(axes) != 1 or not attributes.get("keepdims", 1):
+    mean, rank = match.maker(name), len(match.shape("x") or ())
+    attributes = attributes_of(mean)
+    axes = np.asarray(attributes.get("axes") if len(mean.input) < 2 else match.view.array(mean.input[1]))
+    if axes.ndim != 1 or not attributes.get("keepdims", 1):
         return None
-    return sorted(int(axis) - rank if axis >= 0 and rank else int(axis) for axis in axes)
+    return sorted(int(axis) - rank if axis >= 0 else int(axis) for axis in axes)
 
 
 _PARTS = {
@@ -83,7 +83,7 @@ def _fuse(operator: str, form: str, check: Check, bias: str = "") -> Rule:
         "it computes in float32 and rounds otherwise",
         None,
         FUSED[operator],
-        parts=_LAYER_PARTS if operator == "LayerNormalization" else _PARTS,
+        parts={"LayerNormalization": _LAYER_PARTS}.get(operator, _PARTS),
         says=f"a norm becomes {operator}",
     )
 
@@ -105,7 +105,7 @@ def deviates(match: Match) -> Answer:
         return [np.asarray(each).tolist() for each in axes], [*node.attribute]
 
     of_squares, of_x, x, m = match.maker("v"), match.maker("m"), match["x"], match["m"]
-    if of_squares is None or of_x is None or of_x.op_type != "ReduceMean" or of_x.input[0] != x:
+    if [of_x.op_type, *of_x.input[:1]] != ["ReduceMean", x]:
         return None
     readers = (each for each in match.view.readers[m] if (each.op_type, *each.input) == ("Sub", x, m))
     deviation = next(readers, None)

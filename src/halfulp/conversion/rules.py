@@ -275,9 +275,9 @@ class Match:
         """The node that is replaced."""
         return self.bound[NODES][0]  # type: ignore[no-any-return]
 
-    def maker(self, name: str) -> NodeProto | None:
-        """Return the node that makes a value."""
-        return self.view.maker(self[name])
+    def maker(self, name: str) -> NodeProto:
+        """Return the node that makes a value; an empty one if none does."""
+        return self.view.maker(self[name]) or NodeProto()
 
     def array(self, name: str) -> Array | None:
         """Return a constant's array, None for any other value."""

@@ -84,7 +84,7 @@ def alpha(match: Match) -> Answer:
 def computed(match: Match) -> Answer:
     """Nodes compute the slope of constants, which some importers do not do."""
     maker, slope = match.maker("slope"), match.array("slope")
-    is_node = maker is not None and maker.op_type not in ("Constant", "DequantizeLinear")
+    is_node = maker.op_type not in ("", "Constant", "DequantizeLinear")
     return {"stored": slope} if is_node and slope is not None else None
 
 
@@ -263,13 +263,13 @@ def in_products(exponent: float, x: Any, operation: _Operation) -> Any:
 def one_exponent(match: Match) -> float | None:
     """Return the exponent if one constant is that of all elements, and leaves X's shape; None otherwise."""
     x, result = match.shape("x"), match.view.value(match.root.output[0]).shape
-    array, maker = match.array("e"), match.maker("e")
-    rank = 0 if array is None else array.ndim
-    if array is None and maker is not None and maker.op_type == "Expand":
-        array, rank = match.view.array(maker.input[0]), _UNKNOWN_RANK
-    elif array is None and maker is not None and maker.op_type == "ConstantOfShape":
+    array, maker, rank = match.array("e"), match.maker("e"), _UNKNOWN_RANK
+    if array is not None:
+        rank = array.ndim
+    elif maker.op_type == "Expand":
+        array = match.view.array(maker.input[0])
+    elif maker.op_type == "ConstantOfShape":
         array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
-        rank = _UNKNOWN_RANK
     if array is None or not array.size or (array != array.flat[0]).any():
         return None
     keeps_shape = array.size == 1 and rank <= len(x or ())

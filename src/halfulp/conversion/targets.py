@@ -37,8 +37,7 @@ from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
 from halfulp.models.graph import Array
-from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, is_ours, reached
-from halfulp.specs.tensor import TensorType
+from halfulp.models.onnx.walk import SUPPORTED_OPS, is_ours
 from halfulp.types import TYPES
 
 _ALL = tuple(TYPES)
@@ -56,7 +55,6 @@ class Target:
         prelu: the types of PRelu, by the opset from which it takes them.
         wide: its widest floating type.
         unlike: how it departs from the document without refusing anything, by the type of the base or of X.
-        narrows: the type in which it takes an exponent, where that holds less than the exponent's own.
         exact: the constant exponents whose powers were exact for all bases that were measured, by the two types.
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
         widens_base: whether a base is cast for an exponent of a floating type that is wider.
@@ -72,21 +70,12 @@ class Target:
     prelu: Mapping[int, tuple[str, ...]]
     wide: str = "float32"
     unlike: Mapping[str, str] = field(default_factory=dict)
-    narrows: Mapping[str, str] = field(default_factory=dict)
     exact: Mapping[tuple[str, ...], frozenset[float]] = field(default_factory=dict)
     pads_slope: bool = False
     widens_base: bool = False
     spelled: Mapping[str, str] = field(default_factory=dict)
     multiplies: tuple[str, ...] = ()
     rounds: bool = False
-
-    def takes(self, operator: str, types: tuple[str, ...]) -> bool:
-        """Tell whether it takes a Pow of such types for every exponent, or a PRelu for all slopes."""
-        if operator in self.spelled or operator == "PRelu":
-            return operator not in self.spelled
-        x, y = types if len(types) == 2 else ("", "")
-        is_taken = Terms(self.bases, self.exponents).takes(x, y)
-        return is_taken and x not in self.unlike and y not in self.narrows
 
 
 def _measured(name: str, **more: Any) -> Target:
@@ -143,7 +132,6 @@ def known_targets() -> Mapping[str, Target]:
                 "int64": "OpenVINO computes int64 in 32 bits, and saturates",
                 "uint64": "OpenVINO computes uint64 in 32 bits, and saturates",
             },
-            narrows={"float64": "float32", "int64": "int32", "uint64": "int32"},
             pads_slope=True,
         ),
         Target(
@@ -204,15 +192,12 @@ def _target(name: str) -> Target:
 def _into_range(walk: Walk, name: str) -> None:
     """Convert a model to the nearest opset that a target reads."""
     target = _target(name)
-    oldest, newest = target.opsets
-    own = opset_of(walk)
-    wanted = min(max(own, oldest), newest or NEWEST)
-    opsets = [("", own)]
-    for function in reached(walk.proto):
-        opset = default_opset(function.opset_import)
-        if opset is not None:
-            opsets.append((f" of the function {printable(function.name)!r}", opset))
-    other = [(whose, opset) for whose, opset in opsets if not oldest <= opset <= (newest or opset)]
+    oldest, newest = target.opsets[0], target.opsets[1] or NEWEST
+    wanted = min(max(opset_of(walk), oldest), newest)
+    *functions, own = walk.owners
+    names = ["", *(f" of the function {printable(function.name)!r}" for function, _ in functions)]
+    opsets = zip(names, [opset for _, opset in (own, *functions)], strict=True)
+    other = [(whose, opset) for whose, opset in opsets if not oldest <= opset <= newest]
     for whose, opset in other:
         why = f"{target.name} takes {oldest} and later"
         why = f"the newest that {target.name} takes" if opset >= oldest else why
@@ -254,9 +239,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     if x in target.multiplies and apply_first(spellings.EXPAND_POW, node, edit, lacks):
         return None
     base, between = x, None
-    # An integer base saturates with a float exponent, and wraps around with an integer exponent.
-    is_mixed, exponent = is_float(y) and not is_float(x), edit.array(node.input[1])
-    if x not in target.bases or (target.widens_base and (is_mixed or rounds_exponent(x, y, exponent))):
+    exponent = edit.array(node.input[1])
+    if x not in target.bases or (target.widens_base and _is_narrow(x, y, exponent)):
         base, between = wider(x, target)
     wanted = Terms(target.bases, target.exponents if edit.opset >= 12 else ()).beside(base)
     new = remade(node)
@@ -272,48 +256,30 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         )
         new.input[0] = edit.cast(node.input[0], base)
         return edit.keep_cast(new, base, x, rounds=target.rounds and not is_float(x) and not is_float(y))
-    shape = edit.value(node.input[0]).shape
-    unlike = departs(target, TensorType(x, shape), y, exponent)
-    if new.input[1] == node.input[1] and unlike is not None:
-        edit.note("stays unchanged", unlike)
-    elif target.widens_base and x in target.unlike:
-        edit.note("the base's type stays unchanged", target.unlike[x])
+    shape, exact = edit.value(node.input[0]).shape, target.exact.get((x, edit.type_of(new.input[1])), ())
+    # If the last dim is 1, a runtime may compute elements one by one, unlike those of a vector.
+    is_vector = shape is None or shape[-1:] not in ((), (1,))
+    is_one = exponent is not None and exponent.size == 1 and is_vector and exponent.item() in exact
+    if x in target.unlike and not is_one:
+        what = "stays" if new.input[1] == node.input[1] else "the base's type stays"
+        edit.note(f"{what} unchanged", target.unlike[x])
     return edit.keep(new)
 
 
-def rounds_exponent(x: str, y: str, exponent: Array | None) -> bool:
-    """Return whether the type of a base other than float32 would round a floating exponent of type y."""
+def _is_narrow(x: str, y: str, exponent: Array | None) -> bool:
+    """Return whether a base of type x, other than float32, needs a wider one beside a floating exponent of type y."""
+    if not is_float(y) or x == "float32":
+        return False
+    # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
-    return is_float(y) and x != "float32" and not is_held
-
-
-def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
-    """Return how a power departs from the specification in a target that takes it; None if it does not.
-
-    ``y`` is the exponent's type, and ``constant`` its values if they are known.
-    """
-    x = base.type
-    if x in target.unlike:
-        # If the last dim is 1, a runtime may compute elements one by one, unlike those of a vector.
-        is_vector = base.shape is None or base.shape[-1:] not in ((), (1,))
-        is_exact = (
-            constant is not None
-            and constant.size == 1
-            and is_vector
-            and float(constant.item()) in target.exact.get((x, y), ())
-        )
-        return None if is_exact else target.unlike[x]
-    narrow = target.narrows.get(y)
-    if narrow is None or (constant is not None and exactly_as(constant, narrow) is not None):
-        return None
-    return target.unlike[y]
+    return not is_float(x) or not is_held
 
 
 def wider(x: str, target: Target) -> tuple[str, str]:
     """Return the type that a base of an unsupported type is cast to, and how the result can then differ."""
     if x == "float64":
         return "float32", "the power is one of float32"
-    if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
+    if SIGNIFICANT.get(x, 64) <= SIGNIFICANT["float32"]:
         rounded_twice = "the power is rounded twice: to float32, then back"
         wraps = "a power of 2^24 and more is rounded, and does not wrap around"
         return "float32", rounded_twice if is_float(x) else wraps
@@ -338,7 +304,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
         if unlike is not None:
             edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
-    if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
+    if "int" in kind or kind == target.wide:
         apply_first(spellings.EXPAND_PRELU, new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
@@ -371,9 +337,9 @@ def _padded(node: NodeProto, edit: Editor) -> str:
     if x.shape is None:
         doubt = "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
         edit.note("stays unchanged", doubt)
-    if x.shape is None or len(x.shape) < 3:
+    rank = len(x.shape or ())
+    if rank < 3:
         return given
-    name = edit.unsqueeze(given, range(len(x.shape) - 1))
-    shape = list(edit.value(name).shape or ())
+    shape = [1] * (rank - 1) + [*slope.shape]
     edit.note(f"the slope gets the shape {shape}: OpenVINO reads one of rank 1 per channel")
-    return name
+    return edit.unsqueeze(given, range(rank - 1))

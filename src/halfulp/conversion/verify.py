@@ -22,7 +22,7 @@ from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
-from halfulp.models.run.api import PLUMBING, Origin, foreign, run
+from halfulp.models.run.api import PLUMBING, foreign, run
 from halfulp.models.run.inputs import Fit, fit, is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES
@@ -52,13 +52,12 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
     ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. Models with
     only Pow, PRelu and plumbing run without it.
     """
-    onnx_models = [model for model in models if isinstance(model, Onnx)]
-    is_onnx = len(onnx_models) == len(models)
-    if is_onnx and find_spec("onnxruntime") and not all(map(is_all_ours, models)):
+    if find_spec("onnxruntime") and not all(map(is_all_ours, models)):
         from halfulp.integrations.onnxruntime import engine
 
         as_written = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
+            onnx_models = (model for model in models if isinstance(model, Onnx))
             return "onnxruntime", [engine.runner(_rounded(model), as_written) for model in onnx_models]
     return "halfulp", [_own_run(model) for model in models]
 
@@ -98,7 +97,7 @@ def _own_run(model: Model) -> Run:
 
 def runs_in_openvino(model: Model) -> bool:
     """Return whether a model is an IR file with layers that halfulp lacks."""
-    return isinstance(model.graph.source, Origin) and bool(foreign(model.graph.nodes))
+    return bool(foreign(model.graph.nodes))
 
 
 def has_ours(model: Model) -> bool:
@@ -225,14 +224,15 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
             for model in (before, after)
         )
         engine, runners = runs(before, after)
-        dims, sets = "", iter([("the inputs given", feed.inputs or {})])
         if feed.inputs is None:
             try:
                 made = fit(before, runners[0], seed=feed.seed, dims=feed.dims)
             except HalfulpError as error:
                 return Verification(0, 0, (), engine, failure=error.line)
             dims, sets = str(made), _made_sets(before, made, feed.seed)
-        announced = {change.output: change for change in changes if change.output and change.differs}
+        else:
+            dims, sets = "", iter([("the inputs given", feed.inputs)])
+        announced = {change.output: change for change in changes if change.differs}
         parting = partial(_parting, before, after, announced)
         found = []
         for told, inputs in sets:
@@ -310,7 +310,7 @@ def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs:
     for node in before.graph.nodes:
         # Constants stay constants: some kernels need that. A copy of one would take as much memory again.
         is_copy = node.type == "Identity" and node.inputs[0] in held
-        if node.domain or not (is_copy or node.type == "Constant"):
+        if not (is_copy or node.type == "Constant"):
             pairs.update((name, node) for name in node.outputs if name in makers)
     done, size = 0, 8
     while done < len(pairs):
@@ -349,9 +349,7 @@ def _with_operands(model: Onnx, values: Mapping[str, Array], given: Mapping[str,
     graph = changed.proto.graph
     for node in graph.node:
         node.output[:] = [given.get(name, name) for name in node.output]
-    known = [info for info in graph.value_info if info.name not in values]
-    del graph.value_info[:], graph.output[:]
-    graph.value_info.extend(known)
+    del graph.output[:]
     for name, array in values.items():
         number = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
@@ -426,19 +424,19 @@ _MOVES = ("gives NaN", "gave NaN", "gives nan", "NaN where", "NaN for")
 
 def _is_within(change: Change | None, node: Node, right: Array, found: Any) -> bool:
     """Return whether a node's result differs by no more than its change announces."""
-    is_array = isinstance(found, np.ndarray)
-    if change is None or not is_array or (found.dtype, found.shape) != (right.dtype, right.shape):
+    if change is None or show(found) != show(right):
         return False
+    differs = change.differs or ""
     if right.dtype.name not in FLOATS:
         ends: list[int] = []
         if right.dtype.kind in "iu":
             ends = [min(np.iinfo(right.dtype).min, -1), np.iinfo(right.dtype).max]
         is_lost = np.isin(right, ends)
-        return WRAPS in (change.differs or "") and bool(np.all((found == right) | is_lost))
+        return WRAPS in differs and bool(np.all((found == right) | is_lost))
     info = ml_dtypes.finfo(right.dtype)  # type: ignore[no-untyped-call]
     a, b = right.astype(np.float64), found.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    moves = any(word in (change.differs or "") for word in _MOVES) and finite.any()
+    moves = any(word in differs for word in _MOVES) and (finite | (a == b)).any()
     if (np.isfinite(a) != np.isfinite(b)).any() and not moves:
         return False
     units = np.abs(a) if is_ours(node) else np.full(a.shape, np.abs(a[finite]).max(initial=0))
@@ -455,7 +453,7 @@ def distance(right: Any, found: Any) -> tuple[float, str]:
     """Return how far floats are away, as a fraction of the greatest magnitude and as text."""
     if found is None:
         return np.inf, "missing"
-    if not isinstance(right, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
+    if not isinstance(right, np.ndarray) or show(found) != show(right):
         return np.inf, f"{show(right)} became {show(found)}"
     a, b = right.astype(np.float64), found.astype(np.float64)
     both = np.isfinite(a) & np.isfinite(b)
@@ -469,13 +467,10 @@ def distance(right: Any, found: Any) -> tuple[float, str]:
 
 def difference(a: Any, b: Any) -> str | None:
     """Return how two values differ, in one line, or None. All NaNs count as equal."""
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        found = (difference(x, y) for x, y in zip(a, b, strict=True))
-        return next((text for text in found if text is not None), None)
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return None if a is None and b is None else f"{show(a)} became {show(b)}"
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return f"{show(a)} became {show(b)}"
+    if isinstance(a, list) and show(a) == show(b):
+        return next(filter(None, map(difference, a, b)), None)
+    if not isinstance(a, np.ndarray) or show(a) != show(b):
+        return None if a is b is None else f"{show(a)} became {show(b)}"
     if a.dtype == object:
         differs = np.asarray(a != b)
     else:
