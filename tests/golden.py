@@ -6,9 +6,9 @@ difference before you commit it.
 A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
 ``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
 brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which
-prints all of it, ``values``, which prints its outputs, ``same``, ``near``, ``engines`` and ``compare``, which compare these,
-``report``, which is ``halfulp run`` without times, ``edit``, which replaces a part of a file, and ``cmp``, which
-compares files.
+prints all of it, ``values``, which prints its outputs, ``same``, ``near``, ``engines`` and ``compare``, which compare
+these, ``report``, which is ``halfulp run`` without times, ``edit``, which replaces a part of a file, and ``cmp``,
+which compares files.
 """
 
 import os
