@@ -123,21 +123,26 @@ def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[st
 
 
 def _left(walk: Walk, owner: Owner, region: set[str]) -> Iterator[Change]:
-    """Take away the outputs of a runtime's own operators, and of nodes that read unknown types; give notices."""
-    nodes = ((scope, node) for scope in walk.scopes(owner) for node in scope.owner.node)
-    for scope, node in nodes:
-        unknown = next((name for name in node.input if name and scope.value(name).type is None), "")
-        if region.isdisjoint(node.output) or not (plain_domain(node.domain) or unknown):
-            continue
-        region.difference_update(node.output)
-        what = f"stays as it is, an operator of {printable(node.domain)}"
-        if not plain_domain(node.domain):
-            what = f"stays as it is: the type of its input {unknown!r} is not known"
-        elif node.domain == "com.microsoft" and "LayerNorm" in node.op_type:
-            what += "; ONNX Runtime computes it in float32 inside"
-            if node.op_type.startswith("Skip"):
-                what += ", with CUDA if enable_skip_layer_norm_strict_mode is set"
-        yield Change(scope.label(node), what, is_notice=True)
+    """Take away the outputs of nodes that stay as they are, and give notices about these."""
+    for scope in walk.scopes(owner):
+        for node in scope.owner.node:
+            why = "" if region.isdisjoint(node.output) else _why_left(node, scope)
+            if why:
+                region.difference_update(node.output)
+                yield Change(scope.label(node), f"stays as it is{why}", is_notice=True)
+
+
+def _why_left(node: NodeProto, known: Scope) -> str:
+    """Return the reason if a node's operator is a runtime's own, or a type that it reads is not known."""
+    if not plain_domain(node.domain):
+        unknown = [name for name in node.input if name and known.value(name).type is None]
+        return f": the type of its input {unknown[0]!r} is not known" if unknown else ""
+    inside = ""
+    if node.domain == "com.microsoft" and "LayerNorm" in node.op_type:
+        inside = "; ONNX Runtime computes it in float32 inside"
+        if node.op_type.startswith("Skip"):
+            inside += ", with CUDA if enable_skip_layer_norm_strict_mode is set"
+    return f", an operator of {printable(node.domain)}{inside}"
 
 
 _PARTS = {
