@@ -480,8 +480,7 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     function = _function_of(schema, version, call, types)
     if not function.node:
         return None
-    is_by_types = version in schema.context_dependent_function_opset_versions
-    if not is_by_types and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+    if edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
     _check_flattened(function, node, edit)
