@@ -480,7 +480,9 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     function = _function_of(schema, version, call, types)
     if not function.node:
         return None
-    if edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
+    is_by_types = version in schema.context_dependent_function_opset_versions
+    has_stage = not is_by_types or "stash_type" in schema.attributes
+    if has_stage and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
     _check_flattened(function, node, edit)
