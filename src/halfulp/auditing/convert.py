@@ -55,7 +55,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
 def heeds_constants(use: Use, target: str) -> bool:
     """Tell whether the conversion of a node may depend on the values of its constants."""
     row = known_targets().get(target)
-    return row is not None and (use.row.name == "Pow" or "PRelu" in row.spelled)
+    return row is not None and not (use.types is not None and row.takes(use.row.name, use.types))
 
 
 def _alone(use: Use) -> ModelProto:

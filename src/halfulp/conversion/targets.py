@@ -77,6 +77,13 @@ class Target:
     multiplies: tuple[str, ...] = ()
     rounds: bool = False
 
+    def takes(self, operator: str, types: tuple[str, ...]) -> bool:
+        """Tell whether it takes a Pow of such types for every exponent, or a PRelu for all slopes."""
+        if operator == "PRelu" or operator in self.spelled:
+            return operator not in self.spelled
+        x, y = (*types, "", "")[:2]
+        return Terms(self.bases, self.exponents).takes(x, y) and not {x, y} & self.unlike.keys()
+
 
 def _measured(name: str, **more: Any) -> Target:
     """Return a target whose types are those that its newest measured version did not refuse."""
