@@ -218,7 +218,7 @@ class Use:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
-        attributes = repr(sorted(self.attributes.items()))
+        attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
         place = self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
         return self.operator, self.asked, operands, output, attributes, place
 
@@ -290,8 +290,10 @@ def of_onnx(model: Onnx) -> list[Use]:
 def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
-    bodies = ([read_names(body) for _, body in subgraphs(node)] for node in nodes)
-    steps = ((chain(node.input, *read), node.output) for node, read in zip(nodes, bodies, strict=True))
+    inside = subgraphs if scope.has_bodies else lambda _: ()
+    steps = (
+        (chain(node.input, *(read_names(body) for _, body in inside(node))), node.output) for node in nodes
+    )
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
