@@ -251,9 +251,8 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
     is_row = all(
         (row.broadcasting.name == "unidirectional", {*ones} <= {1}, isinstance(size, int), size != 1)
     )
-    if (
-        not is_row or isinstance(last, int) or (isinstance(channels, int) and channels != size)
-    ):  # not per channel
+    is_per_channel = not isinstance(channels, int) or channels == size
+    if not is_row or isinstance(last, int) or not is_per_channel:
         return None
     return f"the last dim of X{'' if last is None else f', {last},'} has {size} elements"
 

@@ -264,9 +264,7 @@ class Evaluation:
 
     def _operator(self, node: Node, inputs: Sequence[Any]) -> OpRun:
         dropped = {"stash_type", "consumed_inputs"}
-        opset = (
-            version_of(node.source, node.opset) or node.opset
-        )  # a tool may have written it before its opset
+        opset = version_of(node.source, node.opset) or node.opset  # a tool may write it before its opset
         spelled = with_attributes(node.source, (a for a in node.source.attribute if a.name not in dropped))
         for name, value in node.attributes.items():
             if isinstance(value, Graph):
