@@ -273,6 +273,7 @@ def ran(words: list[str]) -> tuple[str, int]:
     with (
         patch("halfulp.auditing.target.installed", lambda: {"onnxruntime": "1.31.1"}),
         patch("halfulp.benchmark.timing.environment", lambda threads: {}),  # is for this process's libraries
+        patch("gc.collect"),  # of so many objects as a test process has, it would be most of an audit's time
     ):
         done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
     assert done.exception is None or isinstance(done.exception, SystemExit)
