@@ -59,14 +59,17 @@ def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
 
 
 class _Parts(ast.NodeTransformer):
-    """Puts the terms in the place of their names."""
+    """Puts the terms in the place of their names. Each is read once: norms have parts of parts."""
 
     def __init__(self, parts: Mapping[str, str]) -> None:
-        self._parts = parts
+        self._texts = parts
+        self._terms: dict[str, ast.AST] = {}
 
     def visit_Name(self, name: ast.Name) -> ast.AST:
         """Return the term of a name among the parts, and any other name."""
-        return parse(self._parts[name.id], self._parts) if name.id in self._parts else name
+        if name.id in self._texts and name.id not in self._terms:
+            self._terms[name.id] = self.visit(ast.parse(self._texts[name.id], mode="eval").body)
+        return self._terms.get(name.id, name)
 
 
 def node_of(op_type: str, *operands: Term) -> Term:
