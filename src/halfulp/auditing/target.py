@@ -309,7 +309,7 @@ def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
 
 def _narrowed(use: Use, group: Group) -> Group:
     """Return a fault of other operands than a node's constants as the rounding of those that are like them."""
-    is_other = use.is_ordinary or (use.is_base_positive and use.exponent == 0.5)
+    is_other = use.is_ordinary or use.is_base_positive
     is_near = group.max_ulp is not None and group.max_ulp <= _NEAR
     if is_other and is_near and group.grade in _NOT_ORDINARY:
         return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp or None)

@@ -327,7 +327,8 @@ def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], 
         read = {operand.name for operand in use.inputs if operand.constant is None}
         use.is_alone = not scope.where and {use.output.name, *read} - folded <= ends
         use.folded, use.mistaken = folded, mistaken[use.output.name]
-        use.is_base_positive = is_never_negative(use.inputs[0].name if use.inputs else "", view)
+        # The only exponent for which it matters: that of a square root.
+        use.is_base_positive = use.exponent == 0.5 and is_never_negative(use.inputs[0].name, view)
         return use
 
     return placed

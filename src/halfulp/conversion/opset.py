@@ -291,10 +291,12 @@ def says_the_same(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
-    useless, defaults = [], _defaults(node.op_type, opset)
-    gone = defaults.keys() - _defaults(node.op_type, to).keys()
-    for attribute in (each for each in node.attribute if each.name in gone and not each.ref_attr_name):
-        name, value = attribute.name, onnx.helper.get_attribute_value(attribute)
+    useless, defaults, kept = [], _defaults(node.op_type, opset), _defaults(node.op_type, to)
+    for attribute in node.attribute:
+        name = attribute.name
+        if name in kept or name not in defaults or attribute.ref_attr_name:
+            continue
+        value = onnx.helper.get_attribute_value(attribute)
         # Of dilations, the schemas say this in words.
         if value == ([1] * len(value) if name == "dilations" else defaults[name]):
             useless.append(name)

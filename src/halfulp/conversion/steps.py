@@ -74,9 +74,10 @@ def _to_legacy(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(15, 14, "Pow")
 def _pow_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
     """An exponent in bfloat16 becomes one in float32, which holds its every value."""
+    if edit.type_of(node.input[1]) != "bfloat16":
+        return node
     new = remade(node)
-    if edit.type_of(node.input[1]) == "bfloat16":
-        settle(new, ["float32"], edit, "Pow takes no bfloat16 before opset 15")
+    settle(new, ["float32"], edit, "Pow takes no bfloat16 before opset 15")
     return new
 
 

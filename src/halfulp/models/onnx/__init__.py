@@ -232,6 +232,10 @@ def _message(source: Source, file: str | None) -> Onnx:
     return Onnx(proto, name, None if path is None else path.parent)
 
 
+_Operands = tuple[tuple[str, ...], tuple[str, ...]]
+"""The names of a node's inputs and of its outputs."""
+
+
 class _Around(NamedTuple):
     """The surroundings of nodes.
 
@@ -316,28 +320,32 @@ class _Builder:
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
         defined = around.names.maps[0]
-        labelled = [(proto, label(proto, index, around.where)) for index, proto in enumerate(protos)]
+        labelled = [
+            (proto, (tuple(proto.input), tuple(proto.output)), label(proto, index, around.where))
+            for index, proto in enumerate(protos)
+        ]
         self._check.count(len(labelled))
-        for proto, node in labelled:
-            for name in filter(None, proto.output):
+        for _, (_, outputs), node in labelled:
+            for name in filter(None, outputs):
                 if name in defined:
                     self._check.fail(f"its output {name!r} is defined before", node=node)
                 defined[name] = False
         nodes = []
-        for proto, node in labelled:
-            for name in filter(None, proto.input):
+        for proto, operands, node in labelled:
+            for name in filter(None, operands[0]):
                 if not (defined if name in defined else around.names).get(name):
                     # The nodes are sorted (in_order), so that the maker of an input comes later only on a cycle.
                     if name in around.names:
                         self._check.fail(f"the graph has a cycle through its input {name!r}", node=node)
                     self._check.fail(f"it reads {name!r}, which nothing defines", node=node)
-            nodes.append(self._node(proto, around, node))
-            defined.update(dict.fromkeys(filter(None, proto.output), True))
+            nodes.append(self._node(proto, operands, around, node))
+            for name in filter(None, operands[1]):
+                defined[name] = True
         return tuple(nodes)
 
-    def _node(self, proto: NodeProto, around: _Around, node: str) -> Node:
+    def _node(self, proto: NodeProto, operands: _Operands, around: _Around, node: str) -> Node:
         domain, op_type = plain_domain(proto.domain), proto.op_type
-        operands, attributes, values = (tuple(proto.input), tuple(proto.output)), [], {}
+        attributes, values = [], {}
         function = self._functions.get(identity(proto)) if self._functions else None
         opset = self._opset(domain, function, around, node)
         if proto.attribute:

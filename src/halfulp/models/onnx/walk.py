@@ -150,35 +150,39 @@ def value_names(*owners: Owner) -> set[str]:
     """Return the names of all values of graphs and functions, and of the graphs within them."""
     names = set[str]()
     for _, graph in chain.from_iterable(map(graphs, owners)):
-        if isinstance(graph, FunctionProto):
-            names.update(graph.input, graph.output)
-        else:
-            infos = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
-            names.update(info.name for info in infos)
-            names.update(sparse.values.name for sparse in graph.sparse_initializer)
-        for node in graph.node:
-            names.update(node.input, node.output)
+        names |= _names_of_values(graph)
+    return names
+
+
+def _names_of_values(graph: Owner) -> set[str]:
+    names = {info.name for info in graph.value_info}
+    if isinstance(graph, FunctionProto):
+        names.update(graph.input, graph.output)
+    else:
+        names.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
+        names.update(sparse.values.name for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        names.update(node.input, node.output)
     return names
 
 
 def every_name(model: ModelProto) -> Iterator[str]:
     """Yield the names in a model, except those in the bodies of functions that nothing calls."""
     owners: list[Owner] = [model.graph, *reached(model)]
-    yield from value_names(*owners)
-    yield from (graph.name for owner in owners for _, graph in graphs(owner))
+    for _, owner in chain.from_iterable(map(graphs, owners)):
+        yield from (owner.name, *_names_of_values(owner))
+        names = set[str]()
+        for node in owner.node:
+            names |= {node.domain, node.op_type, node.overload, node.name}
+            for attribute in node.attribute:
+                names |= {attribute.name, attribute.ref_attr_name}
+        yield from names
     for holder in (model, *model.functions):
         yield from (entry.domain for entry in holder.opset_import)
     for function in model.functions:
         yield from (function.domain, function.name, function.overload)
         yield from (*function.attribute, *function.input, *function.output)
         yield from (attribute.name for attribute in function.attribute_proto)
-    yield from (info.name for owner in owners for info in owner.value_info)
-    names = set[str]()
-    for node in every_node(*owners):
-        names.update((node.domain, node.op_type, node.overload, node.name))
-        for attribute in node.attribute:
-            names.update((attribute.name, attribute.ref_attr_name))
-    yield from names
 
 
 def read_names(owner: Owner) -> Iterator[str]:
