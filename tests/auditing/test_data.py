@@ -75,7 +75,11 @@ def test_limits_are_the_last_numbers(exponent, type):
             )[0]
         )
 
+    least, greatest = power(0.0, 1), power(np.inf, -1)
     towards_zero = -1 if exponent < 0 else 1
+    near, far = (greatest, least)[::towards_zero]
+    assert (found.overflow is None) == np.isfinite(near)
+    assert (found.zero is None) == (far != 0)
     if found.overflow is not None:
         assert np.isfinite(power(found.overflow, 0))
         assert not np.isfinite(power(found.overflow, towards_zero))

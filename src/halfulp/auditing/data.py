@@ -40,7 +40,7 @@ JUDGED = ("float32", "float16", "bfloat16")
 """The element types that networks are converted to."""
 
 _PIECE = 1 << 20  # elements that are processed at once
-_LEAST_BEYOND = 65520  # the least number that float16 rounds to infinity
+_LEAST_BEYOND = np.float32(65520)  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # devices sum in float16 before they divide
 # Operators with greater numbers inside than their results.
@@ -161,10 +161,8 @@ class NodeData:
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
-        type = use.inputs[0].type if use.inputs else None
-        if type is None and norm and use.scope is not None:  # it is not a power
-            type = use.scope.value(norm[0][1].input[0]).type
-        data = cls(use.label, use.operator, type or "", use.exponents, is_in_norm=bool(norm))
+        type = next((operand.type for operand in use.inputs if operand.type), "")
+        data = cls(use.label, use.operator, type, use.exponents, is_in_norm=bool(norm))
         shifts = _shifts(norm)
         data.adds_epsilon = shifts[-1:] == [use.output.name] and norm[-1][1].op_type in ("Div", "Mul")
         data.keep(norm)
@@ -179,9 +177,8 @@ class NodeData:
         x, y = operands
         self.base.add(x)
         self.result.add(result)
-        exact = computed(use, x, y) if types else result
         for type in types:
-            self.in_types.setdefault(type, InType()).add(exact, computed(use, x, y, type))
+            self.in_types.setdefault(type, InType()).add(result, computed(use, x, y, type))
 
     def look(self, use: Use, operands: list[Array], result: Array, *, is_first: bool) -> None:
         """Count the results of a node that is not a power, or the numbers inside it, in float16.
@@ -327,7 +324,7 @@ def measured(
         ModelError: an input is missing, or contradicts the model's declaration.
     """
     main = model.scope()
-    measurement = _Measurement(list(filter(_is_valid, uses)), main)
+    measurement = _Measurement(list(filter(_in_graph, uses)), main)
     if not measurement.nodes:
         return NetworkData({}, 0)
     number = 0
@@ -382,7 +379,7 @@ class _Measurement:
 
     def _add(self, use: Use, operands: list[Array], result: Array) -> None:
         if seen := self._of_powers.get(use.label):
-            seen.type = seen.type or operands[0].dtype.name
+            seen.type = operands[0].dtype.name  # inference may not know it
             seen.lost += lost(operands, result)
         if not self._is_mixed:
             self._judge(use, operands, result)
@@ -437,8 +434,7 @@ class _Measurement:
 
 def _is_beyond(array: Array) -> Array:
     """Return which elements float16 does not hold."""
-    wide = array.astype(np.float32) if array.dtype == np.float16 else array
-    return np.asarray(np.abs(wide) >= _LEAST_BEYOND)
+    return np.asarray(np.abs(array) >= _LEAST_BEYOND)
 
 
 def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], bool]:
@@ -462,7 +458,7 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
         with suppress(UnsupportedError):  # nodes in functions are then not looked at
             inline(model)
     uses = of_onnx(model)
-    valid = list(filter(_is_valid, uses))
+    valid = list(filter(_in_graph, uses))
     main = {use.output.name: use for use in valid if not use.where}
     inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
@@ -476,10 +472,10 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     return losses, sees_all and len(valid) == len(uses)
 
 
-def _is_valid(use: Use) -> bool:
-    """Return whether a node runs by itself: it is in a graph, and has both operands and an output."""
-    in_graph = use.scope is not None and isinstance(use.scope.owner, GraphProto)
-    return in_graph and len(use.inputs) == 2 and bool(use.output.name)
+def _in_graph(use: Use) -> bool:
+    """Return whether a node runs by itself: a function's nodes run where it is called."""
+    assert use.scope is not None
+    return isinstance(use.scope.owner, GraphProto)
 
 
 def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
@@ -489,7 +485,8 @@ def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
         numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
         for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]
-            norms |= {scope.label(node): (_other(scope, index, node), norm) for index, node in norm}
+            uses = (_other(scope, index, node, node.output[0]) for index, node in norm)
+            norms |= {use.label: (use, norm) for use in uses}
     return norms
 
 
@@ -501,12 +498,11 @@ def _has_beyond(use: Use) -> bool:
     return any((finite(array) & _is_beyond(array)).any() for array in floats)
 
 
-def _other(scope: Scope, number: int, node: NodeProto, output: str = "") -> Use:
+def _other(scope: Scope, number: int, node: NodeProto, output: str) -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
     values = (scope.value(each) for each in node.input if scope.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
-    made = Operand(output or node.output[0])
-    return Use(scope.label(node), node.op_type, "", inputs, made, scope=scope, number=number)
+    return Use(scope.label(node), node.op_type, "", inputs, Operand(output), scope=scope, number=number)
 
 
 def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
