@@ -105,10 +105,11 @@ def test_what_the_checker_alone_refuses_is_no_finding(what):
         assert hu.repair(model).valid
 
 
-# --- slopes that do not fit, or may not -----------------------------------------------------------
-
-
-# --- notices --------------------------------------------------------------------------------------
+def test_large_constants_are_not_read(monkeypatch):
+    monkeypatch.setattr("halfulp.auditing.uses._MOST_CONSTANT", 3)
+    model = parsed("""15: g (float[4] x) => (float[4] y) <float[4] e = {1, 2, 3, 4}, float[1, 3] f = {1, 2, 3}>
+        { y = Pow(x, e) z = Pow(y, f) }""")
+    assert [node.inputs[1].text for node in nodes(model)] == [None, "1, 2, 3"]
 
 
 def test_nodes_that_halfulp_computes_are_named(tmp_path):

@@ -71,6 +71,12 @@ def test_nodes_alike_are_judged_once(monkeypatch):
     assert asked["conversion"] <= 6  # bases that may be below 0, and those that are not
     assert asked["breaches"] <= 2
     assert asked["open_slope"] == 300  # one for each exponent
+    asked.clear()
+    model = chain(300, "float32", distinct=True)
+    for tensor in model.graph.initializer:
+        tensor.raw_data = np.float32(2).tobytes()
+    hu.audit(model, TARGETS)
+    assert asked["open_slope"] <= 2  # one for the value that all exponents have
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16"])

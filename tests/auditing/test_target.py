@@ -115,15 +115,19 @@ AT_EDGES = "to the power of 0.5, only for zeros, infinities and numbers near ove
         (0.1, "within", 2.0, ()),
         (7, "within", 1.0, ()),  # as 2
         (2.2, "within", 2.0, ()),  # as 0.1, and not as 0.5, which is a square root
-        (70, "wrong", 1.0, ("special values, measured with another exponent",)),
+        (-3, "wrong", 1.0, ("to the power of -3, measured with another exponent",)),  # as -2
+        *(
+            (each, "wrong", 1.0, ("special values, measured with another exponent",))
+            for each in (70, 8.5, 0, 1, -np.inf)
+        ),
     ],
 )
 def test_a_constant_exponent_that_was_measured(exponent, verdict, max_ulp, reasons):
     for shape in ((), (1,)):
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
-        assert said.depends == (("position",) if exponent in (0.1, 2.2, 7, 70) else ())
-        grades = {0.5: "edges", 0.1: "reproducibility", 2.2: "reproducibility", 7: "reproducibility"}
+        assert said.depends == (() if exponent in (2, 0.5) else ("position",))
+        grades = {0.5: "edges", -3: "ordinary"} | dict.fromkeys((0.1, 2.2, 7), "reproducibility")
         assert said.grade == grades.get(exponent)
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"

@@ -205,7 +205,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
     is_broadcast = any("broadcast" in said.groups for said in statements)
     if report.is_broken or is_broadcast or any(node.only_if for node in report.nodes):
         model = _try_repair(report, model)
-    for target in sorted({said.target for said in statements if said.is_helped}):
+    for target in sorted({said.target for said in statements if said.is_mended}):
         try:
             walk = Walk(model.copy(), check=True, types=model.types)
             report.converted[target] = run_passes(TARGET, walk, {"target": target})

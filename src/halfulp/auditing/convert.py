@@ -30,9 +30,9 @@ class Conversion:
     refused: str | None = None
 
     @property
-    def needed(self) -> bool:
-        """Whether the target requires changes to the node."""
-        return self.refused is not None or any(step.what != "stays unchanged" for step in self.steps)
+    def helps(self) -> bool:
+        """Whether it changes the node into what the target takes."""
+        return any(step.what != "stays unchanged" for step in self.steps)
 
 
 def conversion(use: Use, target: str) -> Conversion | None:

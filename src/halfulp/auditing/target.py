@@ -134,16 +134,11 @@ class Statement(NamedTuple):
         return self.verdict in BAD or bool(self.depends)
 
     @property
-    def is_helped(self) -> bool:
-        """Whether it is a finding, and a conversion makes the target take the node."""
-        changed = self.conversion
-        return self.is_finding and changed is not None and changed.needed and changed.refused is None
-
-    @property
     def is_mended(self) -> bool:
         """Whether a conversion suffices: the target does not take the node, or only broadcasts it differently."""
         is_only_broadcast = self.groups == ("broadcast",) and not self.depends
-        return (self.verdict in ("refused", "crashed", "hung") or is_only_broadcast) and self.is_helped
+        is_of_use = self.verdict in ("refused", "crashed", "hung") or is_only_broadcast
+        return is_of_use and self.conversion is not None and self.conversion.helps
 
 
 def statement(
@@ -258,7 +253,7 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
             listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
             reason = f"its documents list opsets {listed}, and this node is of opset {use.asked}"
             verdict, groups = "refused", ("opset",)
-        elif changed.needed:
+        elif changed.refused is not None or changed.helps:
             verdict = "refused"
             reason = documented.spelled.get(use.row.name) or "its documents do not list this node's types"
     return Statement(target.name, verdict, reasons=(reason,), groups=groups)
@@ -312,7 +307,7 @@ def _narrowed(use: Use, group: Group) -> Group:
     is_other = use.is_ordinary or use.is_base_positive
     is_near = group.max_ulp is not None and group.max_ulp <= _NEAR
     if is_other and is_near and group.grade in _NOT_ORDINARY:
-        return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp or None)
+        return Group(group.name, "within" if group.max_ulp else "exact", group.max_ulp)
     return group
 
 
