@@ -84,6 +84,20 @@ def test_a_norm_is_one_operator_where_fusions_are_kept(keep_fusions, tmp_path):
     assert ("LayerNormalization" in kinds(onnx.load(tmp_path / "fused.onnx"))) == keep_fusions
 
 
+@pytest.mark.skipif(not hasattr(ort, "get_ep_devices"), reason="no execution providers")
+def test_models_without_a_power_to_fuse_are_not_read_again(monkeypatch):
+    power = parsed("15: g (float[N] x) => (float[N] z) { p = Pow(x, x)  z = Abs(p) }").SerializeToString()
+    by_provider = {"providers": [plugin.provider(), "CPUExecutionProvider"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(plugin, "fused_by_onnxruntime", pytest.fail)
+        plugin.session(power)
+        ort.InferenceSession(power, **by_provider)
+    monkeypatch.setattr(plugin, "_mistakes_norms", pytest.fail)
+    norm = MODEL.SerializeToString()
+    ort.InferenceSession(norm, ort.SessionOptions(), ["CPUExecutionProvider"])
+    ort.InferenceSession(norm, **by_provider, disabled_optimizers=["LayerNormFusionL1"])
+
+
 HALVES = parser.parse_model(
     """<ir_version: 8, opset_import: ["": 16, "local": 1]>
     g (float16[N, 8] x, float16[N, 8] y, bool b)
@@ -157,7 +171,7 @@ def test_a_part_that_only_resembles_a_norm_keeps_its_function(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HalfulpWarning)
         for session in (
-            ort.InferenceSession(data, providers=providers),
+            ort.InferenceSession(data, providers=[(providers[0], {}), providers[1]]),
             ort.InferenceSession(data, ort.SessionOptions(), providers),
             ort.InferenceSession(path_or_bytes=data, sess_options=by_options),
             plugin.session(model, keep_fusions=True),
@@ -171,6 +185,24 @@ def test_a_part_that_only_resembles_a_norm_keeps_its_function(model):
         assert is_right(ov.Core().compile_model(replace(network), "CPU", hints)(x)[0])
     wrong = {finding.target for finding in hu.audit(model, plain).findings if "a fusion" in finding.text}
     assert wrong == {runtime for runtime, z in plain.items() if not is_right(z)}
+
+
+@pytest.mark.parametrize("by_provider", [False, True])
+def test_what_stays_fused(by_provider, tmp_path):
+    """A norm, though its exponent is in another file; whatever it is, in sessions without the provider."""
+    onnx.save(
+        MODEL if by_provider else PARTS[0],
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        size_threshold=0,
+        location="w",
+    )
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    if by_provider:
+        plugin.provider(options)
+    ort.InferenceSession(tmp_path / "m.onnx", options)
+    assert "LayerNormalization" in kinds(onnx.load(tmp_path / "fused.onnx", load_external_data=False))
 
 
 def test_dims_that_are_not_known_may_be_lost():

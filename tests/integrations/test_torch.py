@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ import halfulp as hu
 torch = pytest.importorskip("torch")
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import halfulp.integrations.torch as htorch  # noqa: E402
+from halfulp.integrations.torch import operators  # noqa: E402
 from halfulp.integrations.torch.operators import DTYPES, as_array  # noqa: E402
 
 nn = torch.nn
@@ -86,6 +89,26 @@ class TestValues:
         for number in (2, 0.1, 1.00390625000001):
             assert_same(htorch.pow(number, x), hu.pow(number, array(x)))
             assert_same(htorch.prelu(-x, number), hu.prelu(-array(x), number))
+            mapped = torch.func.vmap(lambda x, number=number: htorch.pow(number, x))(x)
+            assert_same(mapped, hu.pow(number, array(x)))
+
+    def test_integers_that_doubles_lack(self):
+        assert htorch.pow(2**53 + 1, torch.tensor([1])).tolist() == [2**53 + 1]
+
+    @pytest.mark.parametrize("number", [3, 2.5, 1e300])
+    def test_tensors_of_numbers_are_kept_for_the_processor(self, number):
+        first, second = (operators.exponent_tensor(number, torch.device("cpu")) for _ in range(2))
+        assert first is second
+        assert operators.number_tensor(2, torch.float32, torch.device("meta")).is_meta
+
+    @pytest.mark.parametrize(
+        ("device", "home", "home_in_a_graph"),
+        [("cpu", "cpu", "cpu"), ("cuda", "cpu", "cuda"), ("meta", "meta", "meta")],
+    )
+    def test_where_numbers_are(self, device, home, home_in_a_graph, monkeypatch):
+        assert str(operators.home_of_numbers(torch.device(device))) == home
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+        assert str(operators.home_of_numbers(torch.device(device))) == home_in_a_graph
 
     def test_layouts(self):
         images = values(torch.float32, 2, 3, 8, 8).to(memory_format=torch.channels_last)
@@ -282,6 +305,15 @@ class TestWhoeverWatches:
         with torch.no_grad():
             assert not htorch.pow(x, 2).requires_grad
 
+    def test_a_size_as_exponent(self):
+        traced = make_fx(lambda x: htorch.pow(x, x.shape[0]), tracing_mode="symbolic")(self.x)
+        assert_same(traced(torch.ones(3) * 1.5), hu.pow(np.full(3, 1.5, np.float32), 3))
+
+    def test_a_table_of_decompositions_keeps_the_operator(self):
+        table = torch._decomp.decomposition_table
+        traced = make_fx(lambda x: htorch.pow(x, 2.5), decomposition_table=table)(self.x)
+        assert "halfulp.pow" in traced.code
+
     def test_a_number_first_met_there_is_a_plain_one_afterwards(self):
         """The numbers' tensors are kept: none may be of the mode or the transform that was active."""
 
@@ -331,6 +363,11 @@ def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "pow, a number": (lambda x: htorch.pow(x, 2.5), (x,)),
         "pow, 0 and 1": (lambda x: htorch.pow(x, 0) + htorch.pow(x, 1), (x,)),
         "pow, a number as base": (lambda y: htorch.pow(1.5, y), (y,)),
+        "pow, 0-d": (htorch.pow, (leaf(low=0.5, high=2, seed=8), leaf(low=1, high=2, seed=9))),
+        "pow, 0-d and 0-d of one dim": (
+            lambda x: htorch.pow(x, torch.tensor([2.5])),
+            (leaf(low=1, high=2, seed=8),),
+        ),
         "pow, integers": (lambda x: htorch.pow(x, torch.tensor([3, 2, 1, 0, -1])), (negative,)),
         "prelu": (htorch.prelu, (signed, slope)),
         "prelu, a number": (lambda x: htorch.prelu(x, 0.25), (signed,)),
@@ -370,6 +407,20 @@ class TestDerivatives:
             torchs = chain(lambda t: torch.where(t < 1, 0.25 * (t - 1), t - 1) ** 2)(x)
             torch.testing.assert_close(ours, torchs)
 
+    def test_powers_of_integers_have_no_tangent(self):
+        x, y = torch.tensor([1, 2, 3]), torch.tensor([1.0, 2.0, 3.0])
+        powers, tangents = torch.func.jvp(lambda y: htorch.pow(x, y), (y,), (torch.ones(3),))
+        assert (powers.tolist(), tangents.tolist()) == ([1, 4, 27], [0, 0, 0])
+
+    def test_the_operator_itself_has_no_rule_for_transforms(self):
+        with pytest.raises(RuntimeError, match="functorch transforms"):
+            torch.func.grad(lambda x: torch.ops.halfulp.pow(x, torch.tensor(3.0)).sum())(torch.ones(2))
+
+    def test_a_device_whose_numbers_cannot_be_read(self):
+        x = torch.ones(3, device="meta", requires_grad=True)
+        htorch.pow(x, torch.tensor(2.0, device="meta")).sum().backward()
+        assert x.grad.shape == (3,)
+
     def test_where_the_power_is_constant_or_0(self):
         x = torch.tensor([0.0, 0.0, 0.0, float("nan"), 2.0, 0.0, -2.0], requires_grad=True)
         y = torch.tensor([0.0, 1.0, 2.0, 0.0, 0.0, 0.5, 2.0], requires_grad=True)
@@ -379,6 +430,9 @@ class TestDerivatives:
         assert by_y[:3] == [0, 0, 0]
         assert by_y[5] == 0
         assert np.isnan(by_y[6])
+        y = torch.tensor([0.0, 2.0], requires_grad=True)
+        htorch.pow(torch.tensor(0.0), y).sum().backward()
+        assert y.grad.tolist() == [0, 0]
 
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
     def test_gradients_have_the_operands_types(self, dtype):
@@ -473,8 +527,11 @@ class TestFunctionalize:
 
     def test_derivatives_are_refused(self):
         grad = torch.func.grad(lambda x: htorch.pow(x, 2.5).sum())
-        with pytest.raises(hu.HalfulpError, match="cannot combine it with derivatives; leave it out"):
+        refused = pytest.raises(hu.HalfulpError, match="cannot combine it with derivatives; leave it out")
+        with refused:
             torch.func.functionalize(grad)(self.x)
+        with refused, forward_ad.dual_level():
+            torch.func.functionalize(lambda x: htorch.pow(x, 2.5))(self.x)
 
 
 class TestCompilation:
@@ -529,6 +586,46 @@ class TestCompilation:
         program = torch.export.export(Power(), operands)
         assert torch.ops.halfulp.pow.default in [node.target for node in program.graph.nodes]
         assert raw(program.module()(*operands)) == raw(htorch.pow(*operands))
+
+    @pytest.mark.parametrize(
+        ("number", "graph"),
+        [
+            (3, ["full"]),
+            (2.5, ["full"]),
+            (2**53 + 1, ["full"]),
+            (0.1, ["full", "full", "add", "full", "add"]),
+            (1e300, ["scalar_tensor"]),
+            (1e-50, ["scalar_tensor"]),
+            (math.nan, ["scalar_tensor"]),
+        ],
+    )
+    def test_a_number_in_an_exported_graph(self, number, graph):
+        """The exporter to ONNX rounds an argument of full to float32."""
+
+        class Power(nn.Module):
+            def forward(self, x: Any) -> Any:
+                return htorch.pow(x, number)
+
+        x = 1 + torch.arange(3, dtype=torch.float64) / 2**52
+        program = torch.export.export(Power(), (x,))
+        assert raw(program.module()(x)) == raw(htorch.pow(x, number))
+        calls = [node.target for node in program.graph.nodes if node.op == "call_function"]
+        assert [call.name().partition("::")[2].partition(".")[0] for call in calls] == [*graph, "pow"]
+        graphs = []
+        torch._dynamo.reset()
+        torch.compile(
+            Power(), fullgraph=True, backend=lambda graph, _: graphs.append(graph) or graph.forward
+        )(x)
+        assert str(graphs[0].graph).count("torch.full") == 1
+
+    def test_a_size_in_an_exported_graph(self):
+        class Power(nn.Module):
+            def forward(self, x: Any) -> Any:
+                return htorch.pow(x, x.shape[0] * 0.5)
+
+        sizes = ({0: torch.export.Dim("N")},)
+        program = torch.export.export(Power(), (values(torch.float32, 5),), dynamic_shapes=sizes).module()
+        assert raw(program(values(torch.float32, 7))) == raw(htorch.pow(values(torch.float32, 7), 3.5))
 
 
 class Network(nn.Module):
@@ -759,6 +856,14 @@ class TestTraining:
             htorch.pow(leaf, number).sum().backward()
             assert raw(leaf.grad) == raw(htorch.pow(leaf.detach(), number - 1) * float(number))
 
+    @pytest.mark.parametrize("y", [torch.tensor([2.7, 1.1]), torch.tensor([3, 7]), torch.tensor(2.7)])
+    def test_by_tensors_with_the_bits_of_the_product(self, y):
+        x = torch.tensor([0.3, 1.7], requires_grad=True)
+        htorch.pow(x, y).sum().backward()
+        factor = y.double() if y.dim() and not y.is_floating_point() else y
+        power = htorch.pow(x.detach(), y.double() - 1)
+        assert raw(x.grad) == raw((factor * power).float())
+
     def test_a_frozen_slope_or_input(self):
         x, slope = values(torch.float32, 4) - 1.5, torch.tensor(0.25)
         for needs_x, needs_slope in ((True, False), (False, True)):
@@ -781,3 +886,11 @@ def test_a_constant_power_has_no_derivative_to_an_infinite_gradient(exponent):
 def test_replace_takes_a_module():
     with pytest.raises(hu.HalfulpError, match=r"replace takes an nn\.Module"):
         htorch.replace(3)
+
+
+@pytest.mark.parametrize("fails", ["aoti_torch_library_init_impl", "aoti_torch_library_impl"])
+def test_a_torch_that_takes_no_kernels(fails):
+    names = ("aoti_torch_library_init_impl", "aoti_torch_library_impl")
+    runtime = SimpleNamespace(**{name: lambda *_, name=name: name == fails for name in names})
+    with pytest.raises(hu.HalfulpError, match=r"^torch does not take kernels for aten\s+got: "):
+        operators.registered(runtime, "aten", {"aten::pow": 1, "aten::pow_": 2})

@@ -90,6 +90,14 @@ def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch):
     rule = kernels._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, lambda: False)
     with pytest.warns(hu.HalfulpWarning, match="in programs for cuda; call halfulp.integrations.torch.pow"):
         assert rule(own, 2) == (own, 2)
+    mps = SimpleNamespace(get_device=lambda: torch.device("mps"))
+    in_cpp = SimpleNamespace(graph=SimpleNamespace(cpp_wrapper=True))
+    for operand, open_triton in ((mps, pytest.fail), (own, lambda: True)):
+        rule = kernels._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, open_triton)
+        with monkeypatch.context() as patch:
+            patch.setattr(lowering, "V", in_cpp)
+            with pytest.warns(hu.HalfulpWarning, match="in programs for"):
+                assert rule(operand, 2) == (operand, 2)
     monkeypatch.delattr(lowering, "fallback_handler")  # as in another version of torch
     with (
         pytest.warns(hu.HalfulpWarning, match=f"in torch {torch.__version__}".replace("+", "\\+")),
@@ -145,6 +153,12 @@ def test_programs_for_cuda_call_libdevice_with_our_powers(monkeypatch):
         return [x**y, x**3, 2.0**y, x**0.5]
 
     assert program_for_cuda(programs, "float32", monkeypatch).count("libdevice.pow") == 1
+    for place, name, value in ((kernels.triton, "BITCODE", None), (torch.version, "hip", "6.2")):
+        with monkeypatch.context() as patch, htorch.exact():
+            patch.setattr(place, name, value)
+            with pytest.warns(hu.HalfulpWarning, match="in programs for cuda"):
+                program_for_cuda(lambda x, y: [x**y], "float32", monkeypatch)
+    assert calls == []
     with htorch.exact():
         text = program_for_cuda(programs, "float32", monkeypatch)
         assert text.count("libdevice.pow") == 4

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from tests.integrations.test_torch import assert_same  # noqa: E402
 
 import halfulp.integrations.torch as htorch  # noqa: E402
+from halfulp.integrations.torch import kernels  # noqa: E402
 from halfulp.integrations.torch.operators import DTYPES, as_array  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
@@ -57,6 +58,24 @@ def test_every_type(dtype):
     x, y = X[0].to(dtype), X[1].to(dtype)
     assert_same(x**y, hu.pow(as_array(x), as_array(y)))
     assert_same(x**3, hu.pow(as_array(x), 3))
+
+
+def test_the_usual_calls_take_the_short_way(monkeypatch):
+    monkeypatch.setattr(kernels, "_pow", lambda *operands, **_: operands)
+    integers = torch.tensor([2, 3])
+    for x, y in ((X, 2.7), (X, 3), (X, -2), (integers, 3)):
+        assert_same(torch.pow(x, y), hu.pow(x.numpy(), y))
+    assert_same(2.7**X, hu.pow(np.float32(2.7), X.numpy()))
+
+
+def test_exponents_that_the_type_of_the_base_lacks():
+    x = np.float64([1 + 2**-52])
+    assert_same(torch.from_numpy(x) ** (2**53 + 1), hu.pow(x, 2**53 + 1))
+    assert_same(X ** torch.tensor(2.1, dtype=torch.float64), hu.pow(X.numpy(), 2.1))
+    for number in (-2, 2.7):
+        assert_same(torch.pow(X, number, out=torch.empty(0)), hu.pow(X.numpy(), number))
+    small = torch.tensor([2, 300], dtype=torch.uint16)
+    assert torch.pow(small, 2, out=torch.empty(0, dtype=torch.uint16)).tolist() == [4, 300**2 % 2**16]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +135,9 @@ def test_layouts_are_torchs(shape):
         lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(4, dtype=torch.float64)),
         lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(0)),
         lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(4, dtype=torch.int32)),
+        lambda: torch.pow(torch.ones(3, 4), 2, out=(z := torch.zeros(3, 8).double())[:, ::2]) * 0 + z[:, :4],
+        lambda: torch.pow(torch.ones(3, 4), 2.5, out=torch.zeros(4, 3).double().T).stride(),
+        lambda: torch.rand(2) ** torch.tensor([True, False]),
         lambda: torch.arange(4).pow_(0.5),
         lambda: torch.rand(4).pow_(torch.rand(3, 4)),
         lambda: torch.rand(4) ** torch.rand(3),
@@ -250,5 +272,12 @@ def test_nested_tensors(layout):
         assert_same(part, hu.pow(whole.numpy(), whole.numpy()))
     for part, whole in zip(htorch.prelu(x, torch.tensor([0.3])).unbind(), x.unbind(), strict=True):
         assert_same(part, hu.prelu(whole.numpy(), np.float32(0.3)))
-    with pytest.raises(hu.HalfulpError, match="nested in the same way, or be one number"):
-        htorch.pow(x, X[0])
+    for operands in ((x, X[0]), (X[0], x)):
+        with pytest.raises(hu.HalfulpError, match="nested in the same way, or be one number"):
+            htorch.pow(*operands)
+
+
+def test_nested_tensors_of_the_same_size_as_a_whole():
+    x, y = (torch.nested.nested_tensor([X[0, :n], X[1, n:]], layout=torch.jagged) for n in (1, 3))
+    with pytest.raises(hu.HalfulpError, match="their offsets differ"):
+        htorch.pow(x, y)

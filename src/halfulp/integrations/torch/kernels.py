@@ -6,6 +6,7 @@ turn. Derivatives, batching, autocast and so on are torch's own: they are above 
 """
 
 import importlib.util
+import math
 import os
 import sys
 import warnings
@@ -32,7 +33,7 @@ from halfulp.integrations.torch.operators import (
 )
 
 _FLOATS = frozenset(dtype for dtype in DTYPES if dtype.is_floating_point)
-_INTEGERS = frozenset(DTYPES) - _FLOATS
+_LEAST = {dtype: -math.inf if dtype in _FLOATS else 0 for dtype in DTYPES}  # exponents that are integers
 
 LIBRARY.define("_other_prelu(Tensor x, Tensor slope) -> Tensor")
 
@@ -264,7 +265,7 @@ def _with_number(name: str, ending: str, overload: str) -> Callable[..., Tensor]
         try:
             if type(y) is float and x.dtype in _FLOATS:
                 return of_float(x, y, **out)
-            if type(y) is int and (x.dtype in _FLOATS or (y >= 0 and x.dtype in _INTEGERS)):
+            if type(y) is int and y >= _LEAST.get(x.dtype, math.inf):
                 return of_int(x, y, **out)
         except RuntimeError:  # out has another type, or must be resized
             pass

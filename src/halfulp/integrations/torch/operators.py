@@ -59,7 +59,7 @@ def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: T
 
 def home_of_numbers(device: torch.device) -> torch.device:
     """Return the device of numbers beside a device's tensors: the processor for CUDA, except in a graph."""
-    in_processor = device != CPU and device.type == "cuda" and not torch.compiler.is_compiling()
+    in_processor = device.type == "cuda" and not torch.compiler.is_compiling()
     return CPU if in_processor else device
 
 
@@ -126,7 +126,7 @@ def _float32_terms(number: float) -> tuple[float, ...]:
         terms = [float(np.float32(number))]
         while math.isfinite(terms[-1]) and (rest := number - math.fsum(terms)) != 0 and len(terms) < 4:
             terms.append(float(np.float32(rest)))
-    return tuple(terms) if math.fsum(terms) == number or number != number else ()
+    return tuple(terms) if math.fsum(terms) == number else ()
 
 
 def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
@@ -204,7 +204,7 @@ def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
 
 
 def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
-    if operator is _prelu and dims[0] is None:  # a batched slope must not enlarge an x without a batch
+    if dims[0] is None:  # a batched slope must not enlarge an x without a batch
         x, dims = x.expand(info.batch_size, *x.shape), (0, dims[1])
     rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
     return operator(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
@@ -215,8 +215,7 @@ def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Te
 
 def _is_number(operand: Tensor) -> bool:
     """Whether a derivative may look at the value, as at a number's in a call."""
-    is_one = type(operand) is Tensor and operand.dim() == 0 and operand.is_cpu
-    return is_one and not (operand.requires_grad or _is_watched())
+    return operand.dim() == 0 and operand.is_cpu and not (operand.requires_grad or _is_watched())
 
 
 def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
@@ -248,18 +247,12 @@ def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | N
     return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
 
 
-# The types of torch's own operators for training.
-_TORCHS_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-
 def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, slope = ctx.saved_tensors
-    needs_x, needs_slope = ctx.needs_input_grad[:2]
-    if needs_x and needs_slope and x.dtype in _TORCHS_FLOATS and not torch.is_grad_enabled():
+    if ctx.needs_input_grad[1]:
         by_x, by_slope = torch.ops.aten._prelu_kernel_backward(gradient, x, slope)
         return by_x, by_slope.sum_to_size(slope.shape)
-    by_x = torch.where(x > 0, gradient, slope * gradient) if needs_x else None  # at 0 as torch has it
-    return by_x, torch.where(x > 0, 0, x * gradient).sum_to_size(slope.shape) if needs_slope else None
+    return torch.where(x > 0, gradient, slope * gradient), None  # at 0 as torch has it
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -268,15 +261,14 @@ def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 
 
 def _pow_tangent(x: Tensor, y: Tensor, by_x: Tensor | None, by_y: Tensor | None) -> Tensor | None:
-    parts: list[Any] = [] if by_x is None else [by_x * _pow_by_x(x, y)]
-    if by_y is not None and y.is_floating_point():
-        parts.append(by_y * _pow_by_y(x, y))
-    return sum(parts).to(x.dtype) if parts else None
+    if by_x is None:  # integers have no tangents, nor has such a power
+        return None
+    total = by_x * _pow_by_x(x, y)
+    return (total if by_y is None else total + by_y * _pow_by_y(x, y)).to(x.dtype)
 
 
-def _prelu_tangent(x: Tensor, slope: Tensor, by_x: Tensor | None, by_slope: Tensor | None) -> Tensor:
-    by_x = torch.zeros_like(x) if by_x is None else by_x
-    return torch.where(x > 0, by_x, slope * by_x if by_slope is None else slope * by_x + by_slope * x)
+def _prelu_tangent(x: Tensor, slope: Tensor, by_x: Tensor, by_slope: Tensor) -> Tensor:
+    return torch.where(x > 0, by_x, slope * by_x + by_slope * x)
 
 
 def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
@@ -423,7 +415,7 @@ def torch_libraries() -> Iterator[Any]:
 
 def address_of(library: Any, name: str) -> int:
     """Return a function's address, or raise an AttributeError."""
-    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    return int.from_bytes(getattr(library, name), sys.byteorder)
 
 
 @cache
