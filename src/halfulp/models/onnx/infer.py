@@ -60,8 +60,10 @@ TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.o
 
 _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
-# These have the type and shape of the first input in every opset. The onnx package does not infer GroupNormalization.
-_KEEPS_FIRST = {"PRelu", "GroupNormalization"}
+# These have the type and shape of the first input in every opset. The onnx package does not infer GroupNormalization,
+# nor the others in an opset before their own, where some tools write them.
+_KEEPS_FIRST = {"PRelu", "GroupNormalization", "LayerNormalization", "RMSNormalization"}
+_KEEPS_FIRST |= {"Celu", "Gelu", "HardSwish", "Mish", "Swish"}
 
 # The output of these has the shape of the first input, or its first two dims.
 _KEEPS_SHAPE = {
