@@ -6,6 +6,7 @@ import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
@@ -351,6 +352,7 @@ def _is_small(use: Use) -> bool:
     return abs(use.exponent) <= _LARGE
 
 
+@lru_cache(maxsize=4096)
 def _kind(exponent: float | None) -> tuple[bool, bool] | None:
     """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
     if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
