@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,36 @@ def test_results_of_one_value_and_of_an_input(tmp_path):
     for name in ("x", "a", "b"):
         same(outputs[name], X)
     assert not np.shares_memory(outputs["x"], X)
+
+
+def test_names_and_versions_of_layers():
+    """Two layers may have the same name, and one layer several outputs."""
+
+    class Other(ov.Op):  # type: ignore[name-defined,misc]
+        def __init__(self, inputs: Any) -> None:
+            super().__init__(self)
+            self.set_arguments(inputs)
+            self.constructor_validate_and_infer_types()
+
+        def validate_and_infer_types(self) -> None:
+            self.set_output_type(0, self.get_input_element_type(0), self.get_input_partial_shape(0))
+
+    x = typed("x", "f32", 4)
+    halves = op.split(x, op.constant(np.array(0)), 2, name="halves")
+    power = op.power(halves.output(1), halves.output(0), name="same")
+    last = Other([op.abs(op.negative(power, name="same"), name="same").output(0)])
+    last.set_friendly_name("last")
+    others = [ov.opset13.constant(ov.Tensor(["no", "number"])), op.constant(np.array([True, False]))]
+    network = ov.Model([last, *others], [x])
+    ir._check_sizes(network, "", "")
+    graph = ir.graph_of(network)
+    assert True in [array.tolist() == [True, False] for array in graph.constants.values()]
+    nodes = {node.type: node for node in graph.nodes if node.type != "Constant"}
+    assert nodes["Split"].outputs == nodes["Power"].inputs[::-1] == ("halves", "halves.1")
+    assert nodes["Power"].outputs != nodes["Negative"].outputs != nodes["Abs"].outputs
+    assert nodes["Other"].inputs == nodes["Abs"].outputs
+    assert (nodes["Other"].domain, nodes["Other"].version, nodes["Other"].opset) == ("extension", "0", 0)
+    assert (nodes["Power"].domain, nodes["Power"].version, nodes["Power"].opset) == ("", "1", 1)
 
 
 @TRUSTED
@@ -187,16 +218,25 @@ ENTITIES = '<!DOCTYPE net [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a
 
 
 @TRUSTED
-@pytest.mark.parametrize(
-    ("old", "new"), [('num="5"', 'num="-1"'), ('classes="20"', 'classes="-21"'), ('coords="4"', 'coords="9"')]
-)
-def test_regions_that_are_not_the_channels_of_a_layer(old, new, tmp_path):
+@pytest.mark.parametrize("new", [{"num": -1}, {"classes": -21}, {"coords": 9}, {"num": -5, "classes": -30}])
+def test_regions_that_are_not_the_channels_of_a_layer(new, tmp_path):
     x = typed("x", "f32", 1, 125, 2, 2)
     path = saved(tmp_path, [op.region_yolo(x, 4, 20, 5, True, [], 1, 3)], [x])
     assert [value.shape for value in hu.run(path, "random").values()] == [(1, 500)]
-    path.write_text(path.read_text().replace(old, new))
+    text = path.read_text()
+    for name, number in new.items():
+        text = re.sub(rf'{name}="\d+"', f'{name}="{number}"', text)
+    path.write_text(text)
     with pytest.raises(hu.ModelError, match=r"\(RegionYolo\): its regions contradict its channels"):
         hu.run(path, "random")
+
+
+@TRUSTED
+def test_regions_of_channels_that_are_not_known(tmp_path):
+    x = typed("x", "f32", 1, -1, 2, 2)
+    path = saved(tmp_path, [op.region_yolo(x, 4, 20, 5, True, [], 1, 3)], [x])
+    (output,) = hu.run(path, {"x": np.zeros((1, 125, 2, 2), np.float32)}).values()
+    assert output.shape == (1, 500)
 
 
 @TRUSTED
@@ -243,6 +283,42 @@ def test_a_file_that_takes_too_long_or_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr(ir, "_SECONDS", 1)
     with pytest.raises(hu.ModelError, match=r"net\.xml: (fails in openvino|openvino (takes more|crashes))"):
         ir.load(written(tmp_path, SMALL.replace("<rt_info />", "<a/>" * 200_000)))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise ValueError('no\\x07')", r"openvino can't read the file: ValueError: no\?"),
+        ("print('std::bad_alloc')", r"fails in openvino: std::bad_alloc"),
+    ],
+)
+def test_what_the_process_that_reads_first_says(code, words, tmp_path, monkeypatch):
+    """It may lack the memory that this process has."""
+    monkeypatch.setattr(ir, "_CODE", code)
+    with pytest.raises(hu.ModelError, match=rf"net\.xml: {words}$"):
+        ir.load(written(tmp_path))
+
+
+def nested(depth: int) -> Any:
+    x = typed("x", "f32", 1)
+    if not depth:
+        return ov.Model([x], [x])
+    choice, bodies = ov.opset13.if_op(op.constant(np.array(True))), (nested(depth - 1), nested(0))
+    choice.set_friendly_name("choice")
+    choice.set_then_body(bodies[0])
+    choice.set_else_body(bodies[1])
+    choice.set_input(x.output(0), *(body.get_parameters()[0] for body in bodies))
+    return ov.Model([choice.set_output(*(body.get_results()[0] for body in bodies))], [x])
+
+
+def test_bodies_within_bodies():
+    places = [where for where, _ in ir.graphs(nested(16))]
+    assert len(places) == 33
+    assert places[0] == ""
+    assert places[-1] == "'choice' (If).else_body."
+    assert places[16] == 16 * "'choice' (If).then_body."
+    with pytest.raises(hu.HalfulpError, match=r"its bodies nest too deep\n  expected: at most 16"):
+        list(ir.graphs(nested(17)))
 
 
 def test_packed_constants_that_overlap_are_not_unpacked(tmp_path):

@@ -5,6 +5,7 @@ from copy import deepcopy
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,30 @@ def test_models_without_a_power_to_fuse_are_not_read_again(monkeypatch):
     norm = MODEL.SerializeToString()
     ort.InferenceSession(norm, ort.SessionOptions(), ["CPUExecutionProvider"])
     ort.InferenceSession(norm, **by_provider, disabled_optimizers=["LayerNormFusionL1"])
+
+
+def test_what_is_added_to_the_arguments_of_a_session():
+    class Session:
+        def __init__(self, path_or_bytes: Any, *rest: Any, **given: Any) -> None:
+            self.given = given
+
+    module = SimpleNamespace(InferenceSession=Session)
+    plugin._guard(module)
+    plugin._guard(module)
+    assert "__wrapped__" not in vars(Session.__init__.__wrapped__)  # type: ignore[attr-defined]
+    ours, theirs = "HalfulpExecutionProvider", "CPUExecutionProvider"
+    with_provider = ort.SessionOptions()
+    plugin.provider(with_provider)
+    for options, providers, disabled, expected in (
+        (None, None, None, {}),
+        (ort.SessionOptions(), [theirs], ["A"], {"A"}),
+        (with_provider, None, None, {"LayerNormFusionL1"}),
+        (None, [ours, theirs], ["A"], {"A", "LayerNormFusionL1"}),
+        (None, [(theirs, {}), (ours, {})], (), {"LayerNormFusionL1"}),
+    ):
+        given = {} if disabled is None else {"disabled_optimizers": disabled}
+        session = module.InferenceSession(PARTS[0].SerializeToString(), options, providers, **given)
+        assert {*session.given.get("disabled_optimizers", ())} == {*expected}
 
 
 HALVES = parser.parse_model(

@@ -263,15 +263,16 @@ def test_a_clause_that_known_shapes_break_is_an_error_at_the_start():
 
 
 @takes_providers
-def test_one_set_of_options_takes_the_provider_once():
+def test_one_set_of_options_takes_the_provider_once(tmp_path):
     model = parser.parse_model(POW)
     options = ort.SessionOptions()
-    options.log_severity_level = 4
+    options.log_severity_level, options.optimized_model_filepath = 4, str(tmp_path / "o.onnx")
     for operators in (["PRelu"], ["PRelu"], ["Pow", "PRelu"]):
         plugin.provider(options, operators=operators)
     start = ort.InferenceSession.__init__
     for session in (plugin.session(model, options), plugin.session(model, options)):
         assert session.get_providers()[0] == "HalfulpExecutionProvider"
+        assert [node.op_type for node in onnx.load(tmp_path / "o.onnx").graph.node] == ["Pow", "Abs"]
         assert_same_bits(session.run(None, FEEDS)[0], POWERS)
     assert ort.InferenceSession.__init__ is start
 

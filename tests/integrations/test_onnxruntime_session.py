@@ -3,6 +3,7 @@
 import ctypes
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -256,3 +257,41 @@ def test_an_onnxruntime_that_is_too_old_is_refused_in_words(function, words):
 def test_importing_the_integration_loads_no_onnxruntime(python):
     program = "import sys, halfulp.integrations.onnxruntime; print('onnxruntime' in sys.modules)"
     assert python(program).split() == ["False"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(ImportError("no file"), "no file"), (ImportError(), "it was built for another NumPy")],
+)
+def test_an_onnxruntime_that_cannot_be_imported(error, words, monkeypatch):
+    def fail(name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(plugin, "import_module", fail)
+    with pytest.raises(
+        hu.UnsupportedError, match=f"^onnxruntime can't be imported: {words}\n  expected: pip"
+    ):
+        plugin.installed()
+
+
+def test_the_librarys_own_words_when_it_is_refused():
+    def fail(path: str) -> None:
+        raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : too old")
+
+    options = ort.SessionOptions()
+    refusing = SimpleNamespace(
+        get_session_config_entry=options.get_session_config_entry, register_custom_ops_library=fail
+    )
+    with pytest.raises(hu.UnsupportedError, match=r"^too old$"):
+        plugin.register(refusing)
+
+
+def test_values_that_are_no_arrays_or_stay_as_they_are():
+    x = np.float32([1, 2])
+    assert plugin._native(x) is x
+    cast = plugin.session(model("z = Cast <to = 16> (x)", "float[N] x", "bfloat16[N] z"))
+    assert plugin.run(cast, {"x": x})["z"].tolist() == [1, 2]
+    back = plugin.session(model("z = Cast <to = 1> (x)", "bfloat16[N] x"))
+    assert plugin.run(back, {"x": x.astype(ml_dtypes.bfloat16)})["z"].tolist() == [1, 2]
+    joined = plugin.session(model("z = ConcatFromSequence <axis = 0> (x)", "seq(float[N]) x"))
+    assert plugin.run(joined, {"x": [x, x]})["z"].tolist() == [1, 2, 1, 2]

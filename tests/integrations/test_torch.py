@@ -856,13 +856,13 @@ class TestTraining:
             htorch.pow(leaf, number).sum().backward()
             assert raw(leaf.grad) == raw(htorch.pow(leaf.detach(), number - 1) * float(number))
 
-    @pytest.mark.parametrize("y", [torch.tensor([2.7, 1.1]), torch.tensor([3, 7]), torch.tensor(2.7)])
-    def test_by_tensors_with_the_bits_of_the_product(self, y):
-        x = torch.tensor([0.3, 1.7], requires_grad=True)
-        htorch.pow(x, y).sum().backward()
-        factor = y.double() if y.dim() and not y.is_floating_point() else y
-        power = htorch.pow(x.detach(), y.double() - 1)
-        assert raw(x.grad) == raw((factor * power).float())
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+    def test_by_tensors_with_the_bits_of_the_product(self, dtype):
+        x, y = values(torch.float32, 100).requires_grad_(), values(dtype, 100, seed=1)
+        gradient = values(torch.float32, 100, seed=2)
+        htorch.pow(x, y).backward(gradient)
+        factor = y if y.is_floating_point() else y.double()
+        assert raw(x.grad) == raw((gradient * (factor * htorch.pow(x.detach(), y.double() - 1))).float())
 
     def test_a_frozen_slope_or_input(self):
         x, slope = values(torch.float32, 4) - 1.5, torch.tensor(0.25)

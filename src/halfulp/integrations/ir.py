@@ -213,17 +213,17 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
 
 def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where: str) -> Node:
     kind, version = layer.get_type_name().replace("PRelu", "PReLU"), layer.get_type_info().version_id
-    numbered = version.startswith("opset") and version[5:].isdigit()
+    opset = re.fullmatch(r"opset(\d+)", version)
     return Node(
         label=where + _label(layer),
         standard="openvino",
-        domain="" if numbered else version or "unknown",
+        domain="" if opset else version,
         type=kind,
-        version=version[5:] if numbered else "0",
-        opset=int(version[5:]) if numbered else 0,
+        version=opset[1] if opset else "0",
+        opset=int(opset[1]) if opset else 0,
         inputs=operands,
         outputs=outputs,
-        attributes=_attributes(layer) if numbered and kind in LAYERS else {},
+        attributes=_attributes(layer) if kind in LAYERS else {},
         source=layer,
     )
 
@@ -244,7 +244,7 @@ def _check_sizes(network: Any, file: str, where: str) -> None:
         with within(file, where + _label(layer), kind="layer"):
             if layer.get_type_name() == "RegionYolo":
                 _check_regions(layer)
-            if layer.get_type_name() == "Constant" and layer.get_element_type().get_type_name() != "string":
+            if layer.get_type_name() == "Constant":
                 _check_constant(layer)
 
 

@@ -110,8 +110,8 @@ def open_session(
     ort, keep_fusions = installed(), kwargs.pop("keep_fusions", False)
     options = _quiet_options() if options is None else options
     given = None
-    if _takes_provider(ort, options, providers):
-        with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):
+        if _takes_provider(options, providers):
             fusions: set[str] = set() if keep_fusions else {_FUSION}
             given = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
     if given is None:
@@ -422,12 +422,8 @@ def find_external_data(session_options: Any, model: Onnx) -> None:
     session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(model.folder))
 
 
-def _version(ort: Any) -> tuple[int, ...]:
-    return tuple(map(int, ort.__version__.split(".")[:2]))
-
-
 def _require(ort: Any, least: tuple[int, int], problem: str, hint: str) -> None:
-    if _version(ort) < least:
+    if tuple(map(int, ort.__version__.split(".")[:2])) < least:
         expected = f"onnxruntime {least[0]}.{least[1]} or later{hint}"
         raise UnsupportedError(problem, expected=expected, got=ort.__version__)
 
@@ -436,10 +432,9 @@ def _devices(ort: Any) -> list[Any]:
     return [device for device in ort.get_ep_devices() if device.ep_name == PROVIDER]
 
 
-def _takes_provider(ort: Any, options: Any, providers: Sequence[Any] | None) -> bool:
-    if _version(ort) < (1, 24) or (providers is not None and [*providers] != ["CPUExecutionProvider"]):
-        return False
-    return not options.has_providers() or bool(_entry(options, _OPERATORS))
+def _takes_provider(options: Any, providers: Sequence[Any] | None) -> bool:
+    is_cpus = providers is None or [*providers] == ["CPUExecutionProvider"]
+    return is_cpus and (not options.has_providers() or bool(_entry(options, _OPERATORS)))
 
 
 def _entry(session_options: Any, key: str) -> str:
