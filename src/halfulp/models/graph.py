@@ -27,16 +27,6 @@ Array: TypeAlias = npt.NDArray[Any]
 MOST_DIMS = 64
 """The most dims that NumPy's arrays have."""
 
-LARGEST = (1 << 63) - 1
-"""The largest dim, offset or id in a file."""
-
-
-def natural(text: str) -> int | None:
-    """Return the number that a text of a file is; None if it is not one from 0 to 2^63 - 1."""
-    # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
-    return number if 0 <= number <= LARGEST else None
-
 
 def is_countable(shape: Iterable[int]) -> bool:
     """Return whether NumPy can make arrays of a shape. It limits the other dims even if one is 0."""

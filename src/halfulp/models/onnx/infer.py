@@ -16,6 +16,7 @@ from copy import deepcopy
 from functools import cached_property, reduce
 from importlib import import_module
 from itertools import chain
+from operator import index
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -142,17 +143,13 @@ class Scope:
         """Add a Constant node's tensor, or a node that may give a constant."""
         op_type, outputs = node.op_type, node.output
         self._made.update(outputs)
-        self.has_bodies = self.has_bodies or bool(node.attribute and subgraphs(node))
+        self.has_bodies |= bool(subgraphs(node))
         if (tensor := held_tensor(node)) is not None:
-            self.add_tensor(outputs[0], tensor)
-        elif (
-            op_type == "Shape"
-            and node.input
-            and outputs
-            and not [*node.attribute, *plain_domain(node.domain)]
-        ):
-            self._measured[outputs[0]] = node.input[0]
-        elif op_type in _OPERATORS and node.input and is_foldable(node):
+            for name in outputs:
+                self.add_tensor(name, tensor)
+        elif op_type == "Shape" and not [*node.attribute, *plain_domain(node.domain)]:
+            self._measured.update(zip(outputs, node.input, strict=False))
+        elif is_foldable(node):
             self._makers[outputs[0]] = node
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
@@ -198,12 +195,11 @@ class Scope:
         tensors = [self.tensor(name) for name in node.input]
         if node.op_type in ("Gather", "Size") and node.input[0] in self._measured:
             tensors[0] = self._dims_read(node)
-        if any(tensor is None for name, tensor in zip(node.input, tensors, strict=True) if name):
-            return
-        where = f"the constants of {node.output[0]!r}"
-        result = folded(node, [tensor and self._reader.read(tensor, where) for tensor in tensors])
-        if result is not None:
-            self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
+        if all(tensor is not None for name, tensor in zip(node.input, tensors, strict=True) if name):
+            where = f"the constants of {node.output[0]!r}"
+            result = folded(node, [tensor and self._reader.read(tensor, where) for tensor in tensors])
+            if result is not None:
+                self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
 
     def _dims_read(self, node: NodeProto) -> TensorProto | None:
         """Return the output of a Shape node as far as a Gather or a Size reads it, which needs the number of dims."""
@@ -222,7 +218,7 @@ class Scope:
 
     def as_cast(self, node: NodeProto) -> NodeProto:
         """Return a CastLike as the Cast that it is, where the type of its second input is known."""
-        kind = self.value(node.input[1]).type if node.op_type == "CastLike" and len(node.input) == 2 else None
+        kind = self.value(node.input[1]).type if node.op_type == "CastLike" else None
         if kind is None:
             return node
         cast = onnx.helper.make_node("Cast", node.input[:1], node.output, to=enum_of(kind))
@@ -257,9 +253,8 @@ _HELD = {
 
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
-    """Return the tensor of a Constant node; None for other nodes and for sparse and text constants."""
-    is_constant = node.op_type == "Constant" and not plain_domain(node.domain)
-    if not is_constant or len(node.attribute) != 1 or len(node.output) != 1:
+    """Return the tensor of a Constant node; None for other nodes and for sparse, text and broken constants."""
+    if node.op_type != "Constant" or plain_domain(node.domain) or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute
     if attribute.ref_attr_name:
@@ -270,7 +265,7 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     if attribute.name not in _HELD:
         return None
     field, dtype = _HELD[attribute.name]
-    return onnx.numpy_helper.from_array(np.array(getattr(attribute, field), dtype), node.output[0])
+    return onnx.numpy_helper.from_array(np.array(getattr(attribute, field), dtype), [*node.output, ""][0])
 
 
 def infer_types(
@@ -371,20 +366,12 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     infos = {info.name: info for info in (*graph.value_info, *graph.output)}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
     asked = (node.output for node in graph.node if ask == "all" or is_foreign(node, opset))
-    if shaped.issuperset(chain.from_iterable(asked)):
-        return False
-    is_new = False
-    for inferred_info in _types_of_onnxruntime(model):
-        info, shape = infos.get(inferred_info.name), inferred_info.type.tensor_type
-        is_typed = info is not None and info.type.WhichOneof("value") is not None
-        if inferred_info.name in shaped or (is_typed and not shape.HasField("shape")):
-            continue
-        is_new = True
-        if info is not None and is_typed:
-            info.type.tensor_type.shape.CopyFrom(shape.shape)
-        else:
-            (info or graph.value_info.add()).CopyFrom(inferred_info)
-    return is_new
+    is_known = shaped.issuperset(chain.from_iterable(asked))
+    answers = [] if is_known else _types_of_onnxruntime(model)
+    found = [info for info in answers if info.name not in shaped]
+    for info in found:
+        (infos.get(info.name) or graph.value_info.add()).MergeFrom(info)
+    return bool(found)
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
@@ -396,7 +383,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     probe = deepcopy(model)
     shapes = _shapes(_types(model, ""))
     # ONNX Runtime may refuse a Pow.
-    powers = [node for node in every_node(probe.graph) if is_ours(node) and node.op_type == "Pow"]
+    powers = [node for node in every_node(probe.graph) if is_ours(node)]
     operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in powers]
     for node in powers:
         _make_identity(node)
@@ -437,12 +424,10 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     }
     for path, names in defined.items():
         unknown |= names - {name for name, value in types[path].items() if value.shape is not None}
-    if not unknown:
-        return False
     known_shapes, shapes = _shapes(types), dict[str, Shape]()
-    for node in reversed([*every_node(model.graph)]):
-        if node.input and node.input[0] in unknown and not plain_domain(node.domain):
-            output = node.output[0] if node.output else ""
+    for node in reversed([*every_node(model.graph)] if unknown else []):
+        if [*node.input, ""][0] in unknown and not plain_domain(node.domain):
+            output = [*node.output, ""][0]
             shape = _shape_read(node, known_shapes, known_shapes.get(output) or shapes.get(output))
             if shape is not None:
                 shapes.setdefault(node.input[0], shape)
@@ -616,34 +601,29 @@ _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Res
 
 def is_foldable(node: NodeProto) -> bool:
     """Return whether a node gives a constant if its inputs are constants."""
-    if plain_domain(node.domain) or node.op_type not in _OPERATORS or len(node.output) != 1:
+    if node.op_type not in _OPERATORS or plain_domain(node.domain) or len(node.output) != 1:
         return False
-    for attribute in node.attribute:
-        if attribute.ref_attr_name or node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()):
-            return False
-    return True
+    return not any(
+        attribute.ref_attr_name or node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ())
+        for attribute in node.attribute
+    )
 
 
 def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     """Return the result of a foldable node for constant inputs; None if it is too large or the node is broken."""
-    if _size(node, inputs) > _MOST_FOLDED:
-        return None
     given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
     try:
+        if _BOUNDS.get(node.op_type, _bound_by_sum)([a for a in inputs if a is not None]) > _MOST_FOLDED:
+            return None
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             graph = GraphProto(node=[node], output=[onnx.ValueInfoProto(name=node.output[0])])
             evaluator = ReferenceEvaluator(graph, {"": _AXES_AS_ATTRIBUTE if old else _NEWEST})
             (result,) = cast("list[object]", evaluator.run(None, given))
-    except Exception:  # the evaluator checks little, and NumPy raises errors of many classes
+    except Exception:  # the bounds and the evaluator check little, and NumPy raises errors of many classes
         return None
     return result if isinstance(result, np.ndarray) else None
-
-
-def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
-    """Return an upper bound for the number of elements of a node's result."""
-    return _BOUNDS.get(node.op_type, _bound_by_sum)([array for array in inputs if array is not None])
 
 
 def _bound_by_sum(arrays: Sequence[Array]) -> int:
@@ -652,19 +632,14 @@ def _bound_by_sum(arrays: Sequence[Array]) -> int:
 
 def _bound_of_shape(arrays: Sequence[Array]) -> int:
     """Return the size of the result of ConstantOfShape and Expand, whose last input is the shape."""
-    shape = arrays[-1] if arrays else np.zeros(0, np.int64)
-    if shape.dtype.kind != "i":
-        return _MOST_FOLDED + 1
-    dims = (int(dim) for dim in shape.reshape(-1)[:64])
-    return max(abs(math.prod(dims)), _bound_by_sum(arrays[:-1]))
+    dims = arrays[-1].reshape(-1)[:64].tolist()
+    return max(abs(math.prod(map(index, dims))), _bound_by_sum(arrays[:-1]))
 
 
 def _bound_of_range(arrays: Sequence[Array]) -> int:
     # Numbers of floats are not counted: the evaluator may sum or multiply their steps.
-    if len(arrays) != 3 or any(array.size != 1 or array.dtype.kind != "i" for array in arrays):
-        return _MOST_FOLDED + 1
-    start, limit, step = (int(array.item()) for array in arrays)
-    return -(-abs(limit - start) // abs(step)) if step else _MOST_FOLDED + 1
+    start, limit, step = (index(array.item()) for array in arrays)
+    return -(-abs(limit - start) // abs(step))
 
 
 _BOUNDS: Mapping[str, Callable[[Sequence[Array]], int]] = {
@@ -673,4 +648,4 @@ _BOUNDS: Mapping[str, Callable[[Sequence[Array]], int]] = {
     "Range": _bound_of_range,
     **dict.fromkeys((*_ARITHMETIC, "Where"), lambda arrays: math.prod(array.size for array in arrays)),
 }
-"""Functions by operator. Each returns an upper bound for the number of elements of the result."""
+"""Functions by operator. Each returns an upper bound for the number of elements of a result, or fails."""

@@ -25,7 +25,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto
 from halfulp.errors import HalfulpError, ModelError, within
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
-from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, natural, type_name
+from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
 from halfulp.models.onnx.walk import copy_fields, graphs
 from halfulp.specs.tensor import Dim, Shape
 
@@ -246,10 +246,12 @@ class TensorReader:
         return self._mapped[path][offset : offset + needed]
 
     def _number(self, entries: dict[str, str], key: str, what: str) -> int | None:
-        number = natural(entries.get(key, "0"))
-        if number is None:
+        if key not in entries:
+            return None
+        # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
+        if not re.fullmatch("[0-9]{1,18}", entries[key]):
             self._fail(f"{what} has a bad external data {key}", got=repr(entries[key][:40]))
-        return number if key in entries else None
+        return int(entries[key])
 
     def _fail(self, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, **shown)
