@@ -12,20 +12,19 @@ from typing import Any, TypeAlias, TypeVar, Unpack
 from onnx import ModelProto
 
 from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, invalid
-from halfulp.auditing.data import NetworkData, measured
+from halfulp.auditing.data import NetworkData, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import LOADERS, Asked, asked, default, statement
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
-from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.repair import FACTORS, of_later_opsets, repaired
 from halfulp.conversion.rules import found
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, UnsupportedError, check_integer, check_sizes, in_shell, printable
+from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.files import Source, format_of
@@ -166,9 +165,7 @@ def _audit_onnx(
         model.check(check_ours=False)
         if has_halves(model.proto):
             report.fused = fused(model)  # as the file is: a conversion does not inline functions
-        with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
-            inline(model)
-        model = model.of(model.proto)
+        model = without_functions(model)
     uses = of_onnx(model)
     report.nodes = tuple(map(judge.node, uses))
     nodes = model.proto.graph.node

@@ -453,10 +453,7 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
             before, size = losses.get(use.label, (0, 0))
             losses[use.label] = before + count, size + result.size
 
-    if model.proto.functions:
-        model = model.copy()
-        with suppress(UnsupportedError):  # nodes in functions are then not looked at
-            inline(model)
+    model = without_functions(model)
     uses = of_onnx(model)
     valid = list(filter(_in_graph, uses))
     main = {use.output.name: use for use in valid if not use.where}
@@ -470,6 +467,15 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     except HalfulpError:  # halfulp refuses more models than ONNX Runtime
         sees_all = False
     return losses, sees_all and len(valid) == len(uses)
+
+
+def without_functions(model: Onnx) -> Onnx:
+    """Return a model with its functions written out; as it is if they can't be: then their nodes are not looked at."""
+    copy = model.copy() if model.proto.functions else model
+    with suppress(UnsupportedError):
+        inline(copy)
+        return copy.of(copy.proto)
+    return model
 
 
 def _in_graph(use: Use) -> bool:
