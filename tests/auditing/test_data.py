@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.auditing.data import JUDGED, NodeData, limits
+from halfulp.auditing.network import Network
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
 from halfulp.errors import printable
@@ -193,6 +194,17 @@ def test_samples_add_up():
     data, _ = seen(norm(), iter(samples))
     assert data.base.elements == 6 * 64
     assert data.lost == sum(seen(norm(), each)[0].lost for each in samples)
+
+
+def test_one_session_shows_all_tensors_that_fit_into_memory_together(monkeypatch):
+    opened, open_session = [], Network._opened
+    monkeypatch.setattr(Network, "_opened", lambda *given: opened.append(given) or open_session(*given))
+    samples = [large("float32") for _ in range(2)]
+    together = hu.audit(norm("float32"), (), inputs=samples).json()
+    assert len(opened) == 2  # one of them tells the sizes
+    monkeypatch.setattr("halfulp.auditing.network._GROUP", 1)
+    assert hu.audit(norm("float32"), (), inputs=samples).json() == together
+    assert len(opened) > 10
 
 
 def test_inputs_are_checked():
