@@ -110,7 +110,7 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the type in which values of a type are compared; None for texts and complex numbers."""
     if dtype.kind in "OUSTc":
         return None
-    return dtype if dtype.kind in "iu" else np.dtype(np.int64 if "int" in dtype.name else np.float64)
+    return dtype if dtype.kind in "iu" else np.dtype(np.float64)
 
 
 @lru_cache(maxsize=4096)
@@ -218,9 +218,8 @@ class Use:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         output = self.output.type, self.output.shape
-        attributes = repr(sorted(self.attributes.items())) if self.attributes else ""
         place = self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
-        return self.operator, self.asked, operands, output, attributes, place
+        return self.operator, self.asked, operands, output, repr(sorted(self.attributes.items())), place
 
     @property
     def constants(self) -> Hashable:
