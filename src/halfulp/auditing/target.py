@@ -197,7 +197,7 @@ def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: 
     accepted = measured.accepts if measured is not None else frozenset()
     clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
     declared_types = {operand.type for operand in (*use.inputs[:1], use.output)}
-    if target.name == "onnxruntime" and len(declared_types) == 2 and None not in declared_types:
+    if target.name == "onnxruntime" and len(declared_types) == 2:
         clauses = ()  # it takes a result that is declared in another shape, and refuses another type
     text = _of_slope(use, target, condition)
     if text is None and breaches and measured is not None:
