@@ -32,12 +32,12 @@ from halfulp.models.onnx.walk import (
     Identity,
     Owner,
     bound,
-    default_opset,
     every_name,
     identity,
     in_order,
     inner_path,
     is_ours,
+    opset_in_force,
     owners_of,
     plain_domain,
     reached,
@@ -152,7 +152,7 @@ class Onnx(Model):
     def scope(self, owner: Owner | None = None, opset: int | None = None) -> Scope:
         """Return a function's body, or the graph, with the values that its nodes can read."""
         owner = self.proto.graph if owner is None else owner
-        opset = opset or default_opset(self.proto.opset_import) or 1
+        opset = opset or opset_in_force(self.proto.opset_import)
         path, where = (root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
         return self._scope(owner, opset, path, where, None)
 

@@ -35,12 +35,12 @@ from halfulp.models.onnx.walk import (
     Owner,
     attributes_of,
     bind,
-    default_opset,
     every_node,
     graphs,
     identity,
     inner_path,
     is_ours,
+    opset_in_force,
     plain_domain,
     reached,
     root,
@@ -362,7 +362,7 @@ def _longest(model: ModelProto) -> int:
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
-    graph, opset = model.graph, default_opset(model.opset_import) or 1
+    graph, opset = model.graph, opset_in_force(model.opset_import)
     infos = {info.name: info for info in (*graph.value_info, *graph.output)}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
     asked = (node.output for node in graph.node if ask == "all" or is_foreign(node, opset))
@@ -475,7 +475,7 @@ def _light(model: ModelProto) -> ModelProto:
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
-    opset = default_opset(model.opset_import) or 1
+    opset = opset_in_force(model.opset_import)
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
     for node in every_node(graph):

@@ -42,6 +42,11 @@ def default_opset(imports: Iterable[OperatorSetIdProto]) -> int | None:
     return opsets_of(imports).get("")
 
 
+def opset_in_force(imports: Iterable[OperatorSetIdProto]) -> int:
+    """Return the imported version of ONNX's own operators; 1 without one, as in models of IR versions before 3."""
+    return opsets_of(imports).get("", 1)
+
+
 def identity(owner: FunctionProto | NodeProto) -> Identity:
     """Return the domain, name and overload of a function, or of the operator or function that a node calls."""
     name = owner.name if isinstance(owner, FunctionProto) else owner.op_type
@@ -143,7 +148,7 @@ def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
         opset = default_opset(function.opset_import)
         if opset is not None:
             yield function, opset
-    yield model.graph, default_opset(model.opset_import) or 1
+    yield model.graph, opset_in_force(model.opset_import)
 
 
 def value_names(*owners: Owner) -> set[str]:
