@@ -343,16 +343,32 @@ def test_types_that_a_tensor_may_have():
             operators.tensor_of(np.zeros(1, dtype))
 
 
-def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch):
+@pytest.mark.parametrize("wrong", [{"Power", "PReLU"}, {"Power"}, {"PReLU"}])
+def test_a_version_that_fails_the_trial_keeps_no_node(wrong, monkeypatch):
     """A plugin that rounds otherwise: what it gives is what ours gives for other operands."""
-    monkeypatch.setattr(plugin, "op", lambda name: lambda x, y: hu.op(name)(x, y) * np.float32(1 + 2**-23))
+
+    def op(row: str) -> Any:
+        factor = np.float32(1 + 2**-23 * (row[9:-2] in wrong))
+        return lambda x, y: hu.op(row)(x, y) * factor
+
+    monkeypatch.setattr(plugin, "op", op)
     plugin._passes_trial.cache_clear()
     try:
         x = parameter("f32", 2, 3)
         model = replaced([o.power(x, np.float32(2)), o.prelu(x, np.float32([0.5]))], x)
     finally:
         plugin._passes_trial.cache_clear()
-    assert {"HalfulpPower", "HalfulpPReLU"} <= kinds(model)
+    assert {kind for kind in ("Power", "PReLU") if f"Halfulp{kind}" in kinds(model)} == wrong
+
+
+def test_the_slopes_of_a_trial(monkeypatch):
+    """Without AVX-512, the plugin does not keep the sign of a zero with a negative slope."""
+    trials: list[Any] = []
+    monkeypatch.setattr(plugin, "_passes_trial", lambda *trial: trials.append(trial))
+    x = parameter("f32", 2, 3)
+    replaced([o.prelu(x, np.float32([0, 1, 2])), o.prelu(x, np.float32([0, 1, -2]))], x)
+    assert sorted(trials) == [("PRelu", -2), ("PRelu", 0)]
+    assert not plugin._is_by_channel((4,), (4,))
 
 
 SIGNALLED = """
@@ -378,6 +394,14 @@ signal.raise_signal(signal.SIGTERM)
 def test_a_signal_after_models_that_ended_in_the_order_they_began(python):
     """The plugin's stack for signals is still there."""
     assert python(SIGNALLED).split() == ["handled", "handled"]
+
+
+def test_operators_that_are_not_built(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    operators._factory.cache_clear()
+    x = parameter("f32", 2)
+    assert "HalfulpPower" in kinds(replaced([o.power(x, x)], x))
+    operators._factory.cache_clear()
 
 
 def test_replace_takes_a_model():

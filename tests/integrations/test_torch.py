@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import halfulp.integrations.torch as htorch  # noqa: E402
@@ -97,8 +98,9 @@ class TestValues:
 
     @pytest.mark.parametrize("number", [3, 2.5, 1e300])
     def test_tensors_of_numbers_are_kept_for_the_processor(self, number):
-        first, second = (operators.exponent_tensor(number, torch.device("cpu")) for _ in range(2))
-        assert first is second
+        cpu = torch.device("cpu")
+        for way in (operators.exponent_tensor, lambda n, device: htorch._number(n, torch.float64, device)):
+            assert way(number, cpu) is way(number, cpu)
         assert operators.number_tensor(2, torch.float32, torch.device("meta")).is_meta
 
     @pytest.mark.parametrize(
@@ -189,8 +191,9 @@ class TestValues:
             htorch.pow(300, torch.ones(2, dtype=torch.int8))
         with pytest.raises(hu.HalfulpError, match=r"the number does not fit the type torch.int8\s+got: 300"):
             htorch.pow(300, torch.ones(2, 2, dtype=torch.int8).T)
-        with pytest.raises(TypeError, match="one of the operands must be a tensor"):
-            htorch.pow(2, 3)
+        for number in (2, 2.5):
+            with pytest.raises(TypeError, match="one of the operands must be a tensor"):
+                htorch.pow(number, 3)
         with pytest.raises(TypeError, match="x must be a tensor"):
             htorch.prelu(np.ones(3), x)
 
@@ -254,9 +257,10 @@ class TestPreluIsTorchs:
     def test_refuses_what_torch_refuses(self, x, weight, is_watched):
         with pytest.raises(RuntimeError):
             torch.nn.functional.prelu(x, weight)
+        words = r"prelu: .*; " + (r"hu\.prelu aligns" if x.dtype == weight.dtype else r"write weight\.to")
         with (
             Recorded() if is_watched else contextlib.nullcontext(),
-            pytest.raises(hu.HalfulpError, match=r"prelu: .*; (write weight\.to|hu\.prelu aligns)") as caught,
+            pytest.raises(hu.HalfulpError, match=words) as caught,
         ):
             htorch.prelu(x, weight)
         assert isinstance(caught.value, RuntimeError)
@@ -657,7 +661,23 @@ class Powers(nn.Module):
         )
 
 
+class Seen(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.functions.append(func)
+        return func(*args, **(kwargs or {}))
+
+
 class TestReplace:
+    def test_a_mode_sees_the_call_only(self):
+        activation, x = htorch.replace(nn.PReLU()), torch.ones(2)
+        with Seen() as seen:
+            activation(x)
+        assert seen.functions == [htorch._torch_prelu]
+
     def test_every_power_is_ours(self):
         x = values(torch.float32, 2000)
         module = htorch.replace(Powers())
@@ -671,6 +691,17 @@ class TestReplace:
         for ours, theirs in zip(results, torchs, strict=True):
             torch.testing.assert_close(ours, theirs)  # and so torch's types
         assert raw(x**2.3) == raw(torch.pow(x, 2.3)), "outside nothing changes"
+
+    def test_types_that_are_torchs(self):
+        class Square(nn.Module):
+            def forward(self, x: Any) -> Any:
+                return x**2
+
+        for x in (torch.tensor([1 + 2j]), torch.tensor([True])):
+            assert torch.equal(htorch.replace(Square())(x), x**2)
+        with torch.autocast("cpu"):
+            double = htorch.replace(nn.PReLU(dtype=torch.float64))(torch.ones(2, dtype=torch.float64))
+        assert double.dtype == torch.float64
 
     def test_a_module_stays_what_it_was(self):
         torch.manual_seed(0)

@@ -275,6 +275,8 @@ def test_nested_tensors(layout):
     for operands in ((x, X[0]), (X[0], x)):
         with pytest.raises(hu.HalfulpError, match="nested in the same way, or be one number"):
             htorch.pow(*operands)
+    with pytest.raises(hu.HalfulpError, match=r"a nested tensor: .*x\.unbind"):
+        htorch.prelu(x, X[0, :2, 0])
 
 
 def test_nested_tensors_of_the_same_size_as_a_whole():

@@ -60,7 +60,7 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         >>> x.grad
         tensor([   4.,   80., 1458.])
     """
-    if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
+    if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point():
         x = _number(x, torch.get_default_dtype(), y.device)
     if _is_symbolic(x, y):
         return torch.overrides.handle_torch_function(pow, (x, y), x, y)
