@@ -69,6 +69,29 @@ def test_a_float_beside_integers_is_a_float():
     assert_same(jax.jit(hjax.pow)(2.5, jnp.array([2], jnp.float16)), hu.pow(2.5, np.array([2], np.float16)))
 
 
+def test_what_counts_as_a_number():
+    assert_same(hjax.pow(2, 2.5), np.asarray(hu.pow(np.float32(2), 2.5)))
+    halves = jnp.array([1.5, 2], jnp.float16)
+    for base in (jnp.float32(2.3), jnp.broadcast_to(jnp.asarray(2.3), (2,))):
+        assert_same(hjax.pow(base, halves), hu.pow(np.asarray(base), np.asarray(halves)))
+    assert_same(jax.jit(lambda x: hjax.pow([x, x], 2.0))(3.0), np.float32([9, 9]))
+    assert_same(hjax.pow(np.array([0.1]), 2.0), hu.pow(np.float32([0.1]), 2.0))
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn"])
+def test_types_of_four_bits(name):
+    """XLA packs them two to a byte."""
+    x = jnp.array([1, 2, 3]).astype(name)
+    assert_same(hjax.pow(x, x[::-1]), hu.pow(np.asarray(x), np.asarray(x)[::-1]))
+
+
+def test_without_handlers(monkeypatch):
+    monkeypatch.setattr(hjax, "_PLATFORMS", ())
+    assert_same(jax.jit(lambda x: hjax.pow(x, x))(X), hu.pow(X, X))
+    with pytest.raises(hu.HalfulpError, match="JAX's own powers can't be replaced; call pow"):
+        hjax.exact()
+
+
 @pytest.mark.parametrize("function", [hjax.pow, hjax.prelu, lambda x, _: hjax.pow(x, 2.5)])
 def test_derivatives(function):
     check_grads(function, (jnp.asarray(X), jnp.asarray(Y)), order=1, eps=1e-2, atol=3e-2, rtol=3e-2)
