@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import halfulp as hu
 import halfulp.running
 from halfulp.cli import app
-from halfulp.models.onnx import load
+from halfulp.models.onnx import Onnx, load
 from halfulp.models.run.inputs import Fit
 
 ort: Any = pytest.importorskip("onnxruntime")
@@ -110,3 +110,46 @@ def test_times_are_without_those_of_the_nodes_in_bodies():
     )
     named = [{"args": {"op_name": name}, "ts": start, "dur": time} for name, start, time in events]
     assert engine._own_times(named) == [30, 30, 30, 10, 5, 1]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_settings_of_a_session(exact):
+    settings = [engine.Settings(), engine.Settings(threads=2), engine.Settings(optimized=False)]
+    options = [engine._options(ort, each, "") for each in settings]
+    spins = [each.get_session_config_entry("session.intra_op.allow_spinning") for each in options]
+    assert spins == ["1", "0", "1"]
+    every, none = ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert [each.graph_optimization_level for each in options] == [every, every, none]
+    model = Onnx(parsed(f"16: g {NETWORK}"), "m.onnx")
+    session = engine.open_session(model, engine.Settings(exact=exact))
+    assert ("HalfulpExecutionProvider" in session.get_providers()) == (
+        exact and hasattr(ort, "get_ep_devices")
+    )
+
+
+def test_what_a_refusal_says():
+    broken = parsed("16: g (float[2, 3] x, float[5] s) => (float[2, 3] z) { z = PRelu(x, s) }")
+    with pytest.raises(hu.ModelError, match=r"\(onnx.PRelu-16.C2\)"):
+        engine.open_session(Onnx(broken, "m.onnx"))
+    assert engine._text(RuntimeError()) == "RuntimeError"
+
+
+def test_whose_nodes_a_profile_names():
+    """The provider's, the custom operators in a patched copy, and ONNX Runtime's own."""
+    ours, own = "HalfulpExecutionProvider", "CPUExecutionProvider"
+    kinds = (("Pow", ours), ("Pow_float32", own), ("Pow", own), ("Fused_Pow", own), ("Abs", own))
+    events = [
+        {
+            "name": f"{n}_kernel_time",
+            "cat": "Node",
+            "ts": n,
+            "dur": 1,
+            "args": {"op_name": kind, "provider": provider},
+        }
+        for n, (kind, provider) in enumerate(kinds)
+    ]
+    others = [event | {"cat": "Session"} for event in events] + [events[0] | {"name": "0_fence_before"}]
+    (report,) = engine._reports([*others, *events, {"name": "model_run"}], 15)
+    found = [(row.operator, row.engine) for row in report.nodes]
+    by_halfulp = ("onnx.Pow-15", "halfulp")
+    assert found == [by_halfulp] * 2 + [(kind, "onnxruntime") for kind in ("Pow", "Fused_Pow", "Abs")]

@@ -91,10 +91,10 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
 
 
 def _operand(value: Value, node: str) -> TensorType:
-    if value.kind == "undeclared" or (value.kind == "tensor" and value.type is None):
-        raise _Untyped(value.name, node)
-    if value.kind != "tensor" or value.type is None:
+    if value.kind not in ("undeclared", "tensor"):
         raise HalfulpError("an operand is not a tensor", got=str(value))
+    if value.type is None:
+        raise _Untyped(value.name, node)
     return TensorType(value.type, value.shape)
 
 
