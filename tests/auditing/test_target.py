@@ -63,6 +63,7 @@ DOCUMENT: dict[str, Any] = {
     "constants": {
         "float32,float32": {
             "2": ["exact"],
+            "16": ["exact"],
             "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf", "edges"],
             "-0.5": ["wrong", 1.0, "inf^-0.5 gives -0, not 0", "edges"],
             "inf": ["wrong", 1.0, "2^inf gives 1, not inf", "ordinary"],
@@ -113,7 +114,7 @@ AT_EDGES = "to the power of 0.5, only for zeros, infinities and numbers near ove
         (2, "exact", None, ()),
         (0.5, "wrong", None, (AT_EDGES + "(-inf)^0.5 gives nan, not inf",)),
         (0.1, "within", 2.0, ()),
-        (7, "within", 1.0, ()),  # as 2
+        *((each, "within", 1.0, ()) for each in (7, 9)),  # as 2 and 16
         (2.2, "within", 2.0, ()),  # as 0.1, and not as 0.5, which is a square root
         (-3, "wrong", 1.0, ("to the power of -3, measured with another exponent",)),  # as -2
         *(
@@ -127,7 +128,7 @@ def test_a_constant_exponent_that_was_measured(exponent, verdict, max_ulp, reaso
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
         assert said.depends == (() if exponent in (2, 0.5) else ("position",))
-        grades = {0.5: "edges", -3: "ordinary"} | dict.fromkeys((0.1, 2.2, 7), "reproducibility")
+        grades = {0.5: "edges", -3: "ordinary"} | dict.fromkeys((0.1, 2.2, 7, 9), "reproducibility")
         assert said.grade == grades.get(exponent)
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
