@@ -315,7 +315,8 @@ def _narrowed(use: Use, group: Group) -> Group:
 def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
     """Return the measurements of powers with constant exponents, for bases such as a node's."""
     x, y = use.inputs[0].shape, use.second.shape
-    if x is None or not (y is None or len(y) < 2 or set(x) <= {1}):
+    assert y is not None  # that of a constant
+    if x is None or not (len(y) < 2 or set(x) <= {1}):
         return row.constants
     if x[-1:] in ((), (1,)):
         return {**row.constants, **row.columns}
@@ -409,7 +410,7 @@ def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
 
 def _may_be_scalar(x: Operand, y: Operand) -> bool:
     """Tell whether one run of a node may have one exponent for many bases, and another run many exponents."""
-    if y.constant is not None or (x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1})):
+    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
         return False
     dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
     return bool(dims) and not any(isinstance(dim, int) for dim in dims)
