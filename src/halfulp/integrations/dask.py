@@ -67,7 +67,7 @@ def prelu(x: Any, slope: Any, /) -> da.Array:
 
 def _lazily(operator: Operator, function: Any, x: Any, y: Any) -> da.Array:
     x, y = (a if is_number(a) or isinstance(a, da.Array) else da.asarray(as_array(a)) for a in (x, y))
-    if is_number(x) and is_number(y):
+    if is_number(y):
         x = da.asarray(x)
     known = next(_tensor_type(a) for a in (x, y) if not is_number(a))
     # A number has no shape, and the call for each block converts it.
