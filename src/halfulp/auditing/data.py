@@ -249,7 +249,8 @@ class NodeData:
 
     def _overflow(self, type: str) -> Iterator[str]:
         counts, margin = self.in_types[type], self.margin(type)
-        if self.exponent and margin is not None:
+        if margin is not None:
+            assert self.exponent is not None
             sign, worst, change = "<", self.base.least, "grow"
             if self.exponent > 0:
                 sign, worst, change = ">", self.base.greatest, "shrink"

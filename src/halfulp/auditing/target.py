@@ -354,11 +354,11 @@ def _is_small(use: Use) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _kind(exponent: float | None) -> tuple[bool, bool] | None:
+def _kind(exponent: float | None) -> tuple[float, bool] | None:
     """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
     if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
         return None
-    return exponent < 0, exponent.is_integer()
+    return math.copysign(1, exponent), exponent.is_integer()
 
 
 def _touches(use: Use, group: Group, own: Sequence[Group], *, is_judged: bool) -> bool:

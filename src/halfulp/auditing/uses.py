@@ -216,7 +216,7 @@ class Use:
     @cached_property
     def kind(self) -> Hashable:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
-        operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
+        operands = tuple([(each.type, each.shape, bool(each.text)) for each in self.inputs])
         output = self.output.type, self.output.shape
         place = self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
         return self.operator, self.asked, operands, output, repr(sorted(self.attributes.items())), place
