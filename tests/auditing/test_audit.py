@@ -21,7 +21,7 @@ def nodes(model: object) -> tuple[Use, ...]:
 # --- other formats --------------------------------------------------------------------------------
 
 
-def test_openvino_constants_behind_converts(tmp_path):
+def test_openvino_constants_behind_converts(tmp_path, monkeypatch):
     """Stored in float16, as tools write float32 networks, and out of range of the type between."""
     op = pytest.importorskip("openvino.opset13")
     x = op.parameter([2], np.float32, name="x")
@@ -37,6 +37,9 @@ def test_openvino_constants_behind_converts(tmp_path):
     assert str(node.inputs[1]) == "float32[] = nan"
     (output,) = hu.run(path, {"x": np.array([2, 3], np.float32)}).values()
     assert np.isnan(output).all()
+    monkeypatch.setattr("halfulp.auditing.uses._MOST_CONSTANT", 0)
+    (node,) = nodes(path)
+    assert str(node.inputs[1]) == "float32[]"
 
 
 def test_an_openvino_constant_behind_a_thousand_converts(tmp_path):
