@@ -415,7 +415,7 @@ def torch_libraries() -> Iterator[Any]:
 
 def address_of(library: Any, name: str) -> int:
     """Return a function's address, or raise an AttributeError."""
-    return int.from_bytes(getattr(library, name), sys.byteorder)
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value  # type: ignore[return-value]
 
 
 @cache
