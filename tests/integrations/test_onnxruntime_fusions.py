@@ -106,8 +106,6 @@ def test_what_is_added_to_the_arguments_of_a_session():
 
     module = SimpleNamespace(InferenceSession=Session)
     plugin._guard(module)
-    plugin._guard(module)
-    assert "__wrapped__" not in vars(Session.__init__.__wrapped__)  # type: ignore[attr-defined]
     ours, theirs = "HalfulpExecutionProvider", "CPUExecutionProvider"
     with_provider = ort.SessionOptions()
     plugin.provider(with_provider)
@@ -197,7 +195,6 @@ def test_a_part_that_only_resembles_a_norm_keeps_its_function(model):
         warnings.simplefilter("ignore", HalfulpWarning)
         for session in (
             ort.InferenceSession(data, providers=[(providers[0], {}), providers[1]]),
-            ort.InferenceSession(data, ort.SessionOptions(), providers),
             ort.InferenceSession(path_or_bytes=data, sess_options=by_options),
             plugin.session(model, keep_fusions=True),
         ):
@@ -215,13 +212,8 @@ def test_a_part_that_only_resembles_a_norm_keeps_its_function(model):
 @pytest.mark.parametrize("by_provider", [False, True])
 def test_what_stays_fused(by_provider, tmp_path):
     """A norm, though its exponent is in another file; whatever it is, in sessions without the provider."""
-    onnx.save(
-        MODEL if by_provider else PARTS[0],
-        tmp_path / "m.onnx",
-        save_as_external_data=True,
-        size_threshold=0,
-        location="w",
-    )
+    external: Any = {"save_as_external_data": True, "size_threshold": 0, "location": "w"}
+    onnx.save(MODEL if by_provider else PARTS[0], tmp_path / "m.onnx", **external)
     options = ort.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "fused.onnx")
     if by_provider:

@@ -5,6 +5,7 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import ml_dtypes
 import numpy as np
@@ -130,7 +131,7 @@ def test_functions_that_double_are_refused(operator, tmp_path):
     onnx.save(doubling, tmp_path / "m.onnx")
     assert plugin._has_functions(doubling.SerializeToString())
     tag = b"\xca\x01"  # of functions, within fields of 8 and 4 bytes, a number and a text
-    assert not plugin._has_functions(b"\x09" + 4 * tag + b"\x0d" + 2 * tag + b"\x08\x08" + b"\x12\x02" + tag)
+    assert not plugin._has_functions(b"\x09" + 4 * tag + b"\x0d" + 2 * tag + b"\x12\x02" + tag + b"\x08\x08")
     for source in (doubling, tmp_path / "m.onnx"):
         with pytest.raises(hu.ModelError, match=r"(?s)expand to too many nodes.*got: 12884901887"):
             plugin.session(source)
@@ -259,31 +260,17 @@ def test_importing_the_integration_loads_no_onnxruntime(python):
     assert python(program).split() == ["False"]
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [(ImportError("no file"), "no file"), (ImportError(), "it was built for another NumPy")],
-)
-def test_an_onnxruntime_that_cannot_be_imported(error, words, monkeypatch):
-    def fail(name: str) -> None:
-        raise error
-
-    monkeypatch.setattr(plugin, "import_module", fail)
-    with pytest.raises(
-        hu.UnsupportedError, match=f"^onnxruntime can't be imported: {words}\n  expected: pip"
-    ):
-        plugin.installed()
-
-
-def test_the_librarys_own_words_when_it_is_refused():
-    def fail(path: str) -> None:
-        raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : too old")
-
-    options = ort.SessionOptions()
+def test_errors_of_onnxruntime_in_words(monkeypatch):
     refusing = SimpleNamespace(
-        get_session_config_entry=options.get_session_config_entry, register_custom_ops_library=fail
+        get_session_config_entry=ort.SessionOptions().get_session_config_entry,
+        register_custom_ops_library=Mock(side_effect=RuntimeError("[ONNXRuntimeError] : 1 : FAIL : too old")),
     )
     with pytest.raises(hu.UnsupportedError, match=r"^too old$"):
         plugin.register(refusing)
+    for error, words in ((ImportError("lost"), "lost"), (ImportError(), "it was built for another NumPy")):
+        monkeypatch.setattr(plugin, "import_module", Mock(side_effect=error))
+        with pytest.raises(hu.UnsupportedError, match=f"can't be imported: {words}\n  expected: pip"):
+            plugin.installed()
 
 
 def test_values_that_are_no_arrays_or_stay_as_they_are():
