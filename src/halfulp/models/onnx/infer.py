@@ -150,7 +150,7 @@ class Scope:
         elif op_type == "Shape" and not [*node.attribute, *plain_domain(node.domain)]:
             self._measured.update(zip(outputs, node.input, strict=False))
         elif is_foldable(node):
-            self._makers[outputs[0]] = node
+            self._makers.update(dict.fromkeys(outputs, node))
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
         """Add a constant."""
@@ -172,10 +172,9 @@ class Scope:
         """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
         if name in self._makers:
             self._fold(self._makers.pop(name))
-        if name in self._measured and name not in self.constants:
-            dims = self._dims(name)
-            if dims is not None:
-                self.add_tensor(name, dims)
+        if name in self._measured and (dims := self._dims(name)) is not None:
+            del self._measured[name]
+            self.add_tensor(name, dims)
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
         if name in self.types or name in self._made or self.outer is None:
@@ -489,9 +488,8 @@ def _light(model: ModelProto) -> ModelProto:
 
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
-    if plain_domain(node.domain) or len(node.output) != 1:
-        return False
-    return node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
+    is_like_first = node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
+    return is_like_first and not plain_domain(node.domain)
 
 
 class _Call(NamedTuple):
@@ -600,13 +598,9 @@ _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Res
 
 
 def is_foldable(node: NodeProto) -> bool:
-    """Return whether a node gives a constant if its inputs are constants."""
-    if node.op_type not in _OPERATORS or plain_domain(node.domain) or len(node.output) != 1:
-        return False
-    return not any(
-        attribute.ref_attr_name or node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ())
-        for attribute in node.attribute
-    )
+    """Return whether a node may give a constant if its inputs are constants."""
+    old = (node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()) for attribute in node.attribute)
+    return node.op_type in _OPERATORS and not any(old)
 
 
 def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:

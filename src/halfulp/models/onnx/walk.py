@@ -65,13 +65,7 @@ def attributes_of(node: NodeProto) -> dict[str, Any]:
 
 def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
     """Return the graphs among a node's attributes, with the attributes' names."""
-    inner: list[tuple[str, GraphProto]] = []
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            inner.append((attribute.name, attribute.g))
-        elif attribute.type == AttributeProto.GRAPHS:  # which no operator of ONNX has
-            inner += [(attribute.name, graph) for graph in attribute.graphs]
-    return inner
+    return [(each.name, each.g) for each in node.attribute if each.type == AttributeProto.GRAPH]
 
 
 @overload
@@ -234,7 +228,7 @@ def copy_fields(source: Message, target: Message, *, without: Container[str]) ->
         to: Any = getattr(target, field.name)
         if hasattr(to, "MergeFrom"):  # a message, or several values
             to.MergeFrom(value)
-        elif field.type == field.TYPE_STRING and isinstance(value, bytes):  # as protobuf returns such a text
+        elif isinstance(value, bytes):  # as protobuf returns such a text
             raise HalfulpError("a name is not UTF-8", got=repr(value)[:80])
         else:
             setattr(target, field.name, value)
@@ -266,7 +260,7 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     copy, on_cycle = deepcopy(model), False
     for nodes, places, is_cyclic in _late(copy):
         nodes.sort(key=partial(next, iter(places)))  # the places are in the order of the nodes
-        on_cycle = on_cycle or is_cyclic
+        on_cycle |= is_cyclic
     return copy, not on_cycle
 
 
