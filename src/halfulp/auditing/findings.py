@@ -293,7 +293,8 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
         return
     if slopes.size == 1 and slopes[0] in (0, 1):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
-    x, slope = use.inputs[0].shape or (), use.second.shape or ()
+    x, slope = use.inputs[0].shape or (), use.second.shape
+    assert slope is not None  # that of a constant
     is_last = 2 < len(x) != len(slope) and x[1:2] == x[-1:] == slope[-1:] != (1,)
     if is_last and set(slope[:-1]) <= {1} and use.row.standard == "onnx":
         yield (
