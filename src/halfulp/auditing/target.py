@@ -254,7 +254,7 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
             listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
             reason = f"its documents list opsets {listed}, and this node is of opset {use.asked}"
             verdict, groups = "refused", ("opset",)
-        elif changed.refused is not None or changed.helps:
+        elif any((changed.refused, changed.helps)):
             verdict = "refused"
             reason = documented.spelled.get(use.row.name) or "its documents do not list this node's types"
     return Statement(target.name, verdict, reasons=(reason,), groups=groups)
