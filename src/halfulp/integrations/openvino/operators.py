@@ -87,19 +87,15 @@ class _Operator(ov.Op):
 
     def _read(self, tensor: Any, declared: str) -> Array:
         held = tensor.element_type.get_type_name()
-        values = _values(tensor, ROWS[held])
-        if held == declared:
-            return values
         self._check_held(held, declared)
-        return _cast(values, declared)
+        return _cast(_values(tensor, ROWS[held]), declared)
 
     def _write(self, tensor: Any, values: Array) -> None:
         row = ROWS[tensor.element_type.get_type_name()]
         if row.dtype != values.dtype:
             self._check_held(str(row.openvino), str(TYPES[values.dtype.name].openvino))
             values = _cast(values, str(row.openvino))
-        if tensor.data.shape != values.shape or _is_packed(row):
-            tensor.shape = ov.Shape(values.shape)
+        tensor.shape = ov.Shape(values.shape)
         _store(values, row, tensor.data)
 
     def _check_held(self, held: str, declared: str) -> None:
@@ -146,9 +142,7 @@ def _values(tensor: Any, row: ElementType) -> Array:
         return data.view(row.dtype)
     raw, shape = data.view(np.uint8).reshape(-1), tuple(tensor.get_shape())
     nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[: math.prod(shape)].reshape(shape)
-    if row.name == "int4":  # ml_dtypes does not define the other half of its byte
-        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(row.dtype)
-    return nibbles.view(row.dtype)
+    return nibbles.view(row.dtype)  # which reads the low half of each byte
 
 
 def _store(values: Array, row: ElementType, target: Array) -> None:
