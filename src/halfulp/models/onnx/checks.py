@@ -276,6 +276,9 @@ def version_of(node: NodeProto, opset: int) -> int | None:
 
     Older ones come first: attributes that have become inputs are more frequent than the reverse.
     """
+    newest = onnx.defs.onnx_opset_version()
+    if plain_domain(node.domain) or is_ours(node) or not 1 <= opset <= newest:
+        return None
     given = {attribute.name for attribute in node.attribute}
 
     def is_valid(version: int) -> bool:
@@ -287,8 +290,7 @@ def version_of(node: NodeProto, opset: int) -> int | None:
             version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
         )
 
-    newest = onnx.defs.onnx_opset_version()
-    if plain_domain(node.domain) or is_ours(node) or not 1 <= opset <= newest or is_valid(opset):
+    if is_valid(opset):
         return None
     return next(filter(is_valid, (*range(opset - 1, 0, -1), *range(opset + 1, newest + 1))), None)
 

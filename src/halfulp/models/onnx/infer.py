@@ -217,7 +217,7 @@ class Scope:
 
     def as_cast(self, node: NodeProto) -> NodeProto:
         """Return a CastLike as the Cast that it is, where the type of its second input is known."""
-        kind = self.value(node.input[1]).type if node.op_type == "CastLike" else None
+        kind = self.value([*node.input, "", ""][1]).type if node.op_type == "CastLike" else None
         if kind is None:
             return node
         cast = onnx.helper.make_node("Cast", node.input[:1], node.output, to=enum_of(kind))
@@ -489,7 +489,7 @@ def _light(model: ModelProto) -> ModelProto:
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
     is_like_first = node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
-    return is_like_first and not plain_domain(node.domain)
+    return is_like_first and len(node.output) == 1 and not plain_domain(node.domain)
 
 
 class _Call(NamedTuple):
@@ -600,7 +600,7 @@ _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Res
 def is_foldable(node: NodeProto) -> bool:
     """Return whether a node may give a constant if its inputs are constants."""
     old = (node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()) for attribute in node.attribute)
-    return node.op_type in _OPERATORS and not any(old)
+    return node.op_type in _OPERATORS and not plain_domain(node.domain) and not any(old)
 
 
 def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
