@@ -280,26 +280,29 @@ def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path):
     assert line.startswith("error: onnx can't be imported: pip install --upgrade onnx protobuf (TypeError: ")
 
 
+ENDED = "ended the process"
 HANGS = """\
 error: net.xml: it takes more than 1 s, and OpenVINO may hang; HALFULP_TIMEOUT=SECONDS gives it more
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.parametrize(
-    ("end", "status", "said"),
+    ("file", "end", "status", "said"),
     [
-        ("os.kill(os.getpid(), signal.SIGFPE)", 2, "error: net.xml: OpenVINO ended the process (SIGFPE)\n"),
-        ("os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
-        ("sys.exit(1)", 1, ""),
-        ("time.sleep(60)", 2, HANGS),
+        ("net.xml", "os.kill(os.getpid(), signal.SIGFPE)", 2, f"error: net.xml: OpenVINO {ENDED} (SIGFPE)\n"),
+        ("net.onnx", "os.abort()", 2, f"error: net.onnx: the onnx package or a runtime {ENDED} (SIGABRT)\n"),
+        ("net.xml", "os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
+        ("net.xml", "sys.exit(1)", 1, ""),
+        ("net.xml", "time.sleep(60)", 2, HANGS),
+        ("net.onnx", "time.sleep(2)", 0, ""),
     ],
 )
-def test_a_crash_or_a_hang_inside_openvino_is_a_line(end, status, said):
+def test_a_crash_or_a_hang_inside_a_library_is_a_line(file, end, status, said):
     code = f"""
 import os, signal, sys, time
 import halfulp.cli as cli
-sys.argv = ["halfulp", "run", "net.xml"]
+sys.argv = ["halfulp", "run", {file!r}]
 cli.app = lambda **_: {end}
 cli.main()
 """

@@ -207,9 +207,10 @@ _CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGILL)
 
 
 def _continue_in_a_child(file: str) -> None:
-    """Let a child process do the work, so that the end of the process, or a hang, inside OpenVINO becomes one line."""
+    """Let a child process do the work, so that its end inside a library, or a hang of OpenVINO, becomes one line."""
     if not hasattr(os, "fork"):
         return
+    library = "OpenVINO" if file.endswith(".xml") else "the onnx package or a runtime"
     seconds = os.environ.get("HALFULP_TIMEOUT", "")
     limit = int(seconds) if seconds.isdecimal() and 0 < int(seconds) < 1 << 31 else _SECONDS
     child = os.fork()
@@ -224,10 +225,11 @@ def _continue_in_a_child(file: str) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the child, too
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
-    Timer(limit, stop).start()
+    if library == "OpenVINO":
+        Timer(limit, stop).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if -status in _CRASHES:
-        text = f"OpenVINO ended the process ({signal.Signals(-status).name})"
+        text = f"{library} ended the process ({signal.Signals(-status).name})"
     if text:
         print(printable(f"error: {file}: {text}", most=None), file=sys.stderr)
     os._exit(status if status >= 0 else 2 if text else 128 - status)
@@ -235,9 +237,10 @@ def _continue_in_a_child(file: str) -> None:
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    networks = [word for word in sys.argv[1:] if word.endswith(".xml")]
-    if networks:
-        _continue_in_a_child(networks[0])
+    # Elsewhere than on Linux, a system's threads may not survive a fork.
+    ends = (".xml", ".onnx") if sys.platform == "linux" and sys.argv[1:2] != ["exec"] else (".xml",)
+    if models := [word for end in ends for word in sys.argv[1:] if word.endswith(end)]:
+        _continue_in_a_child(models[0])
     if sys.argv[1:] and all(option in ANSWERS for option in sys.argv[1:]):
         try:
             print(*(ANSWERS[option]() for option in sys.argv[1:]))

@@ -183,6 +183,11 @@ class Checks:
                 if proto.op_type == "BatchNormalization":
                     self.fail(message, node=label, run=REPAIR)
             self.fail(message, node=label)
+        if not domain and (most := values.get("num_outputs", len(outputs))) < len(outputs):
+            # Of a Split. The onnx package's inference would end the process.
+            self.fail(
+                "it names more outputs than num_outputs says", node=label, expected=most, got=len(outputs)
+            )
         if sum(map(len, seen[-1])) <= _MOST_KEPT:
             self._passed.add(seen)
 
