@@ -116,7 +116,7 @@ def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[st
                 wanted.append(node)
         made = {name for node in wanted for name in node.output}
         for node in nodes:
-            if node.op_type == "Cast" and node.input[0] in made:
+            if node.op_type == "Cast" and not made.isdisjoint(node.input):
                 made.update(node.output)
                 wanted.append(node)
         yield from (name for node in wanted for name in node.output[:1])
