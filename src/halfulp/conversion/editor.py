@@ -19,7 +19,7 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value, unused
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import enum_of
-from halfulp.models.onnx.walk import read_names, readers_of
+from halfulp.models.onnx.walk import plain_domain, read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion
@@ -101,9 +101,10 @@ class Editor:
         return readers_of(self.owner.node)
 
     def maker(self, name: str) -> NodeProto | None:
-        """Return the node among those collected so far that makes a value, if one does."""
+        """Return the node of ONNX's own domain among those collected so far that makes a value, if one does."""
         for node in self.nodes[self._indexed :]:
-            self._makers.update(dict.fromkeys(node.output, node))
+            if not plain_domain(node.domain):
+                self._makers.update(dict.fromkeys(node.output, node))
         self._indexed = len(self.nodes)
         return self._makers.get(name)
 

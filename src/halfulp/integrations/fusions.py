@@ -8,7 +8,7 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
-from halfulp.models.onnx.walk import attributes_of, readers_of
+from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
 
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _DIMS = "it becomes part of a norm whose means keep their dims"
@@ -27,7 +27,7 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     readers = readers_of(nodes)
     squares = (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2)
     for path in (_path(square, readers) for square in squares):
-        kinds = [node.op_type for node in path]
+        kinds = [plain_domain(node.domain) + node.op_type for node in path]
         is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
         if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
             reasons = _reasons(path, *_centred(path, makers), scope)
