@@ -215,7 +215,8 @@ def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Te
 
 def _is_number(operand: Tensor) -> bool:
     """Whether a derivative may look at the value, as at a number's in a call."""
-    return operand.dim() == 0 and operand.is_cpu and not (operand.requires_grad or _is_watched())
+    is_one = type(operand) is Tensor and operand.dim() == 0 and operand.is_cpu
+    return is_one and not (operand.requires_grad or _is_watched())
 
 
 def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
