@@ -5,10 +5,10 @@ difference before you commit it.
 
 A file begins with the files that its commands read: models in ONNX's text, arrays and bytes in Python, links as
 ``-> FILE``. A section may have more, and runs in a folder of its own. A status other than 0 follows its output in
-brackets. Beside ``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which
-prints all of it, ``values``, which prints its outputs, ``same``, ``near``, ``engines`` and ``compare``, which compare
-these, ``report``, which is ``halfulp run`` without times, ``edit``, which replaces a part of a file, and ``cmp``,
-which compares files.
+brackets. An .xml is read in a process of its own only where the title says so: that takes half a second. Beside
+``halfulp`` there are ``show``, which prints a model's versions, inputs and operators, ``text``, which prints all of it,
+``values``, which prints its outputs, ``same``, ``near``, ``engines`` and ``compare``, which compare these, ``report``,
+which is ``halfulp run`` without times, ``edit``, which replaces a part of a file, and ``cmp``, which compares files.
 """
 
 import os
@@ -16,7 +16,7 @@ import re
 import shlex
 import sys
 import tempfile
-from contextlib import chdir
+from contextlib import chdir, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,14 @@ from halfulp.running import evaluate, opened
 
 FILES = sorted(Path(__file__).parent.glob("*/golden/*.txt"))
 BLOCK = re.compile(r"^--- (\S+)\n(.*?)(?=^--- |^\$ |^## |\Z)", re.MULTILINE | re.DOTALL)
-# Versions, the newest opset that is known, the memory here, the day and the machine are no words of a verb.
+# Versions, the newest opset that is known, the memory here, OpenVINO's count of its nodes, the day and the machine are
+# no words of a verb.
 VARYING = {
     r"\b\d+\.\d+\.\d+\b": "<version>",
     r"(?<=: 1 to )\d+": "<newest>",
     r"(?<=: at most )\d+(?=, or a newer)": "<newest>",
     r"(?<=at most )[\d.]+(?= GiB)": "<memory>",
+    r"(?<=\bPower_)\d+": "<number>",
     r"[\d-]+, quick run": "<date>, quick run",
     r"\S+ \S+, Python <version>": "<machine>, Python <version>",
 }
@@ -110,7 +112,8 @@ def played(section: str) -> str:
     for command in commands:
         command = command.partition("\n")[0]
         first, *rest = shlex.split(command)
-        output, status = ran(rest) if first == "halfulp" else (TOOLS[first](*rest), 0)
+        with nullcontext() if "OpenVINO's process" in title else patch("halfulp.integrations.ir._try_to_read"):
+            output, status = ran(rest) if first == "halfulp" else (TOOLS[first](*rest), 0)
         output = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines())
         for pattern, word in VARYING.items() if first not in ("show", "text") else ():
             output = re.sub(pattern, word, output)

@@ -1,5 +1,6 @@
 """The package builds and runs with each other CPython of this machine, in an environment of its own."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,11 @@ def state() -> str:
     return digest(ROOT / "src", ROOT / "pyproject.toml", ROOT / "README.md", Path(__file__), sources())
 
 
+def compiler(made: Path) -> str:
+    """Return the compiler of make's build; a Python of the system may ask for another name, and so compile all anew."""
+    return re.search("^CMAKE_CXX_COMPILER:.*", (made / "CMakeCache.txt").read_text(), re.MULTILINE)[0]
+
+
 def wheel(version: str) -> Path:
     """Return the wheel for a version; those with the stable ABI share the one that the oldest of them builds.
 
@@ -51,6 +57,7 @@ def wheel(version: str) -> Path:
                     copy = shutil.copytree(made, folder / "copy", ignore=OTHERS)
                 copy.rename(build)
             options = ["--no-build-isolation", "--no-deps", "--no-index", f"--wheel-dir={built}", *OPTIONS]
+            options += [f"--config-settings=cmake.define.{compiler(made)}" for made in folders_of_make()[:1]]
             python = folder / "env" / "bin" / "python"
             run(
                 *(python, "-m", "pip", "wheel", "--quiet", *options, f"--config-settings=build-dir={build}"),
