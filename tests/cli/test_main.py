@@ -280,7 +280,10 @@ def test_a_protobuf_that_onnx_does_not_take_is_a_line(tmp_path):
     assert line.startswith("error: onnx can't be imported: pip install --upgrade onnx protobuf (TypeError: ")
 
 
-ENDED = "ended the process"
+SHOWS = "PYTHONFAULTHANDLER=1 before the command shows where"
+CRASHES = f"error: net.xml: OpenVINO ended the process (SIGFPE); {SHOWS}\n"
+ABORTS = f"error: net.onnx: the onnx package or a runtime ended the process (SIGABRT); {SHOWS}\n"
+KILLED = "error: net.onnx: the system ended the process (SIGKILL), as it does where memory is short\n"
 HANGS = """\
 error: net.xml: it takes more than 1 s, and OpenVINO may hang; HALFULP_TIMEOUT=SECONDS gives it more
 """
@@ -290,8 +293,9 @@ error: net.xml: it takes more than 1 s, and OpenVINO may hang; HALFULP_TIMEOUT=S
 @pytest.mark.parametrize(
     ("file", "end", "status", "said"),
     [
-        ("net.xml", "os.kill(os.getpid(), signal.SIGFPE)", 2, f"error: net.xml: OpenVINO {ENDED} (SIGFPE)\n"),
-        ("net.onnx", "os.abort()", 2, f"error: net.onnx: the onnx package or a runtime {ENDED} (SIGABRT)\n"),
+        ("net.xml", "os.kill(os.getpid(), signal.SIGFPE)", 2, CRASHES),
+        ("net.onnx", "os.abort()", 2, ABORTS),
+        ("net.onnx", "os.kill(os.getpid(), signal.SIGKILL)", 2, KILLED),
         ("net.xml", "os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
         ("net.xml", "sys.exit(1)", 1, ""),
         ("net.xml", "time.sleep(60)", 2, HANGS),

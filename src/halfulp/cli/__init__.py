@@ -203,7 +203,7 @@ def _common(
 
 _SECONDS = 600  # for a command with an IR file
 
-_CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGILL)
+_CRASHES = [s for s in signal.Signals if s.name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGILL")]
 
 
 def _continue_in_a_child(file: str) -> None:
@@ -229,7 +229,10 @@ def _continue_in_a_child(file: str) -> None:
         Timer(limit, stop).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if -status in _CRASHES:
-        text = f"{library} ended the process ({signal.Signals(-status).name})"
+        shows = "PYTHONFAULTHANDLER=1 before the command shows where"
+        text = f"{library} ended the process ({signal.Signals(-status).name}); {shows}"
+    elif status == -9 and not text:
+        text = "the system ended the process (SIGKILL), as it does where memory is short"
     if text:
         print(printable(f"error: {file}: {text}", most=None), file=sys.stderr)
     os._exit(status if status >= 0 else 2 if text else 128 - status)
