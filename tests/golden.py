@@ -112,7 +112,9 @@ def played(section: str) -> str:
     for command in commands:
         command = command.partition("\n")[0]
         first, *rest = shlex.split(command)
-        with nullcontext() if "OpenVINO's process" in title else patch("halfulp.integrations.ir._try_to_read"):
+        with (
+            nullcontext() if "OpenVINO's process" in title else patch("halfulp.integrations.ir._try_to_read")
+        ):
             output, status = ran(rest) if first == "halfulp" else (TOOLS[first](*rest), 0)
         output = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines())
         for pattern, word in VARYING.items() if first not in ("show", "text") else ():

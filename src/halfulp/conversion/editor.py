@@ -69,10 +69,10 @@ class Editor:
     """Collects the new nodes of one graph or function, and the changes.
 
     New values are added to ``scope``, whose functions ``value``, ``tensor`` and ``array`` it has; new names to
-    ``names``, those of the model. New nodes are of version ``opset``.
+    ``names()``, those of the model. New nodes are of version ``opset``.
     """
 
-    def __init__(self, scope: Scope, names: set[str], opset: int) -> None:
+    def __init__(self, scope: Scope, names: Callable[[], set[str]], opset: int) -> None:
         self.scope, self.owner, self.opset = scope, scope.owner, opset
         self.value, self.tensor, self.array = scope.value, scope.tensor, scope.array
         self.nodes: list[NodeProto] = []
@@ -159,8 +159,8 @@ class Editor:
     def new_name(self, suffix: str, like: Value | None = None) -> str:
         """Return a free name made of the current node's output and a suffix, for a value that is like another one."""
         base = next(filter(None, self._replaced.output), self._replaced.op_type)
-        name = unused(f"{base}_{suffix}", self._names)
-        self._names.add(name)
+        name = unused(f"{base}_{suffix}", names := self._names())
+        names.add(name)
         if like is not None:
             self.scope.types[name] = Value(name, like.type, like.shape)
         return name
@@ -252,7 +252,7 @@ class Editor:
 
 def view_of(scope: Scope) -> Editor:
     """Return an editor that has the nodes of a graph already, and answers for their values."""
-    view = Editor(scope, set(), scope.opset)
+    view = Editor(scope, set, scope.opset)
     view.nodes += scope.owner.node
     return view
 

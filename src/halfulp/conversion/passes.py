@@ -351,8 +351,9 @@ def save_onnx(model: Onnx, path: Path, data: bytes | None = None) -> None:
     Raises:
         HalfulpError: a file can't be written, or the data would replace another file.
     """
+    written = model.proto.SerializeToString() if data is None else data
     with ExitStack() as files:
-        for location in sorted(set(external_data(model.proto))):
+        for location in sorted(set(external_data(model.proto))) if b"location" in written else ():
             source = inside(model.folder, location, "external data")
             target = path.parent / location
             if target.exists() and target.samefile(source):
@@ -361,5 +362,4 @@ def save_onnx(model: Onnx, path: Path, data: bytes | None = None) -> None:
                 raise HalfulpError(f"{target}: exists already, and holds other data than {source}")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, files.enter_context(replacing(target)))
-        written = model.proto.SerializeToString() if data is None else data
         files.enter_context(replacing(path)).write_bytes(written)

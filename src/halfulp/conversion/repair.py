@@ -304,8 +304,8 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
             f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
             valid=True,
         )
-    own = {n.op_type for n in every_node(graph) if not (plain_domain(n.domain) or onnx.defs.has(n.op_type))}
-    if own:
+    kinds = {node.op_type for node in every_node(graph) if not plain_domain(node.domain)}
+    if own := [kind for kind in kinds if not onnx.defs.has(kind)]:
         only = "only a runtime that has its own takes the model"
         names = listed(sorted(map(printable, own)), 4)
         yield _left(file, None, f"ONNX has no {names} in any opset: {only}", valid=True)

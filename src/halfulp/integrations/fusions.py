@@ -23,6 +23,8 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     The reason is empty if it is that norm, and OpenVINO's such parts are not given.
     """
     nodes = scope.owner.node
+    if all(node.op_type != "ReduceMean" for node in nodes):
+        return
     makers = {name: node for node in nodes for name in node.output}
     readers = readers_of(nodes)
     squares = (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2)

@@ -281,8 +281,7 @@ def version_of(node: NodeProto, opset: int) -> int | None:
 
     Older ones come first: attributes that have become inputs are more frequent than the reverse.
     """
-    newest = onnx.defs.onnx_opset_version()
-    if plain_domain(node.domain) or is_ours(node) or not 1 <= opset <= newest:
+    if plain_domain(node.domain) or is_ours(node) or opset < 1:
         return None
     given = {attribute.name for attribute in node.attribute}
 
@@ -295,7 +294,7 @@ def version_of(node: NodeProto, opset: int) -> int | None:
             version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
         )
 
-    if is_valid(opset):
+    if is_valid(opset) or opset > (newest := onnx.defs.onnx_opset_version()):
         return None
     return next(filter(is_valid, (*range(opset - 1, 0, -1), *range(opset + 1, newest + 1))), None)
 

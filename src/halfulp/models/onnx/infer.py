@@ -326,8 +326,7 @@ def inferred(model: ModelProto) -> ModelProto:
     """Return a model with the types and shapes that the onnx package infers; the model itself if it refuses it."""
     with contextlib.suppress(*REFUSALS):
         typed = onnx.shape_inference.infer_shapes(model)
-        nodes = every_node(model.graph, *model.functions)
-        if any(node.op_type in _PROPAGATING for node in nodes) and _longest(typed) <= _MOST_PROPAGATED:
+        if _propagates(typed):
             # Of the model, because dims that are found stay as they are.
             return onnx.shape_inference.infer_shapes(model, data_prop=True)
         return typed
@@ -348,23 +347,28 @@ _PROPAGATING = frozenset(
 _MOST_PROPAGATED = 1 << 18
 
 
-def _longest(model: ModelProto) -> int:
-    """Return the length of the longest vector of a model, by its types and weights."""
-    longest = 0
-    for _, graph in graphs(model.graph):
+def _propagates(model: ModelProto) -> bool:
+    """Tell whether such an operator makes a vector or a number in a model with its types, which has no long vector."""
+    nodes = every_node(model.graph, *model.functions)
+    results = {name for node in nodes if node.op_type in _PROPAGATING for name in node.output}
+    matrices, others, longest = set[str](), set[str](), 0
+    for _, graph in graphs(model.graph) if results else ():
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
+            (matrices if len(dims) > 1 else others).add(info.name)
             longest = max(longest, dims[0].dim_value if len(dims) == 1 else 0)
         longest = max([longest, *(tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)])
-    return longest
+    return not results <= matrices - others and longest <= _MOST_PROPAGATED
 
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph, opset = model.graph, opset_in_force(model.opset_import)
+    asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
+    if not asked:
+        return False
     infos = {info.name: info for info in (*graph.value_info, *graph.output)}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
-    asked = (node.output for node in graph.node if ask == "all" or is_foreign(node, opset))
     is_known = shaped.issuperset(chain.from_iterable(asked))
     answers = [] if is_known else _types_of_onnxruntime(model)
     found = [info for info in answers if info.name not in shaped]

@@ -271,7 +271,12 @@ _Late = tuple[Any, list[int], bool]
 def _late(model: ModelProto) -> Iterator[_Late]:
     """Yield the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs."""
     for owner in (model.graph, *model.functions):
-        yield from _late_within(owner.node, 0)
+        read = set[str]()
+        for node in owner.node:
+            read.update(node.input)
+            if not read.isdisjoint(filter(None, node.output)) or (node.attribute and subgraphs(node)):
+                yield from _late_within(owner.node, 0)
+                break
 
 
 def _late_within(nodes: Any, depth: int) -> Generator[_Late, None, list[list[str]]]:
