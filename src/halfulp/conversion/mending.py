@@ -79,7 +79,8 @@ class Mender:
             row, back = self._types(new, row, edit)
             if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
                 _legacy_broadcast(new, row, edit)
-        axis = self._axis(new, row, _axis_of(node), edit) if node.op_type == "PRelu" and whole else None
+        given = next((a.i for a in node.attribute if a.name == "axis"), None)
+        axis = self._axis(new, row, given, edit) if node.op_type == "PRelu" and whole else None
         if axis is not None:
             self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:
@@ -221,10 +222,6 @@ def _in_place(name: str, shape: Dims, edit: Editor) -> str:
 
 
 # --- attributes -----------------------------------------------------------------------------------
-
-
-def _axis_of(node: NodeProto) -> int | None:
-    return next((a.i for a in node.attribute if a.name == "axis"), None)
 
 
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -55,13 +55,10 @@ class Walk(Onnx):
             self.types = {path: {**values} for path, values in types.items()}
         self.refused: dict[str, tuple[str, str, str]] = {}
         self.changes = drop_unreached(self) + (check_clauses(self) if check else [])
+        self._names = cache(lambda: value_names(self.proto.graph, *self.proto.functions))
         self._read: set[str] | None = None  # the names that were read before anything was changed
         self.made: set[str] = set()
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
-
-    @cached_property
-    def _names(self) -> set[str]:
-        return value_names(self.proto.graph, *self.proto.functions)
 
     @property
     def owners(self) -> Iterator[tuple[Owner, int]]:
@@ -104,7 +101,7 @@ class Walk(Onnx):
         return not made <= useless
 
     def _walk(self, scope: Scope, wanted: Wanted, rewrite: Rewrite, where: str) -> None:
-        owner, edit = scope.owner, Editor(scope, lambda: self._names, scope.opset)
+        owner, edit = scope.owner, Editor(scope, self._names, scope.opset)
         changed, nodes, done = False, [*owner.node], 0
         for index, node in enumerate(nodes):
             for inner in self.within(scope, index, node) if scope.has_bodies else ():

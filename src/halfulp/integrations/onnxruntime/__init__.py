@@ -124,19 +124,15 @@ def open_session(
         session = ort.InferenceSession(data, options, providers=providers, **kwargs)
         given = session, parsed.proto if warns else None
     session, proto = given
-    if proto is not None:
-        _warn_of_norms(proto)
-    return session
-
-
-def _warn_of_norms(model: ModelProto) -> None:
-    if powers := [power for power, is_norm in fused_by_onnxruntime(model).items() if is_norm]:
+    norms = {} if proto is None else fused_by_onnxruntime(proto)
+    if powers := [power for power, is_norm in norms.items() if is_norm]:
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
             " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
             HalfulpWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
+    return session
 
 
 def _quiet_options() -> Any:

@@ -365,9 +365,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph, opset = model.graph, opset_in_force(model.opset_import)
     asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
-    if not asked:
-        return False
-    infos = {info.name: info for info in (*graph.value_info, *graph.output)}
+    infos = {info.name: info for info in (*graph.value_info, *graph.output)} if asked else {}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
     is_known = shaped.issuperset(chain.from_iterable(asked))
     answers = [] if is_known else _types_of_onnxruntime(model)

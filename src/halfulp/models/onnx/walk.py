@@ -271,29 +271,28 @@ _Late = tuple[Any, list[int], bool]
 def _late(model: ModelProto) -> Iterator[_Late]:
     """Yield the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs."""
     for owner in (model.graph, *model.functions):
-        read = set[str]()
-        for node in owner.node:
-            read.update(node.input)
-            if not read.isdisjoint(filter(None, node.output)) or (node.attribute and subgraphs(node)):
-                yield from _late_within(owner.node, 0)
-                break
+        yield from _late_within(owner.node, 0)
 
 
 def _late_within(nodes: Any, depth: int) -> Generator[_Late, None, list[list[str]]]:
     """Yield what :func:`_late` does of a list of nodes, and return the names that each of them reads."""
     if depth > DEEPEST:  # which the front end refuses
         return []
-    reads: list[list[str]] = []
-    makers: dict[str, int] = {}
-    for index, node in enumerate(nodes):
+    reads, before, may_be_late = list[list[str]](), set[str](), False
+    for node in nodes:
         reads.append(list(node.input))
         for _, graph in subgraphs(node):
             read = set(chain.from_iterable((yield from _late_within(graph.node, depth + 1))))
             reads[-1] += _captured(read, graph)
-        for name in filter(None, node.output):
-            makers.setdefault(name, index)
-    if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
-        yield nodes, *_places(reads, makers)
+        before.update(reads[-1])
+        may_be_late |= not before.isdisjoint(filter(None, node.output))
+    if may_be_late:
+        makers: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            for name in filter(None, node.output):
+                makers.setdefault(name, index)
+        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
+            yield nodes, *_places(reads, makers)
     return reads
 
 

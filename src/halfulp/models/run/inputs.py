@@ -373,10 +373,6 @@ def _compared(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> 
     return next(((int(number), int(number)) for number in numbers), None)
 
 
-def _subtracted(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    return MASK if _number(node.inputs[0], constants) == 1 else None  # 1 - mask
-
-
 def _looked_up(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
     if node.inputs[0] in aliases:
         return None
@@ -388,7 +384,7 @@ def _looked_up(node: Node, aliases: set[str], constants: Mapping[str, Array]) ->
 
 _RANGES: Mapping[str, Callable[[Node, set[str], Mapping[str, Array]], tuple[int, int] | None]] = {
     "Equal": _compared,
-    "Sub": _subtracted,
+    "Sub": lambda node, aliases, known: MASK if _number(node.inputs[0], known) == 1 else None,  # 1 - mask
     **dict.fromkeys(_INDEXED, _looked_up),
     "Loop": lambda node, aliases, constants: (1, 3) if node.inputs[0] in aliases else None,  # the turns
 }
