@@ -134,7 +134,8 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
     """Give the nodes of these graphs whose operator does not take their inputs' types, and why."""
     for scope in scopes:
         for node in scope.owner.node:
-            for indices, _ in () if is_ours(node) else of_one_type(node, scope.opset):
+            is_mixed = len({scope.value(name).type for name in node.input}) > 1 and not is_ours(node)
+            for indices, _ in of_one_type(node, scope.opset) if is_mixed else ():
                 types = list(dict.fromkeys(scope.value(node.input[each]).type for each in indices))
                 if None not in types and len(types) > 1:
                     inputs = " and ".join(map(str, types))

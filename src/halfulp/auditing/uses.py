@@ -339,11 +339,14 @@ def _folded(
     outer: Iterable[str] = (),
 ) -> set[str]:
     """Return the values that nodes, by their inputs and outputs, compute from constants alone, and outer ones."""
-    folded = {"", *outer}
+    folded, varying = {"", *outer}, set[str]()
     for inputs, outputs in steps:
         names = list(inputs)
-        if names and all(name in folded or is_constant(name) for name in names):
+        is_known = names and varying.isdisjoint(names)
+        if is_known and all(name in folded or is_constant(name) for name in names):
             folded.update(outputs)
+        else:
+            varying.update(filter(None, outputs))
     return folded
 
 
