@@ -342,8 +342,7 @@ def _folded(
     folded, varying = {"", *outer}, set[str]()
     for inputs, outputs in steps:
         names = list(inputs)
-        is_known = names and varying.isdisjoint(names)
-        if is_known and all(name in folded or is_constant(name) for name in names):
+        if names and varying.isdisjoint(names) and all(n in folded or is_constant(n) for n in names):
             folded.update(outputs)
         else:
             varying.update(filter(None, outputs))

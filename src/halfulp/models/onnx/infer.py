@@ -367,8 +367,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
     infos = {info.name: info for info in (*graph.value_info, *graph.output)} if asked else {}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
-    is_known = shaped.issuperset(chain.from_iterable(asked))
-    answers = [] if is_known else _types_of_onnxruntime(model)
+    answers = [] if shaped.issuperset(chain.from_iterable(asked)) else _types_of_onnxruntime(model)
     found = [info for info in answers if info.name not in shaped]
     for info in found:
         (infos.get(info.name) or graph.value_info.add()).MergeFrom(info)

@@ -287,10 +287,7 @@ def _late_within(nodes: Any, depth: int) -> Generator[_Late, None, list[list[str
         before.update(reads[-1])
         may_be_late |= not before.isdisjoint(filter(None, node.output))
     if may_be_late:
-        makers: dict[str, int] = {}
-        for index, node in enumerate(nodes):
-            for name in filter(None, node.output):
-                makers.setdefault(name, index)
+        makers = {name: i for i, node in reversed([*enumerate(nodes)]) for name in node.output if name}
         if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
             yield nodes, *_places(reads, makers)
     return reads
