@@ -374,7 +374,9 @@ def _is_like(use: Use, broadcast: Broadcast) -> bool:
     attributes = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
     if attributes != set(broadcast.attributes) - {"auto_broadcast"}:
         return False
-    return bool(_relations(*(operand.shape for operand in use.inputs)) & _relations(*broadcast.shapes))
+    is_one = len({operand.name for operand in use.inputs}) == 1
+    relations = {"equal"} if is_one else _relations(*(operand.shape for operand in use.inputs))
+    return not relations.isdisjoint(_relations(*broadcast.shapes))
 
 
 def _relations(x: Shape, y: Shape) -> set[str]:

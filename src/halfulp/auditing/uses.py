@@ -218,7 +218,8 @@ class Use:
         """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, bool(each.text)) for each in self.inputs])
         output = self.output.type, self.output.shape
-        place = self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
+        values = len({each.name for each in self.inputs})  # x^x does not broadcast
+        place = values, self.is_folded, self.is_alone, self.is_base_positive, *self.mistaken.items()
         return self.operator, self.asked, operands, output, repr(sorted(self.attributes.items())), place
 
     @property

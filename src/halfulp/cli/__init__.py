@@ -202,7 +202,6 @@ def _common(
 
 
 _SECONDS = 600  # for a command with an IR file
-
 _CRASHES = [s for s in signal.Signals if s.name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGABRT", "SIGILL")]
 
 
