@@ -353,7 +353,7 @@ def save_onnx(model: Onnx, path: Path, data: bytes | None = None) -> None:
     """
     written = model.proto.SerializeToString() if data is None else data
     with ExitStack() as files:
-        for location in sorted(set(external_data(model.proto))) if b"location" in written else ():
+        for location in sorted(set(external_data(model.proto))) if b"location" in written else ():  # its key
             source = inside(model.folder, location, "external data")
             target = path.parent / location
             if target.exists() and target.samefile(source):

@@ -348,7 +348,7 @@ _MOST_PROPAGATED = 1 << 18
 
 
 def _propagates(model: ModelProto) -> bool:
-    """Tell whether such an operator makes a vector or a number in a model with its types, which has no long vector."""
+    """Tell whether an operator of ``_PROPAGATING`` makes a vector or a number in a typed model without long vectors."""
     nodes = every_node(model.graph, *model.functions)
     results = {name for node in nodes if node.op_type in _PROPAGATING for name in node.output}
     matrices, others, longest = set[str](), set[str](), 0
