@@ -103,6 +103,7 @@ def is_read(data: bytes, verb: str) -> bool:
     return True
 
 
+@pytest.mark.newer  # onnx 1.19 crashes where X of a Conv has a lower rank than its kernel
 @pytest.mark.parametrize("verb", VERBS)
 def test_mutated_models(verb):
     rng = random.Random(verb)
