@@ -7,7 +7,6 @@ ONNX Runtime with halfulp's operators evaluates a network much faster than the w
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -112,12 +111,6 @@ def opened(source: Source, engine: str = "auto") -> Model:
     if has_ours(model):
         check_clauses(model)
     return model
-
-
-def refuse_breaches(path: Path) -> None:
-    """Refuse an ONNX file if a Pow or PRelu breaks a clause, without a second copy of its weights in memory."""
-    if format_of(path) == "onnx":
-        check_clauses(parse(path))
 
 
 def evaluate(

@@ -50,7 +50,7 @@ def test_a_network_with_its_own_kernels_and_with_ours(network, tmp_path):
     done = run(network, "--seconds", "0", "--threads", "1", "--json", tmp_path / "measured.json")
     assert done.returncode == 0, done.stderr
     assert "dims made up: N=" in done.stdout
-    assert "1 of 1 nodes" in done.stdout
+    assert "1 of 1 node" in done.stdout
     assert "with halfulp" in done.stdout
     assert "x as fast; outputs " in done.stdout
     document = json.loads((tmp_path / "measured.json").read_text())
@@ -61,7 +61,7 @@ def test_a_network_with_its_own_kernels_and_with_ours(network, tmp_path):
     assert found["ratio"] > 0
 
 
-def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path):
+def test_a_node_that_a_fusion_takes_is_exact_by_itself(tmp_path):
     ort = pytest.importorskip("onnxruntime")
     model = parsed("""17: g (float[4, 2] x) => (float[4, 2] z)
         <float e = {4}, float eps = {0.01}, float[2] gain = {1, 2}, float[2] shift = {0, 0}> {
@@ -75,4 +75,4 @@ def test_a_node_that_a_fusion_takes_is_exact_alone(tmp_path):
     command = [*COMMAND, "fourth.onnx", "--seconds", "0"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     row = next(line for line in done.stdout.splitlines() if line.strip().startswith("onnxruntime"))
-    assert ("alone: exact" in row) != np.allclose(z, right, rtol=1e-3)
+    assert ("node by node: exact" in row) != np.allclose(z, right, rtol=1e-3)

@@ -1,35 +1,31 @@
-"""Measure a network in every installed runtime, with and without halfulp's kernels; give a table or JSON.
-
-A small copy of its file serves all runtimes. Its Pow and PRelu nodes are also computed alone, on their operands in it.
-"""
+"""Measure a network in ONNX Runtime, with its own Pow and PRelu and with halfulp's; give a table or JSON."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import onnx
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx import NodeProto
 from rich.table import Table
 
 from halfulp.benchmark.comparison import Exactness, exactness, share_of, spread, table, time_of
 from halfulp.benchmark.timing import Call, InterleavedRuns, ratio, summary
 from halfulp.conversion.opset import inline
-from halfulp.conversion.verify import Run, all_nodes, runs
-from halfulp.errors import HalfulpError, UnsupportedError, printable
-from halfulp.installed import has_module, version_of
+from halfulp.conversion.verify import is_ours as is_one_of_ours
+from halfulp.conversion.verify import rounded
+from halfulp.conversion.walk import check_clauses
+from halfulp.errors import HalfulpError, count_of, printable
+from halfulp.installed import version_of
 from halfulp.integrations.onnxruntime import engine
-from halfulp.models.files import format_of
-from halfulp.models.graph import Array, Graph, Model, Node, unused
+from halfulp.models.graph import Array, Node, unused
 from halfulp.models.onnx import Onnx, parse
-from halfulp.models.onnx.tensors import declaration, release
-from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
+from halfulp.models.onnx.tensors import release
+from halfulp.models.onnx.walk import every_node, is_ours
 from halfulp.models.run.report import sentence, vacuous
 from halfulp.operators import op
 from halfulp.types import TYPES
@@ -37,141 +33,31 @@ from halfulp.types import TYPES
 PROFILED_RUNS = 10
 Progress = Callable[[str], None]
 
-_OPENVINO_KINDS = ("Power", "PRelu", "HalfulpPower", "HalfulpPReLU")
-
 
 @contextmanager
-def light(path: Path) -> Iterator[Path]:
-    """Yield a copy of a model's file for all sessions.
+def light(path: Path) -> Iterator[Onnx]:
+    """Yield a model whose weights are in a file that all sessions map, so that none holds a copy.
 
-    The weights of an ONNX model are in a file beside it, so that every session maps that file and holds no
-    copy. Its functions are inlined. Each Pow and PRelu gets a unique name, because a runtime's profile lists
-    nodes by name.
+    Its functions are inlined. Each Pow and PRelu has a name of its own, because a profile lists nodes by name. A
+    ModelError says that the model is broken.
     """
-    if format_of(path) == "openvino":
-        yield path
-        return
-    release()
-    model = parse(path)
+    model = parse(path).check()
+    check_clauses(model)
     release()
     inline(model)
     names: set[str] = set()
-    for node in (node for _, graph in graphs(model.proto.graph) for node in graph.node):
-        if not node.domain and node.op_type in SUPPORTED_OPS:
-            node.name = unused(node.name or f"{node.op_type} {len(names)}", names)
-            names.add(node.name)
-    with model.mapped() as model:
-        assert model.folder is not None
-        copy = model.folder / path.name
-        copy.write_bytes(model.proto.SerializeToString())
+    for node in nodes_of(model):
+        node.name = unused(node.name or f"{node.op_type} {len(names)}", names)
+        names.add(node.name)
+    with model.mapped() as mapped:
         del model
         release()
-        yield copy
+        yield mapped
 
 
-def nodes_of(graph: Graph) -> Iterator[Node]:
-    """Yield the Pow and PRelu nodes, including those in subgraphs and functions."""
-    return (node for node in all_nodes(graph.nodes) if node.function is None and _is_wanted(node))
-
-
-def _is_wanted(node: Node) -> bool:
-    return not node.domain and node.type in (*SUPPORTED_OPS, "Power", "PReLU")
-
-
-def _constants(graph: Graph) -> set[str]:
-    """Return the names of the constants, and of the results of nodes that a runtime folds."""
-    constants = graph.constants.keys() - {value.name for value in graph.inputs}
-    for node in graph.nodes:
-        is_held = node.type in ("Constant", "Const")
-        if is_held or (any(node.inputs) and constants >= {*filter(None, node.inputs)}):
-            constants.update(node.outputs)
-    return constants
-
-
-class Samples:
-    """The Pow and PRelu nodes of a graph without its subgraphs, and their operands among tensors given by name."""
-
-    def __init__(self, model: Model, values: Mapping[str, Any]) -> None:
-        self._model, graph = model, model.graph
-        self.constants = _constants(graph)  # the names of the constants of the model
-        known = {**graph.constants, **values}
-        # The nodes with known operands, by the name of the result in a model of these nodes alone. In the network, the
-        # result may have the name of another node's operand.
-        self.nodes = {
-            f"the result of {node.outputs[0]}": node
-            for node in graph.nodes
-            if _is_wanted(node) and all(_is_tensor(known.get(name)) for name in node.inputs)
-        }
-        self.values = {name: known[name] for node in self.nodes.values() for name in node.inputs}
-
-    @property
-    def fed(self) -> dict[str, Array]:
-        """The operands that are not constants."""
-        return {name: array for name, array in self.values.items() if name not in self.constants}
-
-    def without(self, types: Set[str]) -> Samples:
-        """Return the nodes without an operand of these types. Constants are not counted."""
-        wide = {name for name, array in self.fed.items() if array.dtype.name in types}
-        narrow = {name: array for name, array in self.values.items() if name not in wide}
-        return Samples(self._model, narrow)
-
-    def exactness(self, compute: Callable[[], Mapping[str, Any]]) -> list[Exactness]:
-        """Return the exactness of each node's result; ``compute`` gives a runtime's results by name."""
-        results = compute() if self.nodes else {}
-
-        def right(node: Node) -> Array:
-            return op(node.operator)(*(self.values[name] for name in node.inputs), **node.attributes)
-
-        return [exactness(results[name], right(node)) for name, node in self.nodes.items()]
-
-    def proto(self) -> ModelProto:
-        """Return an ONNX model of these nodes alone: its inputs are their operands, its outputs their results."""
-        inputs = [declaration(name, array.dtype.name, array.shape) for name, array in self.fed.items()]
-        constants = [numpy_helper.from_array(self.values[n], n) for n in self.values.keys() & self.constants]
-        nodes: list[NodeProto] = [deepcopy(node.source) for node in self.nodes.values()]
-        for name, node in zip(self.nodes, nodes, strict=True):
-            node.output[0] = name
-        opset = next(iter(self.nodes.values())).opset
-        outputs = [onnx.ValueInfoProto(name=name) for name in self.nodes]
-        graph = helper.make_graph(nodes, "nodes", inputs, outputs, constants)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-
-
-def watched(path: Path, model: Model) -> Run:
-    """Return a function that runs a network and returns its outputs and its Pow and PRelu nodes' operands."""
-    graph = model.graph
-    known = {*graph.constants, *(value.name for value in graph.inputs)}
-    operands = {name for node in graph.nodes if _is_wanted(node) for name in node.inputs} - known
-    network = model if format_of(path) == "openvino" else parse(path, file=model.file)
-    _, (run,) = runs(network.with_outputs([*{value.name for value in graph.outputs} | operands]))
-    return run
-
-
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "dtype") and value.dtype.name in TYPES
-
-
-def _tensors(outputs: Mapping[str, Any]) -> dict[str, Array]:
-    return {name: value for name, value in outputs.items() if _is_tensor(value)}
-
-
-class Network(NamedTuple):
-    """A network, its inputs by name, the threads that a runtime uses, and the operands of its nodes."""
-
-    path: Path
-    model: Model
-    inputs: Mapping[str, Array]
-    threads: int
-    samples: Samples
-
-
-def network_of(path: Path, model: Model, run: Run, inputs: Mapping[str, Array], threads: int) -> Network:
-    """Return a network with the operands of its nodes, given the function that :func:`watched` returned."""
-    try:
-        seen = run(inputs)
-    except UnsupportedError:  # a runtime may still have this operator
-        seen = {}
-    return Network(path, model, inputs, threads, Samples(model, {**inputs, **seen}))
+def nodes_of(model: Onnx) -> list[NodeProto]:
+    """Return the Pow and PRelu nodes of a model without functions, including those in subgraphs."""
+    return list(filter(is_ours, every_node(model.proto.graph)))
 
 
 class NodeTimes(NamedTuple):
@@ -193,22 +79,19 @@ def node_times(profiles: Sequence[Sequence[tuple[str, float]]], wanted: Set[str]
 
 @dataclass(frozen=True)
 class Contender:
-    """The results of a network in a runtime, which also computes its nodes alone, on their operands in the network."""
+    """The results of a network with one kind of kernels."""
 
     nodes: NodeTimes
-    exactness: Sequence[Exactness]  # of each Pow and PRelu node alone, without those in subgraphs
-    outputs: Mapping[str, Array]  # those that are tensors, by name
-    left: Sequence[str] = ()  # a sentence for each node that halfulp's operators should have replaced
-    times: list[float] = field(default_factory=list)  # the seconds of each run
+    exactness: Sequence[
+        Exactness
+    ]  # of the results of each Pow and PRelu outside of subgraphs, given its operands
+    outputs: Mapping[str, Array]
+    times: list[float] = field(default_factory=list)  # of the whole network, in turns with the other kernels
 
     @property
     def results(self) -> Exactness:
         """The exactness of the nodes together."""
         return together(self.exactness)
-
-
-Prepare = Callable[[bool], tuple[Contender, Call]]
-"""Opens a network in a runtime, with halfulp's kernels or without; returns its results and a call that runs it."""
 
 
 def together(comparisons: Sequence[Exactness]) -> Exactness:
@@ -217,17 +100,12 @@ def together(comparisons: Sequence[Exactness]) -> Exactness:
     return Exactness(misrounded, total, max((each.farthest for each in comparisons), default=0))
 
 
-# --- in the runtimes ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class InRuntime:
-    """A network in one runtime: the results, or the reasons why it does not run."""
+class Comparison:
+    """A network with ONNX Runtime's own Pow and PRelu and with halfulp's: the results, or why it does not run."""
 
-    runtime: str
-    version: str
-    own: Contender | str  # with the runtime's own Pow and PRelu
-    ours: Contender | str  # with halfulp's
+    own: Contender | str
+    ours: Contender | str
 
     @property
     def contenders(self) -> list[Contender]:
@@ -256,181 +134,81 @@ class InRuntime:
 
 
 def compare(
-    network: Network, runtimes: Sequence[str], seconds: float, progress: Progress = lambda line: None
-) -> list[InRuntime]:
-    """Run a network in each of these runtimes, with its own Pow and PRelu and with halfulp's.
+    model: Onnx,
+    inputs: Mapping[str, Any],
+    threads: int,
+    seconds: float,
+    progress: Progress = lambda line: None,
+) -> Comparison:
+    """Run a network with both kinds of kernels, in turns that take some seconds in all.
 
-    ``seconds`` is the total time of the measurement. ``progress`` receives the name of each step before it begins.
+    ``progress`` receives the name of each step before it begins.
     """
-    rows = []
-    for runtime in runtimes:
-        rows.append(_in_runtime(runtime, network, seconds / len(runtimes), progress))
-        release()
-    return rows
-
-
-def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progress) -> InRuntime:
-    """Run a network in a runtime, then release both sessions."""
     results: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
-    version, labels = version_of(runtime) or "", (runtime, f"{runtime} with halfulp")
-    prepare: Prepare
-    progress(f"{runtime}: reading")
-    try:
-        prepare = _in_openvino(network) if runtime == "openvino" else partial(_in_onnxruntime, network)
-    except HalfulpError as error:
-        return InRuntime(runtime, version, error.message, error.message)
-    for exact, label in enumerate(labels):
-        progress(f"{label}: preparing")
+    for exact, whose in enumerate(("ONNX Runtime", "halfulp")):
+        progress(f"preparing it with {whose}'s kernels")
         try:
-            results[label], calls[label] = prepare(bool(exact))
+            settings = engine.Settings(exact=bool(exact), threads=threads)
+            compared = _exactness(model, inputs, exact=bool(exact))
+            session, outputs, reports = engine.open_profiled(model, inputs, settings, runs=PROFILED_RUNS)
         except HalfulpError as error:
-            results[label] = error.message
-        release()
-    del prepare
-    if calls:
-        progress(f"{runtime}: measuring")
-        for label, times in InterleavedRuns(calls).take(seconds).items():
-            contender = results[label]
-            assert isinstance(contender, Contender)
-            contender.times.extend(times)
-    return InRuntime(runtime, version, *results.values())
+            results[whose] = error.message
+            continue
+        # ONNX Runtime also turns some other operators into Pow.
+        names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
+        profiles = [
+            [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
+            for report in reports
+        ]
+        results[whose] = Contender(node_times(profiles, names), compared, _tensors(outputs))
+        calls[whose] = partial(engine.run_in, session, model, inputs)
+    progress("measuring")
+    for whose, times in InterleavedRuns(calls).take(seconds).items() if calls else ():
+        contender = results[whose]
+        assert isinstance(contender, Contender)
+        contender.times.extend(times)
+    return Comparison(*results.values())
 
 
-def runtimes_of(path: Path) -> tuple[str, ...]:
-    """Return the installed runtimes that read a file's format."""
-    readers = ("onnxruntime", "openvino")[format_of(path) == "openvino" :]
-    return tuple(filter(has_module, readers))
+def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[Exactness]:
+    """Run a network node by node, and compare each Pow and PRelu outside of subgraphs with the right result."""
+    nodes = list(filter(is_one_of_ours, model.graph.nodes))
+    names = dict.fromkeys(name for node in nodes for name in (*node.inputs, node.outputs[0]))
+    held = {name: model.scope().array(name, or_default=True) for name in names}
+    known = {name: array for name, array in held.items() if array is not None} | {**inputs}
+    watched = rounded(model.with_outputs([name for name in names if name not in known]))
+    known |= engine.runner(watched, engine.Settings(exact=exact, optimized=False))(inputs)
+
+    def right(node: Node) -> Array:
+        return op(node.operator)(*(known[name] for name in node.inputs), **node.attributes)
+
+    return [exactness(known[node.outputs[0]], right(node)) for node in nodes]
 
 
-def _in_onnxruntime(network: Network, exact: bool) -> tuple[Contender, Call]:
-    settings = engine.Settings(exact=exact, threads=network.threads)
-    model = parse(network.path, file=network.model.file)
-    session, outputs, reports = engine.open_profiled(model, network.inputs, settings, runs=PROFILED_RUNS)
-    # ONNX Runtime also turns some other operators into Pow.
-    names = {f"'{printable(node.source.name)}' ({node.type})" for node in nodes_of(network.model.graph)}
-    profiles = [
-        [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
-        for report in reports
-    ]
-
-    def alone() -> Mapping[str, Any]:
-        nodes = engine.open_session(Onnx(network.samples.proto()), replace(settings, optimized=False))
-        return engine.run_in(nodes, network.model, network.samples.fed)
-
-    contender = Contender(node_times(profiles, names), network.samples.exactness(alone), _tensors(outputs))
-    return contender, partial(engine.run_in, session, network.model, network.inputs)
-
-
-def _in_openvino(network: Network) -> Prepare:
-    """Read a network for OpenVINO's CPU plugin, in f32, once; it is compiled with and without halfulp's operators."""
-    from halfulp.integrations.openvino import put_into
-    from halfulp.integrations.openvino.engine import Compiled, blaming
-    from halfulp.integrations.openvino.operators import ROWS, WIDE, core
-
-    name, threads = network.path.name, network.threads
-    with blaming(name):
-        model: Any = core().read_model(network.path)
-
-    def alone(samples: Samples, exact: bool) -> dict[str, Array]:
-        is_onnx = any(node.standard == "onnx" for node in samples.nodes.values())
-        nodes = core().read_model(samples.proto().SerializeToString()) if is_onnx else _model_of(samples)
-        if exact:
-            put_into(nodes)
-        return Compiled(nodes, name, threads=threads)(samples.fed)
-
-    def prepare(exact: bool) -> tuple[Contender, Call]:
-        # Nodes of 64-bit types are not compared, because their neighbours in the network may narrow the operands.
-        samples = network.samples.without({ROWS[kind].name for kind in WIDE})
-        # First, before the network occupies its memory.
-        exactness = samples.exactness(partial(alone, samples, exact))
-        release()
-        left = put_into(model) if exact else []
-        names = _names_in_openvino(model, network)
-        compiled = Compiled(model, name, threads=threads, profile=True)
-        outputs = _each_once(compiled(network.inputs), {value.name for value in network.model.graph.outputs})
-        profiles = []
-        for _ in range(PROFILED_RUNS):
-            compiled.infer()
-            profiles.append([(layer, seconds) for layer, _, seconds in compiled.layers()])
-        return Contender(node_times(profiles, names), exactness, _tensors(outputs), left), compiled.infer
-
-    return prepare
-
-
-def _model_of(samples: Samples) -> Any:
-    """Return an ``openvino.Model`` of the nodes alone."""
-    import openvino as ov
-
-    from halfulp.integrations.openvino.operators import tensor_of
-
-    ends: dict[str, Any] = {}
-    for name, array in samples.values.items():
-        if name in samples.constants:
-            ends[name] = ov.opset13.constant(tensor_of(array))
-        else:
-            kind = getattr(ov.Type, str(TYPES[array.dtype.name].openvino))
-            ends[name] = ov.opset1.parameter(list(array.shape), kind)
-            ends[name].output(0).set_names({name})
-    results: list[Any] = []
-    for name, node in samples.nodes.items():
-        make = {"Power": ov.opset1.power, "PReLU": ov.opset1.prelu}[node.type]
-        results.append(make(*(ends[operand] for operand in node.inputs), **node.attributes))
-        results[-1].output(0).set_names({name})
-    return ov.Model(results, [ends[name] for name in samples.fed])
-
-
-def _each_once(outputs: Mapping[str, Array], preferred: Set[str]) -> dict[str, Array]:
-    """Return outputs that are given by all of their names by one name each."""
-    names = {id(outputs[name]): name for name in sorted(outputs, key=lambda name: (name in preferred, name))}
-    return {name: outputs[name] for name in names.values()}
-
-
-def _names_in_openvino(model: Any, network: Network) -> set[str]:
-    """Return the names of the nodes, halfulp's or OpenVINO's, that are Pow and PRelu in the network.
-
-    OpenVINO's reader of ONNX models also creates Power and PReLU nodes for other operators.
-    """
-    nodes = model.get_ordered_ops()
-    if format_of(network.path) != "openvino":
-        names = {node.outputs[0] for node in nodes_of(network.model.graph)}
-        ends = (output for node in nodes for output in node.outputs() if names & output.get_names())
-        nodes = map(_maker, ends)
-    return {node.get_friendly_name() for node in nodes if node.get_type_name() in _OPENVINO_KINDS}
-
-
-def _maker(output: Any) -> Any:
-    """Return the node of an output, without a Convert around operands of two types."""
-    node = output.get_node()
-    return _maker(node.input_value(0)) if node.get_type_name() == "Convert" else node
+def _tensors(outputs: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: v for name, v in outputs.items() if hasattr(v, "dtype") and v.dtype.name in TYPES}
 
 
 # --- as a table and as JSON ----------------------------------------------------------------------
 
 
-def report(rows: Sequence[InRuntime], nodes: int) -> Table:
-    """Return the table, with two lines for each runtime of a network with this number of Pow and PRelu nodes."""
-    lines = [
-        [name, *_cells(contender, nodes)]
-        for row in rows
-        for name, contender in ((f"{row.runtime} {row.version}", row.own), ("  with halfulp", row.ours))
-    ]
+def report(row: Comparison, nodes: int) -> Table:
+    """Return the table of a network with this number of Pow and PRelu nodes: a line for each kind of kernels."""
+    names = f"onnxruntime {version_of('onnxruntime') or ''}", "  with halfulp"
+    lines = [[name, *_cells(each, nodes)] for name, each in zip(names, (row.own, row.ours), strict=True)]
     return table("", ("", "a run", "its Pow and PRelu", "their results"), lines)
 
 
-def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
-    """Yield the gain in each runtime, or the reason why the runtime does not run."""
-    for row in rows:
-        if row.ratio is not None and row.difference is not None:
-            yield f"{row.runtime}: with halfulp {1 / row.ratio:.2g}x as fast; {_apart(row.difference)}"
-        for name, reason in row.vacuous.items():
-            yield f"{row.runtime}: {sentence(name, reason)}"
-        if isinstance(row.own, str):
-            yield f"{row.runtime}: {row.own}"
-        if isinstance(row.ours, Contender):
-            yield from (f"{row.runtime} with halfulp: {left}" for left in row.ours.left)
-        elif row.ours != row.own:
-            yield f"{row.runtime} with halfulp: {row.ours}"
+def sentences(row: Comparison) -> Iterator[str]:
+    """Yield the gain, or the reason why the network does not run."""
+    if row.ratio is not None and row.difference is not None:
+        yield f"with halfulp {1 / row.ratio:.2g}x as fast; {_apart(row.difference)}"
+    yield from (sentence(name, reason) for name, reason in row.vacuous.items())
+    if isinstance(row.own, str):
+        yield row.own
+    if isinstance(row.ours, str) and row.ours != row.own:
+        yield f"with halfulp: {row.ours}"
 
 
 def _apart(outputs: Exactness) -> str:
@@ -441,34 +219,33 @@ def _apart(outputs: Exactness) -> str:
     return f"outputs {distance if outputs.misrounded else 'equal'}"
 
 
-def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
+def document(row: Comparison) -> dict[str, Any]:
     """Return the measurements for JSON: seconds, shares from 0 to 1, distances in representable values."""
-    return [
-        {
-            "runtime": row.runtime,
-            "version": row.version,
-            "own": _entry(row.own),
-            "halfulp": _entry(row.ours),
-            "ratio": row.ratio,
-            "outputs": row.difference and row.difference._asdict(),
-            "vacuous": row.vacuous,
-        }
-        for row in rows
-    ]
+    return {
+        "runtime": "onnxruntime",
+        "version": version_of("onnxruntime") or "",
+        "own": _entry(row.own),
+        "halfulp": _entry(row.ours),
+        "ratio": row.ratio,
+        "outputs": row.difference and row.difference._asdict(),
+        "vacuous": row.vacuous,
+    }
 
 
 def _cells(contender: Contender | str, nodes: int) -> list[str]:
     if isinstance(contender, str):
         return ["refused", "", ""]
-    times, results = contender.nodes, contender.results
-    part = f"{_time(times.seconds)}, {times.share:.0%}; {times.executed} of {nodes} nodes"
-    if times.executed == 0:
-        part = "merged into others" if nodes else "none"
-    compared = len(contender.exactness)
+    times, results, compared = contender.nodes, contender.results, len(contender.exactness)
+    part = f"{_time(times.seconds)}, {times.share:.0%}; {times.executed} of {count_of(nodes, 'node')}"
     exact = f"{results} in {results.total:,} values"
     exact = f"{exact}; {compared} of {nodes} nodes" if compared < nodes else exact
-    exact = f"alone: {exact}" if times.executed == 0 else exact  # a fusion may compute another function
-    return [spread(summary(contender.times), _time), part, exact if compared else "not compared"]
+    # A fusion may compute another function.
+    exact = f"node by node: {exact}" if times.executed == 0 else exact
+    return [
+        spread(summary(contender.times), _time),
+        part if times.executed else "merged into others",
+        exact if compared else "not compared",
+    ]
 
 
 def _time(seconds: float) -> str:
@@ -484,5 +261,4 @@ def _entry(contender: Contender | str) -> dict[str, Any]:
         "runs": len(contender.times),
         "nodes": contender.nodes._asdict(),
         "results": {**contender.results._asdict(), "nodes": len(contender.exactness)},
-        "left": list(contender.left),
     }

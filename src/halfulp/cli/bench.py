@@ -1,7 +1,6 @@
 """``halfulp bench``: time and exactness of a network in its runtimes, or of arrays beside NumPy and torch."""
 
 import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typer import Argument, Option
 from halfulp.cli.inputs import File, Force, Inputs, Json, Names, fed, files_of, output_option, parted
 from halfulp.cli.output import check_writable, console, is_stdout, placed, say, working, write_json
 from halfulp.errors import HalfulpError, count_of
+from halfulp.installed import has_module
 from halfulp.models.files import format_of
 from halfulp.operators import thread_count
 
@@ -22,8 +22,8 @@ def bench(
         File,
         Argument(
             metavar="[MODEL]",
-            help="A network, an ONNX or OpenVINO (.xml) file: measured in the runtimes that are installed,"
-            " with their own Pow and PRelu and with halfulp's. Without it, arrays are.",
+            help="A network, an ONNX file: measured in ONNX Runtime, with its own Pow and PRelu and with halfulp's."
+            " Without it, arrays are.",
         ),
     ] = None,
     threads: Annotated[
@@ -46,7 +46,7 @@ def bench(
     json: Json = None,
     force: Force = False,
 ) -> None:
-    """Measure a network with and without halfulp; without a model, halfulp beside NumPy and torch.
+    """Measure a network in ONNX Runtime with and without halfulp; without a model, halfulp beside NumPy and torch.
 
     Example: halfulp bench net.onnx -i N=16
     """
@@ -92,48 +92,32 @@ def _arrays(threads: int, seconds: float) -> None:
 
 def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Path | None) -> None:
     from halfulp.benchmark import network as measuring
-    from halfulp.integrations import ir
-    from halfulp.models import onnx
-    from halfulp.models.onnx.tensors import release
+    from halfulp.conversion.verify import runs
     from halfulp.models.run.inputs import fit
-    from halfulp.running import refuse_breaches
 
-    read = partial(onnx.load, keep_unknown=True) if format_of(path) == "onnx" else ir.load
-    model = read(path)
-    runtimes = measuring.runtimes_of(path)
-    if not runtimes:
+    if format_of(path) != "onnx":
         raise HalfulpError(
-            f"{path}: no runtime that is installed runs it",
-            expected="an ONNX or OpenVINO (.xml) file, and a runtime: pip install 'halfulp[onnxruntime]' or"
-            " 'halfulp[openvino]', which alone reads .xml",
+            f"{path}: networks are measured in ONNX Runtime", expected="the .onnx file that it was made from"
         )
-    if any(node.type.startswith("Halfulp") for node in model.graph.nodes):
-        raise HalfulpError(f"{path}: has halfulp's operators already: measure the file before replace(model)")
-    if not any(measuring.nodes_of(model.graph)):
-        raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
+    if not has_module("onnxruntime"):
+        missing = "networks are measured in ONNX Runtime, which is not installed"
+        raise HalfulpError(f"{path}: {missing}", expected="pip install 'halfulp[onnxruntime]'")
     files, dims = parted(inputs)
-    del model  # the weights of the copy are mapped
-    release()
-    refuse_breaches(path)
-    with measuring.light(path) as copy, working() as progress:
-        progress("running it once for the operands of its Pow and PRelu")
-        model = read(copy)
-        model = replace(model, file=str(path))  # as errors are to name it
-        run = measuring.watched(copy, model)
-        fitted = None if files else fit(model, run, dims=dims)
+    with measuring.light(path) as model, working() as progress:
+        nodes = len(measuring.nodes_of(model))
+        if not nodes:
+            raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
+        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)
         values = fed(model, files) if fitted is None else fitted.inputs(model)
-        network = measuring.network_of(copy, model, run, values, threads)
-        del run
-        release()
-        rows = measuring.compare(network, runtimes, seconds, progress)
-        nodes = len(list(measuring.nodes_of(network.model.graph)))
-    write_json(output, lambda: {"model": str(path), "threads": threads, "runtimes": measuring.document(rows)})
+        row = measuring.compare(model, values, threads, seconds, progress)
+    document = {"model": str(path), "threads": threads}
+    write_json(output, lambda: document | {"runtimes": [measuring.document(row)]})
     if is_stdout(output):
         return
     to = console()
     say(to, *filter(None, [str(fitted or "")]))
-    to.print(measuring.report(rows, nodes))
-    say(to, *measuring.sentences(rows))
+    to.print(measuring.report(row, nodes))
+    say(to, *measuring.sentences(row))
     to.print(
         f"\nThe median of runs in turns, on {count_of(threads, 'thread')}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"

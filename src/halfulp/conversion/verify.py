@@ -58,11 +58,11 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
         as_written = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
             onnx_models = (model for model in models if isinstance(model, Onnx))
-            return "onnxruntime", [engine.runner(_rounded(model), as_written) for model in onnx_models]
+            return "onnxruntime", [engine.runner(rounded(model), as_written) for model in onnx_models]
     return "halfulp", [_own_run(model) for model in models]
 
 
-def _rounded(model: Onnx) -> Onnx:
+def rounded(model: Onnx) -> Onnx:
     """Return a model of which ONNX Runtime rounds each float16 result, as the model says.
 
     On a processor it computes chains of such nodes in float32, through one Identity as well, but not through two.

@@ -21,13 +21,12 @@ from halfulp.models.run.report import NodeRun, RunReport
 class Compiled:
     """A compiled model with one request. OpenVINO's errors become ModelErrors.
 
-    With 0 threads, OpenVINO chooses their number. ``profile`` says whether :meth:`layers` will be called.
+    ``profile`` says whether :meth:`layers` will be called.
     """
 
-    def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
+    def __init__(self, model: Any, file: str, *, profile: bool = False) -> None:
         self._file = file
         settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
-        settings["INFERENCE_NUM_THREADS"] = threads
         with blaming(file):
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
