@@ -36,7 +36,15 @@ from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_
 from halfulp.models.onnx.infer import Scope, inferred
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
-from halfulp.models.onnx.walk import Owner, default_opset, every_node, identity, plain_domain, subgraphs
+from halfulp.models.onnx.walk import (
+    Owner,
+    attributes_of,
+    default_opset,
+    every_node,
+    identity,
+    plain_domain,
+    subgraphs,
+)
 
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -166,6 +174,7 @@ def _step(
         node = trimmed(node, here, there)
         if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
             edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
+        node = _from_the_front(node, edit) if (here, there) == (11, 10) else node
         try:
             check_values(node, here, there)
             move(edit, node)
@@ -208,6 +217,18 @@ def _step(
         return changes(node.op_type, here, there) and (wanted is None or wanted(node))
 
     walk.rewrite(owner, there, is_wanted, rewrite)
+
+
+def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
+    """Return a node whose axes count from the first dim: before opset 11 few operators count from the last one."""
+    shape, attributes = edit.value([*node.input, ""][0]).shape, attributes_of(node)
+    axes = {
+        name: attributes[name] for name in ("axis", "axes") if np.any(np.less(attributes.get(name, 0), 0))
+    }
+    if not (shape and axes):
+        return node
+    rank = len(shape) + (np.size(axes["axes"]) if node.op_type == "Unsqueeze" else 0)
+    return remade(node, **{name: np.mod(value, rank).tolist() for name, value in axes.items()})
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
