@@ -4,7 +4,7 @@ A step is named by the operator and the versions on both sides, as ``("Pow", 7, 
 the opset on the other side, or adds other nodes that compute the same, or raises NoExactForm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from halfulp.conversion.editor import (
     settle,
 )
 from halfulp.conversion.rules import apply_first
-from halfulp.models.graph import Value
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs.tensor import Dim, format_shape
@@ -231,6 +231,22 @@ def _attribute(node: NodeProto, name: str, default: Any) -> Any:
     return attributes_of(node).get(name, default)
 
 
+def _constants(node: NodeProto, edit: Editor, *names: str, numbers: Container[str] = ()) -> dict[str, Array]:
+    """Return by these names a node's inputs after the first one, which are attributes in the other opset.
+
+    Those of ``numbers`` have one element.
+    """
+    inputs = {name: given for name, given in zip(names, node.input[1:], strict=False) if given}
+    arrays: dict[str, Array] = {}
+    for name, given in inputs.items():
+        array = edit.array(given)
+        is_number = array is not None and array.size > 0 and array.dtype.kind != "O"
+        if array is None or not is_number or (name in numbers and array.size > 1):
+            raise _before(edit, f"{node.op_type} says {given!r} in an attribute, and it is not a constant")
+        arrays[name] = array
+    return arrays
+
+
 def _before(edit: Editor, lacks: str) -> NoExactForm:
     return NoExactForm(f"before opset {edit.opset + 1} {lacks}")
 
@@ -278,6 +294,32 @@ def _split_18_17(node: NodeProto, edit: Editor) -> NodeProto | None:
     return new
 
 
+@step(11, 10, "Gather", "Slice", "Split", "Squeeze")
+def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
+    """They stay where no index counts from the last one. Attributes with axes count from the first one already."""
+    place = {"Gather": 1, "Slice": 3}.get(node.op_type, len(node.input))
+    for name in filter(None, node.input[place : place + 1]):
+        indices = edit.array(name)
+        if indices is None or indices.dtype.kind not in "iu" or (indices < 0).any():
+            raise _before(edit, f"{node.op_type} counts from the first one only, and {name!r} may be below 0")
+    return node
+
+
+@step(11, 10, "Pad")
+def _pad_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
+    constants = _constants(node, edit, "pads", "value", numbers={"value"})
+    value = float(constants.get("value", np.zeros(1)).item())
+    return remade(node, node.input[:1], pads=constants["pads"].tolist(), value=value)
+
+
+@step(10, 9, "Slice")
+def _slice_10_9(node: NodeProto, edit: Editor) -> NodeProto | None:
+    constants = _constants(node, edit, "starts", "ends", "axes", "steps")
+    if (constants.pop("steps", np.ones(1)) != 1).any():
+        raise _before(edit, "Slice has no steps")
+    return remade(node, node.input[:1], **{name: array.tolist() for name, array in constants.items()})
+
+
 @step(10, 11, "Resize")
 def _resize_10_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     """A coordinate is divided by the scale, which is not the default any more, as the onnx package has it."""
@@ -302,11 +344,9 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
     if kind not in _FLOATS:
         raise NoExactForm(f"Clip takes no {kind} before opset 11")
     bounds = {"min": float(np.finfo(kind).min), "max": float(np.finfo(kind).max)}
-    for which, name in zip(bounds, node.input[1:], strict=False):
-        array = edit.array(name) if name else np.array(bounds[which])
-        if array is None or array.size != 1:
-            raise _before(edit, f"Clip says {name!r} in an attribute, and it is not a constant number")
-        bounds[which] = float(array.reshape(-1)[0])
+    bounds |= {
+        name: float(array.item()) for name, array in _constants(node, edit, *bounds, numbers=bounds).items()
+    }
     if exactly_as(np.array([*bounds.values()]), "float32") is None:
         raise _before(edit, "Clip has its bounds as float32, which does not hold them")
     return remade(node, node.input[:1], (), **bounds)
