@@ -121,7 +121,7 @@ constexpr Case cases[] = {
 // The results, computed in blocks of `length` elements.
 Bytes results(const Kernels& kernels, const Case& test, const Operands& operands, int length, bool streaming = false) {
     const int size = row(operands.type).size, y_size = row(operands.y_type).size;
-    alignas(64) static unsigned char x[8 * block_size], y[8 * block_size], room[8 * block_size + cache_line];
+    alignas(64) static unsigned char x[8 * run_size], y[8 * run_size], room[8 * run_size + cache_line];
     unsigned char* out = streaming ? room + size : room;  // lines that are stored to in part
     Bytes all;
     for (int done = 0; done < operands.count(); done += length) {
@@ -193,11 +193,11 @@ bool check(const Case& test, const Operands& operands) {
     constant.options.constant_exponent = true;
     bool all_agree = true;
     for (const Kernels* set : available_kernels()) {
-        bool agrees = results(*set, test, operands, block_size) == first &&
+        bool agrees = results(*set, test, operands, run_size) == first &&
                       results(*set, constant, operands, 1) == first &&
-                      results(*set, constant, one_y, block_size) == first_of_one &&
+                      results(*set, constant, one_y, run_size) == first_of_one &&
                       results(*set, test, operands, 777, true) == first &&
-                      results(*set, constant, one_y, block_size, true) == first_of_one;
+                      results(*set, constant, one_y, run_size, true) == first_of_one;
         if (!agrees) std::printf("  %s differs\n", set->name);
         all_agree &= agrees;
     }

@@ -22,8 +22,6 @@ constexpr ptrdiff_t worth_a_call = 128, worth_a_call_beyond_caches = 64;
 // In bytes. In shorter rows, vectors would be filled only in part. Rows of a few vectors are faster with copies of their
 // y, if one copy serves all tiles or if the type needs only a few operations.
 constexpr ptrdiff_t worth_a_vector = 64, worth_more_than_a_copy = 128;
-// In elements. Rows are not copied, so that their tiles need not fit beside others in the nearest cache.
-constexpr ptrdiff_t rows_of_a_tile = 1 << 13;
 
 void drop_axis(Tiling& tiling, int axis) {
     Shape& shape = tiling.shape;
@@ -194,10 +192,10 @@ void choose_tile(Tiling& tiling) {
     const int transposed_axis = std::max(transposed_axes[0], transposed_axes[1]);
     const bool one_is_transposed =
         transposed_axes[0] < 0 || transposed_axes[1] < 0 || transposed_axes[0] == transposed_axes[1];
-    ptrdiff_t room = block_size;
+    ptrdiff_t room = tiling.is_flat ? run_size : block_size;
     if (tiling.is_rows) {
-        tiling.tile_extent[last] = std::min(shape.extent[last], rows_of_a_tile);
-        tiling.tile_extent[last - 1] = std::min(shape.extent[last - 1], rows_of_a_tile / tiling.tile_extent[last]);
+        tiling.tile_extent[last] = std::min<ptrdiff_t>(shape.extent[last], run_size);
+        tiling.tile_extent[last - 1] = std::min(shape.extent[last - 1], run_size / tiling.tile_extent[last]);
     } else if (transposed_axis >= 0 && one_is_transposed && shape.extent[last] >= worth_a_panel &&
                fills_panels(shape, views[transposed_axes[role_y] >= 0 ? role_y : role_x], transposed_axis)) {
         tiling.tile_extent[last] = std::min<ptrdiff_t>(shape.extent[last], tile_size);

@@ -99,24 +99,22 @@ template <Element type>
     all_undecided(undecided, n);  // integers that are no numbers of the exponents' type
 }
 
-// `apart`: the results are first written elsewhere; then n is at most block_apart. `streaming` results that are not apart
-// are written by the phase's own streaming stores.
+// Computes n powers. `streams`: by the phase's own streaming stores. `undecided` has room for a bit for each.
 template <Element type>
 [[gnu::noinline]] void pow_of_block(const PowOptions& options, Element y_type, const Storage<type>* bases,
-                                    const void* y, bool one_y, Storage<type>* out, int n, bool streaming, bool apart) {
-    using Stored = Storage<type>;
-    constexpr int part = part_size<type>, size = sizeof(Stored);
+                                    const void* y, bool one_y, Storage<type>* to, uint64_t* undecided, int n,
+                                    bool streams) {
+    constexpr int part = part_size<type>, size = sizeof(Storage<type>);
     const int y_size = one_y ? 0 : row(y_type).size;
-    const bool streams = streaming && !apart, prefetches = y_type == type || (size == 2 && y_type == Element::float32);
-    alignas(64) Stored results[block_apart<Stored>];
-    uint64_t undecided[block_size / 64];
-    Stored* to = apart ? results : out;
+    const bool prefetches = y_type == type || (size == 2 && y_type == Element::float32);
     const Tile tile = type == Element::float64 ? float64_tile() : float_tile(type);
     const auto y_from = [&](int i) { return static_cast<const unsigned char*>(y) + i * y_size; };
     bool decides = true;
+    int left = 0;
     for (int i = 0; i < n; i += part) {
         const int some = n - i < part ? n - i : part;
         uint64_t* of_part = undecided + i / 64;
+        decides |= i % block_size == 0;
         if (decides) {
             run_phase<type>(options, y_type, bases + i, y_from(i), to + i, of_part, some, streams);
             if (!prefetches) {
@@ -125,8 +123,12 @@ template <Element type>
                 for (int k : {0, 1, 2, 3}) prefetch.issue(k);
             }
             if (some % 64 != 0) of_part[some / 64] &= (uint64_t{1} << some % 64) - 1;
-            decides = !too_many(count_lanes(of_part, some), some);
-            if (decides) continue;
+            const auto count = count_lanes(of_part, some);
+            decides = !too_many(count, some);
+            if (decides) {
+                left += static_cast<int>(count);
+                continue;
+            }
         }
         std::memset(of_part, 0, part / 8);
         for (int k = i; k < i + some; k += tile_size) {
@@ -134,10 +136,30 @@ template <Element type>
             tile(options, y_type, bases + k, y_from(k), to + k, std::min(i + some - k, tile_size), prefetch);
         }
     }
-    settle<type>(options, tile, y_type, bases, y, one_y, to, undecided, n);
-    if (apart && streaming)
-        copy_streaming(reinterpret_cast<unsigned char*>(out), reinterpret_cast<unsigned char*>(results), size * n);
-    else if (apart) std::memcpy(out, results, sizeof(Stored) * static_cast<size_t>(n));
+    const int settled = left <= most_listed ? n : block_size;
+    for (int i = 0; i < n; i += settled)
+        settle<type>(options, tile, y_type, bases + i, one_y ? y : y_from(i), one_y, to + i, undecided + i / 64,
+                     std::min(n - i, settled));
+}
+
+// The same for at most run_size powers, or for block_apart whose results are first written elsewhere.
+template <Element type>
+[[gnu::noinline]] void pow_of_run(const PowOptions& options, Element y_type, const Storage<type>* bases, const void* y,
+                                  bool one_y, Storage<type>* out, int n, bool streaming) {
+    uint64_t undecided[run_size / 64];
+    pow_of_block<type>(options, y_type, bases, y, one_y, out, undecided, n, streaming);
+}
+
+template <Element type>
+[[gnu::noinline]] void pow_apart(const PowOptions& options, Element y_type, const Storage<type>* bases, const void* y,
+                                 bool one_y, Storage<type>* out, int n, bool streaming) {
+    constexpr int most = block_apart<Storage<type>>;
+    alignas(64) Storage<type> results[most];
+    uint64_t undecided[most / 64];
+    pow_of_block<type>(options, y_type, bases, y, one_y, results, undecided, n, false);
+    const int bytes = static_cast<int>(sizeof(*out)) * n;
+    if (!streaming) std::memcpy(out, results, static_cast<size_t>(bytes));
+    else copy_streaming(reinterpret_cast<unsigned char*>(out), reinterpret_cast<unsigned char*>(results), bytes);
 }
 
 // Whether an exponent of float32 at the start of a block is so great that many lanes will be undecided. A line stored past
@@ -159,11 +181,12 @@ bool pow_by_block(const PowOptions& options, Element type, Element y_type, const
     const bool apart = in_place || (streaming && (row(type).size == 2 || leaves_many(type, y_type, y, n)));
     const int y_size = one_y ? 0 : row(y_type).size;
     const auto pow_of = [&](auto element) {
-        const int most = apart ? block_apart<Storage<element>> : block_size;
+        const int most = apart ? block_apart<Storage<element>> : run_size;
+        const auto pow_of_part = apart ? pow_apart<element> : pow_of_run<element>;
         for (int done = 0; done < n; done += most)
-            pow_of_block<element>(
-                options, y_type, as<element>(x) + done, static_cast<const unsigned char*>(y) + done * y_size, one_y,
-                static_cast<Storage<element>*>(out) + done, n - done < most ? n - done : most, streaming, apart);
+            pow_of_part(options, y_type, as<element>(x) + done, static_cast<const unsigned char*>(y) + done * y_size,
+                        one_y, static_cast<Storage<element>*>(out) + done, n - done < most ? n - done : most,
+                        streaming);
         return true;
     };
     const bool has_formula = one_y && shortcut_of(exponent_as_double(y_type, y)) != Shortcut::none;

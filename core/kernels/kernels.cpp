@@ -81,23 +81,33 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     }
 }
 
-[[gnu::noinline]] void pow_by_phases(const PowOptions& options, Element type, Element y_type, const void* x,
-                                     const void* y, void* out, int n, bool streaming) {
-    alignas(64) unsigned char exponents[8 * most_constants];
-    int y_size = row(y_type).size;
-    if (options.constant_exponent) {
-        with_element(y_type, [&](auto element) {
-            constexpr int size = row(element).size;
-            unsigned char exponent[size];
-            std::memcpy(exponent, y, size);
-            const int count = n < most_constants ? n : most_constants;
-            for (int i = 0; i < count; ++i) std::memcpy(exponents + i * size, exponent, size);  // vector loop
-        });
-        y = exponents;
-        y_size = 0;
-    }
+void pow_by_blocks_or_tiles(const PowOptions& options, Element type, Element y_type, const void* x, const void* y,
+                            void* out, int n, bool streaming) {
+    const int y_size = options.constant_exponent ? 0 : row(y_type).size;
     if (!pow_by_block(options, type, y_type, x, y, options.constant_exponent, out, n, streaming))
         pow_by_tiles(options, type, y_type, x, y, y_size, out, n, streaming);
+}
+
+// With copies of the constant exponent. A thread's stack may be small: they take no more of it than they need.
+template <int size>
+[[gnu::noinline]] void pow_by_copies(const PowOptions& options, Element type, Element y_type, const void* x,
+                                     const void* y, void* out, int n, bool streaming) {
+    alignas(64) unsigned char exponents[size * most_constants], exponent[size];
+    std::memcpy(exponent, y, size);
+    const int count = n < most_constants ? n : most_constants;
+    for (int i = 0; i < count; ++i) std::memcpy(exponents + i * size, exponent, size);  // vector loop
+    pow_by_blocks_or_tiles(options, type, y_type, x, exponents, out, n, streaming);
+}
+
+void pow_by_phases(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out,
+                   int n, bool streaming) {
+    const int size = row(y_type).size;
+    const auto pow_of = !options.constant_exponent ? pow_by_blocks_or_tiles
+                        : size == 8                ? pow_by_copies<8>
+                        : size == 4                ? pow_by_copies<4>
+                        : size == 2                ? pow_by_copies<2>
+                                                   : pow_by_copies<1>;
+    pow_of(options, type, y_type, x, y, out, n, streaming);
 }
 
 // Applies the formula if out aliases x, working on a copy of each part.

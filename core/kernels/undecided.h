@@ -17,7 +17,7 @@ namespace halfulp::HALFULP_ISA {
 
 // Lanes are settled in whole vectors, with copies of the last lane behind it, so that no loop has a variable end; at
 // most `settled` lanes at a time, since a thread's stack may be small.
-static constexpr int settled_vector = 16, settled = 64;
+static constexpr int settled_vector = 16, settled = 64, most_listed = block_size / 4;
 
 // Appends copies of the last lane. Returns how many there are then.
 static int fill_vector(uint16_t* listed, int count) {
@@ -30,7 +30,7 @@ static int fill_vector(uint16_t* listed, int count) {
 // word would be mispredicted; and so would a branch for each of their bits.
 static int list_lanes(const uint64_t* undecided, int n, uint16_t* listed) {
     const int words = (n + 63) / 64;
-    uint16_t some[block_size / 64];
+    uint16_t some[run_size / 64];
     int found = 0, count = 0;
     for (int k = 0; k < words; ++k) {
         some[found] = static_cast<uint16_t>(k);
@@ -182,11 +182,11 @@ template <typename Stored>
     }
 }
 
-// Computes the lanes of n whose bits are set, at most a quarter of a block.
+// Computes the lanes of n whose bits are set, at most most_listed.
 template <Element type>
 [[gnu::noinline]] static void settle(const PowOptions& options, Tile tile, Element y_type, const Storage<type>* x,
                                      const void* y, bool one_y, Storage<type>* out, const uint64_t* undecided, int n) {
-    uint16_t listed[block_size / 4 + settled_vector];
+    uint16_t listed[most_listed + settled_vector];
 #ifdef HALFULP_DOUBLE_ROWS
     if constexpr (type == Element::float32) {
         if (y_type == type && !options.scale_bias) {

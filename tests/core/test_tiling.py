@@ -12,8 +12,7 @@ from tests.core.operands import laid_out, swapped, unaligned
 from tests.house.builds import CORE, program, tool
 
 ARITHMETIC, MEMORY = 0, 2
-TILE, BLOCK, PANEL_ROWS = 256, 2048, 16  # core/simd/tile.h, and a panel's rows
-ROWS = 1 << 13  # elements of a tile of rows
+TILE, BLOCK, RUN, PANEL_ROWS = 256, 2048, 8192, 16  # core/simd/tile.h, and a panel's rows
 
 
 def tilings(*calls: tuple[np.ndarray, np.ndarray, np.ndarray], bound_by: int) -> list[dict[str, Any]]:
@@ -48,8 +47,8 @@ def zeros(*shape: int) -> np.ndarray:
 def test_packed_operands_are_one_vector():
     found = tiling(zeros(30, 40, 50), zeros(30, 40, 50), zeros(30, 40, 50))
     assert found["flat"] == 1
-    assert (found["shape"], found["tile"]) == ([60000], [BLOCK])
-    assert (found["tiles"], found["chunks"]) == (30, 1)
+    assert (found["shape"], found["tile"]) == ([60000], [RUN])
+    assert (found["tiles"], found["chunks"]) == (8, 1)
 
 
 def test_a_transposed_input_is_read_in_panels():
@@ -67,15 +66,15 @@ def test_long_rows_with_one_exponent_each_are_not_joined():
 @pytest.mark.parametrize(
     ("shape", "slopes", "bound_by", "tile"),
     [
-        ((300, 400), (300, 1), MEMORY, (ROWS // 400, 400)),
-        ((300, 400), (300, 1), ARITHMETIC, (ROWS // 400, 400)),
+        ((300, 400), (300, 1), MEMORY, (RUN // 400, 400)),
+        ((300, 400), (300, 1), ARITHMETIC, (RUN // 400, 400)),
         ((4, 20, 50), (20, 1), MEMORY, (1, 20, 50)),
-        ((3, 20000), (3, 1), MEMORY, (1, ROWS)),
+        ((3, 20000), (3, 1), MEMORY, (1, RUN)),
         ((300, 40), (300, 1), ARITHMETIC, None),  # vectors of exponents are faster
         ((300, 15), (300, 1), MEMORY, None),  # shorter than a vector
         ((4, 20, 20), (20, 1), MEMORY, None),  # one copy of the slopes serves all tiles
         ((300, 25), (300, 1), MEMORY, None),  # to copy the slopes is faster than to begin each row
-        ((4, 300, 40), (300, 1), MEMORY, (1, ROWS // 40, 40)),
+        ((4, 300, 40), (300, 1), MEMORY, (1, RUN // 40, 40)),
     ],
 )
 def test_rows_with_one_slope_each(shape, slopes, bound_by, tile):
@@ -113,7 +112,7 @@ def test_tiles_cover_any_layout(rng):
         assert (
             found["elements"]
             == prod(found["tile"])
-            <= (ROWS if found["rows"] else PANEL_ROWS * TILE if found["panel"] else BLOCK)
+            <= (RUN if found["rows"] or found["flat"] else PANEL_ROWS * TILE if found["panel"] else BLOCK)
         )
         assert found["along"] == [-(-n // t) for n, t in zip(found["shape"], found["tile"], strict=True)]
         assert found["tiles"] == prod(found["along"])
