@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
@@ -72,13 +73,49 @@ SUMS = [
 ]
 
 
+WRONG_IN_THE_PACKAGE = [
+    *((opset, "BatchNormalization(x, s, t, t, s)") for opset in (7, 9, 13, 14)),
+    (7, "BatchNormalization<spatial=1, momentum=0.5>(x, s, t, t, s)"),
+    *((opset, f"{name}(x)") for opset in (11, 13) for name in ("Softmax", "LogSoftmax", "Hardmax")),
+    *((11, f"{name}<axis={axis}>(x)") for axis in (0, 2, -1) for name in ("Softmax", "LogSoftmax", "Hardmax")),
+    *((13, f"{name}<axis=1>(x)") for name in ("Softmax", "LogSoftmax", "Hardmax")),
+    *((13, f"LRN<size={size}, alpha=0.5, bias=2.0>(x)") for size in (3, 9)),
+    (13, "LRN<size=5, beta=0.5>(x)"),
+]
+
+
+@pytest.mark.parametrize(("opset", "node"), WRONG_IN_THE_PACKAGE)
+def test_operators_that_the_package_computes_by_another_version(opset, node):
+    """ONNX Runtime computes the same node."""
+    model = parser.parse_model(
+        f'<ir_version: 7, opset_import: ["": {opset}]> g (float[2, 4, 3, 5] x, float[4] s, float[4] t)'
+        f" => (float[] y) {{ y = {node} }}"
+    )
+    rng = np.random.default_rng(1)
+    inputs = {"x": 60 * rng.standard_normal((2, 4, 3, 5)), "s": rng.random(4) + 0.5, "t": rng.standard_normal(4)}
+    inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = {value.name for value in session.get_inputs()}
+    (exact,) = session.run(None, {name: value for name, value in inputs.items() if name in names})
+    np.testing.assert_allclose(run(model, inputs)["y"], exact, rtol=1e-5, atol=1e-6)
+
+
+def test_statistics_for_each_place_are_refused():
+    model = parser.parse_model(
+        '<ir_version: 3, opset_import: ["": 7]> g (float[2, 1, 2, 2] x, float[1, 2, 2] s) => (float[] y)'
+        " { y = BatchNormalization<spatial=0>(x, s, s, s, s) }"
+    )
+    with pytest.raises(ModelError, match="spatial"):
+        run(model, {"x": np.ones((2, 1, 2, 2), np.float32), "s": np.ones((1, 2, 2), np.float32)})
+
+
 def model_of_sum(node: str, type_name: str) -> onnx.ModelProto:
     opset = 17 if "axes" in node else 23
     inputs = f"{type_name}[2, 3, 1000] x, {type_name}[1000, 2] w, {type_name}[4, 3, 200] kernel, int64 axis, "
     inputs += ", ".join(f"{type_name}[{size}] {name}" for size, name in ((1000, "s"), (1000, "b"), (3, "t")))
     return parser.parse_model(
         f'<ir_version: 10, opset_import: ["": {opset}]>'
-        f" g ({inputs}) => ({type_name}[] y) <float most = {{60000}}, int64[4] dims = {{2, 3, 100, 10}}> {{"
+        f" g ({inputs}) => ({type_name}[] y) <float most = {{60000}}, int64[4] dims = {{2, 2, 100, 15}}> {{"
         f" p = Abs(x)  none = Sub(x, x)  big = CastLike(most, x)  less = Neg(big)  image = Reshape(x, dims)"
         f" y = {node} }}"
     )

@@ -265,6 +265,9 @@ class Evaluation:
     def _operator(self, node: Node, inputs: Sequence[Any]) -> OpRun:
         dropped = {"stash_type", "consumed_inputs"}
         opset = version_of(node.source, node.opset) or node.opset  # a tool may write it before its opset
+        if node.type == "BatchNormalization" and opset >= 7 and len(node.outputs) == 1:
+            opset = max(opset, 15)  # the evaluator's older ones average over the batch
+            dropped |= {"spatial"} if node.attributes.get("spatial", 1) else set()
         spelled = with_attributes(node.source, (a for a in node.source.attribute if a.name not in dropped))
         for name, value in node.attributes.items():
             if isinstance(value, Graph):
@@ -403,6 +406,36 @@ def _lp_normalization(node: Node, x: Array) -> Array:
     return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length != 0))
 
 
+def _of_classes(node: Node, x: Array) -> Array:
+    """Return the output of Softmax, LogSoftmax or Hardmax."""
+    # Before version 13, the dims from the axis on are one. The evaluator has only the later version.
+    is_matrix, shape = node.opset < 13, x.shape
+    axis = node.attributes.get("axis", 1 if is_matrix else -1)
+    if x.size == 0:
+        return x
+    if is_matrix:
+        x, axis = x.reshape(math.prod(shape[:axis]), -1), 1
+    if node.type == "Hardmax":
+        result = np.zeros_like(x)
+        np.put_along_axis(result, np.expand_dims(x.argmax(axis), axis), 1, axis)
+    else:
+        shifted = x - x.max(axis, keepdims=True)
+        powers = np.exp(shifted)
+        total = powers.sum(axis, keepdims=True)
+        result = shifted - np.log(total) if node.type == "LogSoftmax" else powers / total
+    return np.asarray(result.reshape(shape))
+
+
+def _lrn(node: Node, x: Array) -> Array:
+    size, alpha, beta, bias = (
+        node.attributes.get(name, default)
+        for name, default in (("size", 1), ("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+    around = [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)]
+    sums = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, around), size, axis=1).sum(-1)
+    return np.asarray(x / (bias + alpha / size * sums) ** beta, x.dtype)
+
+
 _OWN: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(SUPPORTED_OPS, power),
     "Constant": _constant,
@@ -413,6 +446,8 @@ _OWN: Mapping[str, Callable[..., Any]] = {
         x, *(shape or [node.attributes["shape"]]), copies=not node.attributes.get("allowzero", 0)
     ),
     "Unsqueeze": lambda node, x, *axes: _unsqueezed(x, *(axes or [node.attributes["axes"]])),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _of_classes),
+    "LRN": _lrn,  # the evaluator takes only as many channels as there are images
     "LpNormalization": _lp_normalization,
     "Softplus": lambda node, x: np.logaddexp(x, x.dtype.type(0)),  # the evaluator's exponential overflows
 }
