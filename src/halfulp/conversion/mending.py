@@ -169,7 +169,8 @@ class Mender:
             )
         else:
             rank, here = len(dims), dims[now]
-            if rank + now < 2 or not _may_be(size, dims[1]):
+            is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
+            if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
                 return None
             if asked is not None:
                 wanted = _dim_asked(asked, rank)

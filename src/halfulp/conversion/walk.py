@@ -213,7 +213,7 @@ def check_clauses(model: Onnx) -> list[Change]:
             if node.op_type == "PRelu" and len(node.input) == 2:
                 x, slope = (scope.value(name).shape for name in node.input)
                 if (needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope)) is not None:
-                    doubt = f"the slope fits only if {needed}; halfulp repair gives it another shape"
+                    doubt = f"the slope fits only if {needed}; if it is meant for another dim, halfulp repair moves it"
                     doubts.append(Change(scope.label(node), doubt, is_notice=True))
     return doubts
 
@@ -242,19 +242,22 @@ def _breaks_none(row: OpVersion, types: tuple[tuple[str | None, Shape], ...]) ->
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
-    """Return the condition on X's unknown shape under which a one-dim slope fits; None if that is known.
+    """Return the condition on X's unknown shape under which a slope fits; None if that is known, or it has the place
+    of a slope per channel.
 
     If the last dim is unknown, a slope of shape [C] is more often a per-channel slope than a correct one.
     """
-    *ones, size = slope or (1,)
-    _, channels, *_, last = (None, None, None) if x is None else x if len(x) > 2 else (1, 1, 1)
-    is_row = all(
-        (row.broadcasting.name == "unidirectional", {*ones} <= {1}, isinstance(size, int), size != 1)
-    )
-    is_per_channel = not isinstance(channels, int) or channels == size
-    if not is_row or isinstance(last, int) or not is_per_channel:
+    if row.broadcasting.name != "unidirectional" or slope is None or (x is not None and len(x) < len(slope)):
         return None
-    return f"the last dim of X{'' if last is None else f', {last},'} has {size} elements"
+    if x is None:
+        x = (1, 1, None) if {*slope[:-1]} <= {1} else ()
+    needed = [
+        f"{'the last dim' if axis == len(x) - 1 else f'dim {axis}'} of X{'' if dim is None else f', {dim},'}"
+        f" has {size} elements"
+        for axis, (dim, size) in enumerate(zip(x, (1,) * (len(x) - len(slope)) + slope, strict=False))
+        if axis != min(1, len(x) - 1) and not isinstance(dim, int) and isinstance(size, int) and size != 1
+    ]
+    return " and ".join(needed) or None
 
 
 def breaches(
