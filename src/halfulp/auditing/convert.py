@@ -114,7 +114,7 @@ _REFUSED = "runtimes refuse to load the model"
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
     """Give the Cast nodes whose outputs the file declares in another type."""
-    for name, node, _, declared in contradicted(proto):
+    for name, node, declared in contradicted(proto):
         if node.op_type == "Cast":
             to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
             yield name, f"its output is declared as {declared}, and is {type_of(to)}: {_REFUSED}"

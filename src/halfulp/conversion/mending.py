@@ -120,6 +120,9 @@ class Mender:
             return newer, None
         if x not in terms.bases:
             return row, _widen(node, terms, x, y, edit)
+        if one_type and not is_float(x) and is_float(y):
+            said = f"the slope is one of {y}, and {x}, the type of X and of the result, does not hold it"
+            raise NoExactForm(f"{said}; a Cast of X to {y} before the node gives a result in {y}")
         settle(node, wanted, edit, x=x, may_round=True)
         return row, None
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion import Conversion
 from halfulp.conversion.editor import Change, Editor, exactly_as, remade
@@ -48,10 +48,10 @@ from halfulp.errors import (
 )
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
-from halfulp.models.graph import Value, agree, describe, listed
+from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import Checks, label, port_at, ports
-from halfulp.models.onnx.infer import infer_types, scalar
+from halfulp.models.onnx.infer import Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -66,7 +66,7 @@ from halfulp.models.onnx.walk import (
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
-from halfulp.types import FLOATS, INTEGERS
+from halfulp.types import FLOATS, INTEGERS, TYPES
 
 Slopes = str | int | Mapping[str, str | int]
 
@@ -77,6 +77,8 @@ _OF_NORMS = (*_RETYPED, "Pow", "Sqrt", "ReduceL2", "Cast", "Reciprocal", "Reduce
 
 _NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
+_KINDS = {*TensorProto.DataType.values()} - {TensorProto.UNDEFINED}
+_DECLARED = "the type that the result is declared in"
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
@@ -313,8 +315,9 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
 
 def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Left]]:
     new, file = source.copy(), source.file
-    corrected, before = _correct_casts(new), dict[tuple[str, str], Value]()
-    found = by_nodes(new)
+    before, found = dict[tuple[str, str], Value](), by_nodes(new)
+    if corrected := _correct_casts(new, found):
+        found = by_nodes(new)
     is_as_read = not (correct_declarations(new, found, before, shapes=False) or corrected)
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
     unreached = walk.told()
@@ -531,56 +534,92 @@ def _refused(model: Onnx) -> list[Left]:
     return [_left(model.file, found.node, f"the onnx package's checker refuses it: {found.reason}")]
 
 
-def _correct_casts(model: Onnx) -> list[Change]:
+def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
     """Let a node make the type that its output is declared in, where its own type can't be meant.
 
-    Converters change declarations and leave the attribute ``to`` of a Cast, or ``dtype`` of others: the type that the
-    readers take is meant. Exporters cast a float to an integer type before or behind a Pow whose result they declare as
-    that float: no Cast is meant.
+    ``types`` are those that the nodes give. Converters change declarations and leave the attribute ``to`` of a Cast,
+    or ``dtype`` of others: the type that the readers take is meant. Exporters cast a float to an integer type before or
+    behind a Pow whose result they declare as that float, which is meant without a Cast; and they let integers, and what
+    is true or false, have a power of floats or of integers, as frameworks do that cast the base.
     """
     changes: list[Change] = []
-    suspects = list(contradicted(model.proto))
-    if not suspects:
-        return changes
-    types = infer_types(model.proto, model.file, declared_too=False)
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
-    read_by = readers_of(every_node(model.proto.graph))
     opset = default_opset(model.proto.opset_import) or 1
-    for name, node, maker, wanted in suspects:
-        before = known.get(maker.input[0]) if maker.op_type == "Cast" else None
-        if maker is not node:
-            if before == wanted != known.get(node.input[0]):
-                said = f"X is not cast from {wanted}, the type that the result is declared in"
-                changes.append(Change(name, said))
-                node.input[0] = maker.input[0]
-            continue
+    suspects = list(contradicted(model.proto))
+    read_by = readers_of(every_node(model.proto.graph)) if suspects else {}
+    for name, node, wanted in suspects:
+        before = known.get(node.input[0]) if node.op_type == "Cast" else None
         (kind,) = (a for a in node.attribute if a.name in _TYPE_ATTRIBUTES)
-        read = _type_read(node.output[0], read_by[node.output[0]], known, opset)
-        if read is None and type_of(kind.i) in INTEGERS:
+        readers = read_by[node.output[0]]
+        read = _type_read(node.output[0], readers, known, opset)
+        if read is None and (type_of(kind.i) in INTEGERS or not readers):
             read = before
         if read == wanted:
             kind.i = enum_of(wanted)
             known[node.output[0]] = wanted
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
+    for _, graph in graphs(model.proto.graph):
+        changes += _correct_operands(graph, known, opset)
     return changes
 
 
-def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto, str]]:
-    """Yield the nodes whose outputs a Cast contradicts: their names, the nodes, the Casts, the declared types."""
+def _correct_operands(graph: GraphProto, known: Mapping[str, str | None], opset: int) -> Iterator[Change]:
+    """Let nodes have the operands from which their results are what the graph declares, without Casts of exporters."""
+    declared_as = _declared_types(graph)
+    casts = (
+        node for node in graph.node if node.op_type in ("Cast", "CastLike") and node.input and node.output
+    )
+    before = {node.output[0]: node.input[0] for node in casts}
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    for index, node in enumerate([*graph.node]):
+        name, wanted = label(node, index, ""), declared_as.get([*node.output, ""][0])
+        is_pow = node.op_type == "Pow" and is_ours(node) and len(node.input) == 2
+        if wanted is None or (is_pow and wanted == known.get(node.output[0])):
+            continue
+        for place in range(2) if is_pow else _mixed_with(node, wanted, known, opset, before):
+            operand = node.input[place]
+            is_lost = known.get(operand) in {*INTEGERS, "float64"} - {wanted}
+            if is_lost and operand in before and known.get(before[operand]) == wanted:
+                said = ("X", "the exponent")[place] if is_pow else f"its input {place}"
+                yield Change(name, f"{said} is not cast from {wanted}, {_DECLARED}")
+                node.input[place] = before[operand]
+        x, y = map(known.get, node.input) if is_pow else ("", "")
+        if (x in INTEGERS and y == wanted in FLOATS) or (x == "bool" and wanted in TYPES):
+            yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
+            taken.add(new := unused(f"{node.input[0]}_{wanted}", taken))
+            graph.node.insert(
+                [*graph.node].index(node), helper.make_node("Cast", node.input[:1], [new], to=enum_of(wanted))
+            )
+            node.input[0] = new
+
+
+def _mixed_with(
+    node: NodeProto, kind: str, known: Mapping[str, str | None], opset: int, before: Mapping[str, str]
+) -> Sequence[int]:
+    """Return the inputs that share the result's type if some, but not all, are of this type, and some are cast."""
+    alike = of_one_type(node, opset) if before.keys() & {*node.input} else ()
+    places = next((each for each, gives_result in alike if gives_result), [])
+    return places if kind in {known.get(node.input[place]) for place in places} else []
+
+
+def _declared_types(graph: GraphProto) -> dict[str, str]:
+    infos = reversed((*graph.output, *graph.value_info))  # of a name's declarations, the first counts
+    kinds = {info.name: info.type.tensor_type.elem_type for info in infos}
+    return {name: type_of(kind) for name, kind in kinds.items() if kind in _KINDS}
+
+
+def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, str]]:
+    """Yield the nodes that name another type than their outputs are declared in: names, nodes and these types."""
     for _, graph in graphs(model.graph):
-        infos = (*graph.value_info, *graph.output)
-        declared_as = {info.name: info.type.tensor_type.elem_type for info in infos}
-        makers = {name: node for node in graph.node if node.attribute for name in node.output}
-        for index, node in enumerate(graph.node) if makers else ():
-            wanted = declared_as.get(node.output[0] if node.output else "", 0)
-            is_pow = node.op_type == "Pow" and is_ours(node) and node.input
-            maker = makers.get(node.input[0]) if is_pow else node
-            if not wanted or maker is None or plain_domain(maker.domain):
-                continue
-            kinds = [a.i for a in maker.attribute if a.name in _TYPE_ATTRIBUTES]
-            if len(kinds) == 1 and kinds[0] in {*TensorProto.DataType.values()} - {0, wanted}:
-                yield label(node, index, ""), node, maker, type_of(wanted)
+        makers = [(index, node) for index, node in enumerate(graph.node) if node.attribute and node.output]
+        declared_as = _declared_types(graph) if makers else {}
+        for index, node in makers:
+            kinds = [a.i for a in node.attribute if a.name in _TYPE_ATTRIBUTES]
+            wanted = declared_as.get(node.output[0])
+            is_known = len(kinds) == 1 and kinds[0] in _KINDS
+            if is_known and not plain_domain(node.domain) and wanted not in (None, type_of(kinds[0])):
+                yield label(node, index, ""), node, wanted
 
 
 def _type_read(

@@ -77,7 +77,11 @@ WRONG_IN_THE_PACKAGE = [
     *((opset, "BatchNormalization(x, s, t, t, s)") for opset in (7, 9, 13, 14)),
     (7, "BatchNormalization<spatial=1, momentum=0.5>(x, s, t, t, s)"),
     *((opset, f"{name}(x)") for opset in (11, 13) for name in ("Softmax", "LogSoftmax", "Hardmax")),
-    *((11, f"{name}<axis={axis}>(x)") for axis in (0, 2, -1) for name in ("Softmax", "LogSoftmax", "Hardmax")),
+    *(
+        (11, f"{name}<axis={axis}>(x)")
+        for axis in (0, 2, -1)
+        for name in ("Softmax", "LogSoftmax", "Hardmax")
+    ),
     *((13, f"{name}<axis=1>(x)") for name in ("Softmax", "LogSoftmax", "Hardmax")),
     *((13, f"LRN<size={size}, alpha=0.5, bias=2.0>(x)") for size in (3, 9)),
     (13, "LRN<size=5, beta=0.5>(x)"),
@@ -92,7 +96,11 @@ def test_operators_that_the_package_computes_by_another_version(opset, node):
         f" => (float[] y) {{ y = {node} }}"
     )
     rng = np.random.default_rng(1)
-    inputs = {"x": 60 * rng.standard_normal((2, 4, 3, 5)), "s": rng.random(4) + 0.5, "t": rng.standard_normal(4)}
+    inputs = {
+        "x": 60 * rng.standard_normal((2, 4, 3, 5)),
+        "s": rng.random(4) + 0.5,
+        "t": rng.standard_normal(4),
+    }
     inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = {value.name for value in session.get_inputs()}
