@@ -68,6 +68,25 @@ def _to_legacy(node: NodeProto, edit: Editor) -> NodeProto | None:
     return remade(node, [x, y], **attributes)
 
 
+@step(20, 21, "GroupNormalization")
+@step(21, 20, "GroupNormalization")
+def _group_normalization(node: NodeProto, edit: Editor) -> NodeProto | None:
+    """Before opset 21, the scale and the bias have a number for each group, and then for each channel."""
+    shape, groups = edit.value(node.input[0]).shape or (), _attribute(node, "num_groups", 0)
+    numbers = [edit.array(name) for name in node.input[1:]]
+    channels = shape[1] if len(shape) > 1 and edit.opset == 21 else None
+    if (
+        not isinstance(channels, int)
+        or groups < 1
+        or channels % groups
+        or any(each is None for each in numbers)
+    ):
+        raise NoExactForm("GroupNormalization has a scale per channel since opset 21, per group before")
+    repeated = (np.repeat(each, channels // groups) for each in numbers if each is not None)
+    edit.note("its numbers of groups are written for each channel")
+    return remade(node, [node.input[0], *(edit.constant(each, "of_channels") for each in repeated)])
+
+
 # --- Pow ------------------------------------------------------------------------------------------
 
 

@@ -250,11 +250,14 @@ def ports(op_type: str, opset: int) -> Ports | None:
     return Ports(schema.inputs, schema.outputs, allowed)
 
 
+_RUN_DEPRECATED = {"GroupNormalization"}  # in opset 18; that of opset 21 takes other shapes
+
+
 @lru_cache(maxsize=4096)
 def _form(op_type: str, opset: int) -> tuple[frozenset[str], frozenset[str], tuple[range, range]] | None:
     """Return an operator's attributes, those that it needs, and how many inputs and outputs it can have."""
     schema = schema_in_force("", op_type, opset)
-    if schema is None or schema.deprecated:
+    if schema is None or (schema.deprecated and op_type not in _RUN_DEPRECATED):
         return None
     needed = (name for name, attribute in schema.attributes.items() if attribute.required)
     numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
@@ -269,6 +272,8 @@ def _refused(
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
     context.opset_imports = dict(opsets)
+    if node.op_type in _RUN_DEPRECATED and opsets.get("", 0) in range(18, 21):
+        context.opset_imports = {**opsets, "": 21}
     try:
         onnx.checker.check_node(bare, context)
     except onnx.checker.ValidationError as error:
