@@ -282,8 +282,8 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
         differs,
     )
     node.input[0] = edit.cast(node.input[0], wide)
-    if y not in (others := others or (wide,)):
-        kind = next((kind for kind in others if holds(kind, y)), next(iter(others)))
+    if y not in (others := others or (wide,)) or (y == x and holds(wide, y)):
+        kind = next((kind for kind in (wide, *others) if holds(kind, y)), next(iter(others)))
         node.input[1] = edit.cast(node.input[1], kind)
     return x
 

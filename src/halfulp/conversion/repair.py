@@ -506,6 +506,8 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
     with np.errstate(all="ignore"):
         held = cast(array, dtype_named(kind))
     lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
+    if node.op_type in ("Clip", "Max"):  # a lower limit that keeps a divisor from 0
+        held = np.where(lost & (array > 0) & (held == 0), np.nextafter(held, 1), held)
     if lost.any():
         differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
     node.input[index] = edit.constant(held, "constant")
@@ -643,9 +645,8 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
             compared = compare_network(new, as_read(source), feed)
             if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
                 # OpenVINO's reading of a broken model is one of several, and says nothing against the repair.
-                other = (
-                    f"OpenVINO reads the broken model otherwise: {line}" for line in compared.differences
-                )
+                read = f"OpenVINO reads the {'broken ' * bool(changes)}model otherwise"
+                other = (f"{read}: {line}" for line in compared.differences)
                 return replace(compared, differences=(), notes=(*other, *compared.notes))
     engine, (run,) = runs(new)
     try:
