@@ -73,12 +73,16 @@ Slopes = str | int | Mapping[str, str | int]
 _RETYPED = ("Add", "Sub", "Mul", "Div", "Clip", "Max", "LayerNormalization", "RMSNormalization")
 """The operators of a norm, whose constants have to be of the type of the values beside them."""
 
+_CHOOSING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Min", "Where")
+"""The others of a PRelu that is written out, and of a limit."""
+
 _OF_NORMS = (*_RETYPED, "Pow", "Sqrt", "ReduceL2", "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
 
 _NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
 _KINDS = {*TensorProto.DataType.values()} - {TensorProto.UNDEFINED}
 _DECLARED = "the type that the result is declared in"
+_ALIKE = ({*FLOATS}, {*INTEGERS} - {"bool"})
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
@@ -450,7 +454,7 @@ def _widened(walk: Walk) -> dict[str, str]:
 
 
 def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
-    """Store the constants of a norm in the type of the values beside them.
+    """Store the constants of norms and of what chooses between values in the type of the values beside them.
 
     Exporters write them in float64, and converters to float16 leave them in float32. If the model returns halves and
     has no weights in float32, the result of a norm in float32 is cast to the type of the weights or values beside it.
@@ -471,7 +475,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 index, kind, others = names[computed["float32"]], half, []
                 edit.note(f"its input {index}, of a norm in float32, is cast to {half}, the type beside it")
                 new.input[index] = edit.cast(computed["float32"], half)
-            if kind not in FLOATS or others:
+            if kind is None or others:
                 continue
             for index in indices:
                 _retype(new, index, kind, edit)
@@ -479,7 +483,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    walk.rewrite_all(lambda node: node.op_type in _RETYPED, agree)
+    walk.rewrite_all(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]:
@@ -497,16 +501,18 @@ def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]
 
 
 def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
-    """Store a constant that a node reads in another type of floats."""
+    """Store a constant that a node reads in another type of floats, or of integers if that holds it."""
     name, differs = node.input[index], f"a number that {kind} does not hold is rounded"
     was, array = edit.value(name).type, edit.array(name)
-    if was == kind or was not in FLOATS or array is None:
+    if was == kind or array is None or not any({was, kind} <= alike for alike in _ALIKE):
         return
-    is_kept = exactly_as(array, kind) is not None
+    is_kept, is_float = exactly_as(array, kind) is not None, kind in FLOATS
+    if not is_kept and not is_float:
+        return
     with np.errstate(all="ignore"):
         held = cast(array, dtype_named(kind))
     lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
-    if node.op_type in ("Clip", "Max"):  # a lower limit that keeps a divisor from 0
+    if node.op_type in ("Clip", "Max") and is_float:  # a lower limit that keeps a divisor from 0
         held = np.where(lost & (array > 0) & (held == 0), np.nextafter(held, 1), held)
     if lost.any():
         differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
