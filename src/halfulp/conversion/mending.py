@@ -148,44 +148,38 @@ class Mender:
         ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
         """
         (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
-        dims, name = x.shape, node.name or edit.label
-        asked = self._asked(node, given, len(dims or ()), edit)
+        name = node.name or edit.label
+        asked = self._asked(node, given, len(x.shape or ()), edit)
         if not _fits(node, row, edit):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
         own = edit.shape_of(node.input[1], "")
         now = own.index(size) - len(own)
-        if dims is None:
-            if isinstance(asked, int) and asked < 0:
-                if asked < -_MOST_DIMS:
-                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
-                return None if asked == now else asked
-            if now < -1 or asked == "last":
-                return None
-            if asked == "channel" and len(self.per_channel) == 1:
-                return 1 - min(self.per_channel)  # the rank at the model's other slopes
-            doubt = (
-                f"X must have {size} elements in its last dim, and its shape is not known;"
-                f" --slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
-                " --slopes last keeps it"
-            )
+        if x.shape is None:
+            axis = self._axis_of_unknown(size, now, asked, name)
         else:
-            rank, here = len(dims), dims[now]
-            is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
-            if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
-                return None
-            if asked is not None:
-                wanted = _dim_asked(asked, rank)
-                return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
-            if (dims[1] == size) != (here == size):
-                return 1 - rank if dims[1] == size else None
-            doubt = (
-                f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
-                " --slopes channel or --slopes last decides"
-            )
-        self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}"
-        return None
+            axis = _axis_of(x.shape, size, now, asked)
+        if isinstance(axis, str):
+            self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {axis}"
+            return None
+        return axis
+
+    def _axis_of_unknown(self, size: int, now: int, asked: str | int | None, name: str) -> int | str | None:
+        """Return what ``_axis`` does of a valid slope at the dim ``now`` if X has no known rank, or the doubt."""
+        if isinstance(asked, int) and asked < 0:
+            if asked < -_MOST_DIMS:
+                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+            return None if asked == now else asked
+        if now < -1 or asked == "last":
+            return None
+        if asked == "channel" and len(self.per_channel) == 1:
+            return 1 - min(self.per_channel)  # the rank at the model's other slopes
+        return (
+            f"X must have {size} elements in its last dim, and its shape is not known;"
+            f" --slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
+            " --slopes last keeps it"
+        )
 
     def _asked(self, node: NodeProto, given: int | None, rank: int, edit: Editor) -> str | int | None:
         asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
@@ -319,6 +313,23 @@ def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) ->
         raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
     choice = " or ".join(options)
     raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {choice} takes one")
+
+
+def _axis_of(dims: Dims, size: int, now: int, asked: str | int | None) -> int | str | None:
+    """Return what ``Mender._axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
+    rank, here = len(dims), dims[now]
+    is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
+    if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
+        return None
+    if asked is not None:
+        wanted = _dim_asked(asked, rank)
+        return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
+    if (dims[1] == size) != (here == size):
+        return 1 - rank if dims[1] == size else None
+    return (
+        f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
+        " --slopes channel or --slopes last decides"
+    )
 
 
 def _dim_asked(asked: str | int, rank: int) -> int:

@@ -595,11 +595,15 @@ def _correct_operands(graph: GraphProto, known: Mapping[str, str | None], opset:
         x, y = map(known.get, node.input) if is_pow else ("", "")
         if (x in INTEGERS and y == wanted in FLOATS) or (x == "bool" and wanted in TYPES):
             yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
-            taken.add(new := unused(f"{node.input[0]}_{wanted}", taken))
-            graph.node.insert(
-                [*graph.node].index(node), helper.make_node("Cast", node.input[:1], [new], to=enum_of(wanted))
-            )
-            node.input[0] = new
+            _cast_base(graph, node, wanted, taken)
+
+
+def _cast_base(graph: GraphProto, node: NodeProto, kind: str, taken: set[str]) -> None:
+    """Put a Cast before a Pow."""
+    taken.add(new := unused(f"{node.input[0]}_{kind}", taken))
+    cast_base = helper.make_node("Cast", node.input[:1], [new], to=enum_of(kind))
+    graph.node.insert([*graph.node].index(node), cast_base)
+    node.input[0] = new
 
 
 def _mixed_with(
