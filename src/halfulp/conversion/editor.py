@@ -295,6 +295,8 @@ SIGNIFICANT = {
 
 def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
     """Return the second operand in the shape that NumPy's rules fit to the first."""
+    if len(node.input) < 2:
+        raise NoExactForm(f"{node.op_type} takes 2 inputs")
     y_name: str = node.input[1]
     x, y = edit.value(node.input[0]), edit.value(y_name)
     axis, shape = attributes.get("axis"), y.shape
