@@ -98,14 +98,16 @@ def test_derivatives(function):
 
 
 def test_every_order_agrees_with_jaxs():
-    x = jnp.array([0.7, 1.3, 2.1])
+    x, integers = jnp.array([0.7, 1.3, 2.1]), jnp.array([2.0, 3.0, -1.0])
     for chain in (jax.hessian, lambda f: jax.jit(jax.jacrev(jax.jacfwd(f)))):
-        for exponent in (3.5, x[::-1]):
-            ours = chain(lambda t, y=exponent: hjax.pow(t, y))(x)
-            jaxs = chain(lambda t, y=exponent: jnp.power(t, y))(x)
+        for base, exponent in ((x, 3.5), (x, x[::-1]), (-x, integers)):
+            ours = chain(lambda t, y=exponent: hjax.pow(t, y))(base)
+            jaxs = chain(lambda t, y=exponent: jnp.power(t, y))(base)
             np.testing.assert_allclose(ours, jaxs, rtol=1e-4, atol=1e-6)
     by_x = jax.grad(lambda x: hjax.pow(x, jnp.array([2, 3])).sum())(jnp.array([2.0, 3.0]))
     np.testing.assert_allclose(by_x, [4, 27])
+    by_y = jax.grad(lambda y: hjax.pow(jnp.array([2, 3]), y).sum().astype(jnp.float32))(x[:2])
+    assert by_y.tolist() == [0, 0]  # integers are a step function
 
 
 def test_vmap():

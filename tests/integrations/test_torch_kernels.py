@@ -1,6 +1,7 @@
 """torch's own operators on our kernels: bits, torch's rules for all else, and that nothing of it stays."""
 
 import io
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -51,6 +52,14 @@ def test_every_form_has_our_bits():
     assert_same(torch.pow(0.0, torch.tensor([1.0])), np.float32([0.0]))
     assert_same(F.prelu(X - 2, Y[:, 0]), hu.prelu(x - 2, y[:, :1]))
     assert_same(torch._foreach_pow([X], 2.7)[0], hu.pow(x, 2.7))
+
+
+def test_numbers_wrap_around_as_torchs_do():
+    bytes_ = torch.tensor([1, 2, 3], dtype=torch.uint8)
+    assert ((-1) ** bytes_).tolist() == [255, 1, 255]
+    assert torch.pow(300, bytes_).tolist() == [44, 44**2 % 256, 44**3 % 256]
+    assert (200 ** bytes_.to(torch.int8)).tolist() == [-56, 64, 0]
+    assert (torch.tensor([2.0, 0.5, -1.0]) ** 2**63).tolist() == [math.inf, 0, 1]
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=str)

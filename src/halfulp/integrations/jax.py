@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jax.interpreters import mlir
 from numpy.typing import NDArray
 
@@ -236,15 +237,17 @@ def _pow(x: jax.Array, y: jax.Array) -> jax.Array:
     return _call("halfulp_pow", hu.pow, _result(x, y), x, y)
 
 
-@_pow.__wrapped__.defjvp
+@partial(_pow.__wrapped__.defjvp, symbolic_zeros=True)
 def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     x, y = primals
     result = _pow(x, y)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return result, np.zeros(result.shape, jax.dtypes.float0)
     tangent = jnp.zeros_like(result)
-    if jnp.issubdtype(x.dtype, jnp.floating):
+    if not isinstance(tangents[0], SymbolicZero):
         base = jnp.where((y == 0) & ((x == 0) | jnp.isnan(x)), 1, x)
         tangent += (tangents[0] * y * _pow(base, y - 1)).astype(x.dtype)
-    if jnp.issubdtype(y.dtype, jnp.floating):
+    if not isinstance(tangents[1], SymbolicZero):  # log x of a negative x is NaN
         base = jnp.where((x == 0) & (y >= 0), 1, x)
         tangent += (tangents[1] * _pow(base, y) * jnp.log(base)).astype(x.dtype)
     return result, tangent

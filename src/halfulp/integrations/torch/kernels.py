@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 import halfulp.operators as hu
-from halfulp.errors import HalfulpWarning
+from halfulp.errors import HalfulpError, HalfulpWarning
 from halfulp.integrations import Replacement, triton
 from halfulp.integrations.torch.operators import (
     DTYPES,
@@ -228,7 +228,7 @@ def _by_torch(name: str, x: Any, y: Any, **out: Tensor) -> Tensor:
     """Call torch's kernel. It raises torch's own error, unless it knows these types."""
     if not isinstance(x, Tensor):  # torch's kernel for numbers cannot be called by itself
         dtype = torch.result_type(x, y)
-        x, y = torch.tensor(x, dtype=dtype), y.contiguous() if x != 1 else y.new_zeros(y.shape)
+        x, y = torch.tensor(x).to(dtype), y.contiguous() if x != 1 else y.new_zeros(y.shape)
         name = name.replace("Scalar", "Tensor_Tensor")
     return _torchs[name].call_boxed(_CPU, x, y, **out)
 
@@ -237,9 +237,12 @@ def _power(x: Any, y: Any) -> Tensor | None:
     dtype = torch.result_type(x, y)
     if dtype not in DTYPES:
         return None
-    base = x.to(dtype) if isinstance(x, Tensor) else constant(x, dtype)
-    if isinstance(y, float):
-        return _OF_FLOAT(base, y)
+    try:
+        base = x.to(dtype) if isinstance(x, Tensor) else constant(x, dtype)
+    except HalfulpError:
+        return None  # an integer that torch wraps around
+    if isinstance(y, float) or (isinstance(y, int) and y >= 1 << 63):
+        return _OF_FLOAT(base, float(y))
     if not isinstance(y, Tensor):
         return _OF_INT(base, y) if y >= 0 or dtype in _FLOATS else None
     try:
