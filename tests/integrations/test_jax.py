@@ -110,6 +110,22 @@ def test_every_order_agrees_with_jaxs():
     assert by_y.tolist() == [0, 0]  # integers are a step function
 
 
+def test_tangents_of_one_operand():
+    """The other's derivative, infinite or NaN, has no part in them."""
+    x, y, slope = jnp.array([-2.0, 0.0, 2.0]), jnp.array([3.0, -1.0, 0.5]), jnp.array([0.25])
+    ones, low = jnp.ones(3), jnp.array([-jnp.inf, -1.0, 2.0])
+    assert jax.jvp(lambda x: hjax.pow(x, y), (x,), (ones,))[1].tolist()[:2] == [12, -jnp.inf]
+    assert jax.jvp(lambda x: hjax.prelu(x, slope), (low,), (ones,))[1].tolist() == [0.25, 0.25, 1]
+    by_slope = jax.jvp(lambda slope: hjax.prelu(low, slope), (slope,), (ones[:1],))[1]
+    assert by_slope.tolist() == [-jnp.inf, -1, 0]
+    by_both = jax.jvp(hjax.prelu, (x, slope), (ones, ones[:1]))[1]
+    assert by_both.tolist() == [0.25 - 2, 1, 1]
+    integers = jax.jvp(
+        lambda y: hjax.prelu(jnp.array([-2]), y), (jnp.array([3]),), (np.zeros(1, jax.dtypes.float0),)
+    )
+    assert integers[0].tolist() == [-6]
+
+
 def test_vmap():
     x, y, many = jnp.asarray(X), jnp.asarray(Y), jnp.asarray(RNG.uniform(-2, 2, (3, 4)).astype(np.float32))
     vmap = jax.vmap

@@ -400,6 +400,22 @@ class TestDerivatives:
             torchs = chain(lambda t: torch.where(t < 1, 0.25 * (t - 1), t - 1) ** 2)(x)
             torch.testing.assert_close(ours, torchs)
 
+    def test_tangents_of_one_operand(self):
+        """The other's derivative, infinite or NaN, has no part in them."""
+        low, weight = torch.tensor([-math.inf, -1.0, 2.0]), torch.tensor([0.25])
+        base, exponent = torch.tensor([-2.0, 0.0, 2.0]), torch.tensor([3.0, 0.5, 2.0])
+        by_where = (htorch.prelu, lambda x, slope: torch.where(x > 0, x, slope * x))
+        for pair, x, y in (((htorch.pow, torch.pow), base, exponent), (by_where, low, weight)):
+            of_x, of_y = (
+                [torch.func.jvp(call, (at,), (torch.ones_like(at),))[1] for call in calls]
+                for at, calls in (
+                    (x, [lambda t, f=f, y=y: f(t, y) for f in pair]),
+                    (y, [lambda t, f=f, x=x: f(x, t) for f in pair]),
+                )
+            )
+            torch.testing.assert_close(*of_x)
+            torch.testing.assert_close(*of_y, equal_nan=True)
+
     def test_powers_of_integers_have_no_tangent(self):
         x, y = torch.tensor([1, 2, 3]), torch.tensor([1.0, 2.0, 3.0])
         powers, tangents = torch.func.jvp(lambda y: htorch.pow(x, y), (y,), (torch.ones(3),))

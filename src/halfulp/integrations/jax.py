@@ -6,6 +6,7 @@ processor's memory, and the result back.
 """
 
 import warnings
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -237,20 +238,28 @@ def _pow(x: jax.Array, y: jax.Array) -> jax.Array:
     return _call("halfulp_pow", hu.pow, _result(x, y), x, y)
 
 
+def _tangent(result: jax.Array, terms: Iterable[jax.Array]) -> Any:
+    """Return the sum of the operands' terms, of which there are none where no tangent is asked for."""
+    is_float = jnp.issubdtype(result.dtype, jnp.floating)
+    return sum(terms, jnp.zeros_like(result)) if is_float else np.zeros(result.shape, jax.dtypes.float0)
+
+
+# With symbolic zeros, because a 0 times an infinite derivative would be NaN.
 @partial(_pow.__wrapped__.defjvp, symbolic_zeros=True)
 def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     x, y = primals
+    by_x, by_y = tangents
+
+    def terms() -> Iterator[jax.Array]:
+        if not isinstance(by_x, SymbolicZero):
+            base = jnp.where((y == 0) & ((x == 0) | jnp.isnan(x)), 1, x)
+            yield (by_x * y * _pow(base, y - 1)).astype(x.dtype)
+        if not isinstance(by_y, SymbolicZero):
+            base = jnp.where((x == 0) & (y >= 0), 1, x)
+            yield (by_y * _pow(base, y) * jnp.log(base)).astype(x.dtype)
+
     result = _pow(x, y)
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        return result, np.zeros(result.shape, jax.dtypes.float0)
-    tangent = jnp.zeros_like(result)
-    if not isinstance(tangents[0], SymbolicZero):
-        base = jnp.where((y == 0) & ((x == 0) | jnp.isnan(x)), 1, x)
-        tangent += (tangents[0] * y * _pow(base, y - 1)).astype(x.dtype)
-    if not isinstance(tangents[1], SymbolicZero):  # log x of a negative x is NaN
-        base = jnp.where((x == 0) & (y >= 0), 1, x)
-        tangent += (tangents[1] * _pow(base, y) * jnp.log(base)).astype(x.dtype)
-    return result, tangent
+    return result, _tangent(result, terms())
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -273,10 +282,19 @@ def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
     return _call("halfulp_prelu", hu.prelu, _result(x, slope), x, slope)
 
 
-@_prelu.__wrapped__.defjvp
+@partial(_prelu.__wrapped__.defjvp, symbolic_zeros=True)
 def _prelu_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (x, slope), (by_x, by_slope) = primals, tangents
-    return _prelu(x, slope), jnp.where(x < 0, slope * by_x + x * by_slope, by_x)
+    x, slope = primals
+    by_x, by_slope = tangents
+
+    def terms() -> Iterator[jax.Array]:
+        if not isinstance(by_x, SymbolicZero):
+            yield jnp.where(x < 0, slope * by_x, by_x)
+        if not isinstance(by_slope, SymbolicZero):
+            yield jnp.where(x < 0, x * by_slope, 0)
+
+    result = _prelu(x, slope)
+    return result, _tangent(result, terms())
 
 
 # JAX's own powers. The context is a part of the keys of jit's caches: a program that was compiled inside is never used

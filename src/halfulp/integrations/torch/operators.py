@@ -259,17 +259,22 @@ def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor |
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
     ctx.save_for_forward(*inputs)
+    ctx.set_materialize_grads(False)  # 0 times an infinite derivative would be NaN
 
 
 def _pow_tangent(x: Tensor, y: Tensor, by_x: Tensor | None, by_y: Tensor | None) -> Tensor | None:
-    if by_x is None:  # integers have no tangents, nor has such a power
+    if not x.is_floating_point():  # integers have no tangents, nor has such a power
         return None
-    total = by_x * _pow_by_x(x, y)
-    return (total if by_y is None else total + by_y * _pow_by_y(x, y)).to(x.dtype)
+    of_x = None if by_x is None else by_x * _pow_by_x(x, y)
+    if by_y is None:
+        return None if of_x is None else of_x.to(x.dtype)
+    of_y = by_y * _pow_by_y(x, y)
+    return (of_y if of_x is None else of_x + of_y).to(x.dtype)
 
 
-def _prelu_tangent(x: Tensor, slope: Tensor, by_x: Tensor, by_slope: Tensor) -> Tensor:
-    return torch.where(x > 0, by_x, slope * by_x + by_slope * x)
+def _prelu_tangent(x: Tensor, slope: Tensor, by_x: Tensor | None, by_slope: Tensor | None) -> Tensor:
+    of_x = torch.zeros_like(x) if by_x is None else torch.where(x > 0, by_x, slope * by_x)
+    return of_x if by_slope is None else of_x + torch.where(x > 0, 0, by_slope * x)
 
 
 def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
@@ -286,7 +291,13 @@ def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
             result: Tensor | None = tangent(*primals, *tangents)
             return result
 
-    functions = {"forward": operator, "setup_context": _save, "backward": gradients, "jvp": jvp}
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        result: tuple[Tensor | None, Tensor | None] = (
+            (None, None) if gradient is None else gradients(ctx, gradient)
+        )
+        return result
+
+    functions = {"forward": operator, "setup_context": _save, "backward": backward, "jvp": jvp}
     members = {name: staticmethod(function) for name, function in functions.items()}
     return type("WithTangent", (torch.autograd.Function,), {"generate_vmap_rule": True, **members})
 
