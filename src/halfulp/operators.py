@@ -443,6 +443,11 @@ def _base_as(x: Any, dtype: np.dtype[Any]) -> Any:
 
 def _pow_where(x: Any, y: Any, out: Any, mask: Array, integers: Integers) -> Any:
     x, y = POW.as_arrays(x, y)
+    shape: Any = POW.infer(x, y).shape
+    try:
+        np.broadcast_shapes(mask.shape, shape)
+    except ValueError:
+        raise HalfulpError("where can't be broadcast with x and y", got=tensor_type(mask)) from None
     y = np.where(mask, y, y.dtype.type(1))  # a power that is not chosen raises no error
     powers = pow(x, y, integers=integers)
     result = np.zeros_like(powers) if out is None else out

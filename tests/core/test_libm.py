@@ -194,6 +194,7 @@ def test_the_verb(tmp_path):
     assert run(*EXEC, "--paths").strip() == LIBRARY
     for arguments, status, text in (
         ([], 2, "error: name the program to run, such as: halfulp exec python model.py"),
+        ([""], 2, "error: name the program to run, such as: halfulp exec python model.py"),
         (["no-such-program"], 2, "error: no-such-program: No such file or directory"),
         ([sys.executable, "-c", "exit(7)", "--help"], 7, ""),
     ):

@@ -84,7 +84,7 @@ def test_where_and_dtype():
     assert hu.pow(0.1, np.float64(1), dtype="f4").tobytes() == np.float32(0.1).tobytes()
     for call, words in {
         (lambda: hu.pow(x, 2, where=[1, 0]), "'bool'"),
-        (lambda: hu.pow(x, 2, where=[True] * 3), "broadcast"),
+        (lambda: hu.pow(x, 2, where=[True] * 3), r"(?s)where can't be broadcast.*bool\[3\]"),
         (lambda: hu.pow(x, 2, where=mask, out=np.zeros((2, 2))), "out is float64, the result"),
         (lambda: hu.pow(0.5, x, dtype=np.int8), "does not fit"),
         (lambda: hu.pow(x + 0.5, 2, dtype=int), "dtype=int64 would truncate a base of type float64"),

@@ -41,7 +41,7 @@ def exec(
     if paths:
         typer.echo(library)
         return
-    if not command:
+    if not command or not command[0]:
         raise HalfulpError("name the program to run, such as: halfulp exec python model.py")
     if set(library) & set(" :"):  # they separate the names in LD_PRELOAD
         raise HalfulpError(f"{library}: ld.so preloads no file whose path has a space or a colon")
