@@ -547,8 +547,8 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
 
     ``types`` are those that the nodes give. Converters change declarations and leave the attribute ``to`` of a Cast,
     or ``dtype`` of others: the type that the readers take is meant. Exporters cast a float to an integer type before or
-    behind a Pow whose result they declare as that float, which is meant without a Cast; and they let integers, and what
-    is true or false, have a power of floats or of integers, as frameworks do that cast the base.
+    behind a Pow whose result they declare as that float, which is meant without a Cast. Frameworks cast a base of
+    integers to the floats of its exponent, and one of bools to integers.
     """
     changes: list[Change] = []
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
@@ -575,16 +575,21 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
 def _correct_operands(graph: GraphProto, known: Mapping[str, str | None], opset: int) -> Iterator[Change]:
     """Let nodes have the operands from which their results are what the graph declares, without Casts of exporters."""
     declared_as = _declared_types(graph)
-    casts = (
-        node for node in graph.node if node.op_type in ("Cast", "CastLike") and node.input and node.output
-    )
-    before = {node.output[0]: node.input[0] for node in casts}
+    before = {  # by the results of Casts
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type in ("Cast", "CastLike")
+        and not plain_domain(node.domain)
+        and node.input
+        and node.output
+    }
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     for index, node in enumerate([*graph.node]):
-        name, wanted = label(node, index, ""), declared_as.get([*node.output, ""][0])
+        wanted = declared_as.get([*node.output, ""][0])
         is_pow = node.op_type == "Pow" and is_ours(node) and len(node.input) == 2
         if wanted is None or (is_pow and wanted == known.get(node.output[0])):
             continue
+        name = label(node, index, "")
         for place in range(2) if is_pow else _mixed_with(node, wanted, known, opset, before):
             operand = node.input[place]
             is_lost = known.get(operand) in {*INTEGERS, "float64"} - {wanted}
