@@ -113,7 +113,7 @@ struct Power {
         halfulp_options options{};
         options.size = sizeof options;
         options.flags = HALFULP_NO_OVERLAP;
-        if constexpr (type == Element::float16) {
+        if constexpr (bits == 16) {
             static halfulp_memo* const memo = halfulp_memo_new();  // null if there is no memory: then nothing is kept
             options.memo = memo;
         }
@@ -187,7 +187,7 @@ struct Power {
             const char* out_end = all.out + std::max<npy_intp>(last * all.out_step, 0);
             return !is_out(at, step) && begin < out_end + length && out_begin < end + length;
         };
-        constexpr npy_intp few = type == Element::float16 ? 1 : 16;
+        constexpr npy_intp few = bits == 16 ? 1 : 16;
         if (all.size <= few || depends(all.x, all.x_step) || depends(all.y, all.y_step))
             return compute_in_order(all, raised);
         if (is_out(all.x, all.x_step) || is_out(all.y, all.y_step)) return compute_in_place(all, raised);
@@ -237,7 +237,8 @@ Args:
     x2: the exponent, broadcast with x1. Both are converted to NumPy's common type.
 
 Returns:
-    float16, float32, float64: the exact power rounded once, to nearest, ties to even. Other types: np.power's result.
+    float16, bfloat16, float32, float64: the exact power rounded once, to nearest, ties to even. Other types: np.power's
+    result, or that of float32.
 
 Raises:
     ValueError: an integer to the power of a negative integer, as in np.power.
@@ -264,8 +265,14 @@ nb::object power_ufunc() {
     for (size_t i = 0; i < count; ++i)
         for (const auto& [number, own] : own_loops)
             if (numpy_power.types[3 * i] == number) (*functions)[i] = own;
-    return nb::steal(PyUFunc_FromFuncAndData(functions->data(), data->data(), numpy_power.types, numpy_power.ntypes, 2,
-                                             1, PyUFunc_None, "halfulp_power", power_doc, 0));
+    nb::object power = nb::steal(PyUFunc_FromFuncAndData(functions->data(), data->data(), numpy_power.types,
+                                                         numpy_power.ntypes, 2, 1, PyUFunc_None, "halfulp_power",
+                                                         power_doc, 0));
+    const nb::object bfloat16 = numpys("dtype")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+    const int number = nb::cast<int>(bfloat16.attr("num")), types[] = {number, number, number};
+    if (PyUFunc_RegisterLoopForType(as_ufunc(power), number, loop<Element::bfloat16>, types, nullptr) < 0)
+        throw nb::python_error();
+    return power;
 }
 
 bool replace_numpy_power(bool by_halfulps) {

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gmpy2
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.oracle.compare import assert_same_bits
@@ -52,6 +53,15 @@ def test_the_bits_are_mpfrs(name, rng):
     x, y = (rng.uniform(low, 9, 50_000).astype(name) for low in (0.5, -9))
     if name != "float16":
         assert not np.array_equal(np.power(x, y), hu.power(x, y))
+
+
+def test_bfloat16_is_exact_in_the_ufunc_alone(rng):
+    parts = pow_grid("bfloat16", "bfloat16", rng)
+    assert_same_bits(parts, hu.power, reference.pow)
+    assert_same_bits(parts, lambda x, y: hu.power(x, y, out=x.copy()), reference.pow)
+    assert_same_bits(parts, lambda x, y: hu.power(x[::-1], y[::-1])[::-1], reference.pow)
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        hu.power(ml_dtypes.bfloat16(0), ml_dtypes.bfloat16(-1))
 
 
 def test_every_way_to_a_power():
@@ -121,7 +131,8 @@ def test_rules_for_types_and_other_numbers_are_numpys():
         except (ValueError, TypeError, OverflowError) as error:
             return type(error)
 
-    kinds = [np.array([3, 2], t) for t in "?bBhHiIlLqQefdgFDGO"] + [[3, 2], 3, 2.5, -2, True]
+    dtypes = [*"?bBhHiIlLqQefdgFDGO", ml_dtypes.bfloat16]
+    kinds = [np.array([3, 2], dtype) for dtype in dtypes] + [[3, 2], 3, 2.5, -2, True]
     for x, y in itertools.product(kinds, kinds):
         ours, numpys = outcome(hu.power, x, y), outcome(np.power, x, y)
         assert type(ours) is type(numpys)
