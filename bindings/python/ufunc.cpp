@@ -265,9 +265,9 @@ nb::object power_ufunc() {
     for (size_t i = 0; i < count; ++i)
         for (const auto& [number, own] : own_loops)
             if (numpy_power.types[3 * i] == number) (*functions)[i] = own;
-    nb::object power = nb::steal(PyUFunc_FromFuncAndData(functions->data(), data->data(), numpy_power.types,
-                                                         numpy_power.ntypes, 2, 1, PyUFunc_None, "halfulp_power",
-                                                         power_doc, 0));
+    nb::object power =
+        nb::steal(PyUFunc_FromFuncAndData(functions->data(), data->data(), numpy_power.types, numpy_power.ntypes, 2, 1,
+                                          PyUFunc_None, "halfulp_power", power_doc, 0));
     const nb::object bfloat16 = numpys("dtype")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
     const int number = nb::cast<int>(bfloat16.attr("num")), types[] = {number, number, number};
     if (PyUFunc_RegisterLoopForType(as_ufunc(power), number, loop<Element::bfloat16>, types, nullptr) < 0)
