@@ -11,6 +11,7 @@ from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
 
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
+_OTHER = "it becomes part of a norm, which is (x - mean) / root or x / root, of the shape of x"
 _DIMS = "it becomes part of a norm whose means keep their dims"
 _ROOTS = {"Div": [0.5], "Reciprocal": [0.5], "Mul": [-0.5]}  # the exponents before these nodes
 _SINCE = 17  # the first opset with LayerNormalization
@@ -55,11 +56,13 @@ def _path(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> list[NodeP
 def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
     """Return the node that a norm squares, and its means: that of squares, and the one that is subtracted, if any."""
     square = path[0]
-    centred = makers.get(square.input[0], square)
+    made = (makers[name] for name in square.input if name in makers)
+    centred = next((node for node in made if node.op_type != "Constant"), square)
     if centred.op_type == "Cast":
         centred = makers.get(centred.input[0], square)
-    mean = makers.get(centred.input[-1], square) if centred.op_type == "Sub" else square
-    return centred, path[1:2] + [mean] * (mean.op_type == "ReduceMean" and mean.input[0] == centred.input[0])
+    sides = [*centred.input] if centred.op_type == "Sub" else []
+    means = [makers[side] for side in sides if side in makers and makers[side].op_type == "ReduceMean"]
+    return centred, path[1:2] + [mean for mean in means if mean.input[0] in sides]
 
 
 def _reasons(
@@ -70,21 +73,41 @@ def _reasons(
     if not all(is_last):
         return {}
     kinds, base = [node.op_type for node in path], path[0].input[0]
-    is_square = _exponent(path[0], known) == 2
-    is_layer_norm, type = len(means) == 2, known.value(base).type
-    reasons = {}
+    is_square, has_new_dims = _exponent(path[0], known) == 2, _has_new_dims(path[0], known)
+    reasons, is_layer_norm = {}, len(means) == 2
     is_centred = is_layer_norm and base in path[4].input
     if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):
         reasons["openvino"] = _DIMS
+    elif is_square and has_new_dims and not is_layer_norm:
+        reasons["openvino"] = _OTHER
+    by_layer_norm = _in_onnxruntime(path, centred, means, known)
+    if by_layer_norm or (by_layer_norm is not None and is_square):
+        loses = any(loses_dims) if by_layer_norm else loses_dims[0]
+        mean_and_root = {means[-1].output[0], path[3].output[0]}
+        is_turned = by_layer_norm and not mean_and_root.isdisjoint((centred.input[0], path[4].input[0]))
+        is_other = is_turned or has_new_dims
+        reasons["onnxruntime"] = _SQUARES if not is_square else _OTHER if is_other else _DIMS * loses
+    return reasons
+
+
+def _in_onnxruntime(
+    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: Scope
+) -> bool | None:
+    """Whether ONNX Runtime's LayerNorm takes these nodes, and no RMSNorm; None if neither does."""
+    kinds, base = [node.op_type for node in path], path[0].input[0]
     is_scaled = any(node.op_type == "Mul" and base not in node.input for node in path[5:])
     is_divided = not {base, *centred.output}.isdisjoint(path[4].input)
     is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled and is_divided
-    if is_pattern and type in ("float16", "float32", None):  # None in functions
-        by_layer_norm = is_layer_norm and "Add" in kinds[5:] and (type != "float16" or known.opset >= _SINCE)
-        if by_layer_norm or is_square:
-            loses = any(loses_dims) if by_layer_norm else loses_dims[0]
-            reasons["onnxruntime"] = _DIMS * loses if is_square else _SQUARES
-    return reasons
+    type = known.value(base).type  # None in functions
+    if not is_pattern or type not in ("float16", "float32", None):
+        return None
+    return len(means) == 2 and "Add" in kinds[5:] and (type != "float16" or known.opset >= _SINCE)
+
+
+def _has_new_dims(square: NodeProto, known: Scope) -> bool:
+    """Whether the exponent has more dims than the base, as far as that is known."""
+    base, result = (known.value(name).shape for name in (square.input[0], square.output[0]))
+    return base is not None and result is not None and len(base) < len(result)
 
 
 def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:
