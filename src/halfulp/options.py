@@ -97,17 +97,10 @@ class CheckOptions(TypedDict, total=False):
         {"limits": {"min": 1, "max": 256}},
     ]
     operators: Annotated[
-        Iterable[str],
-        "Cases",
-        "NAME",
-        "Only these: Pow, onnx.Pow, onnx.Pow-15.",
-        {"names": ["--operator"]},
+        Iterable[str], "Cases", "NAME", "Only these: Pow, onnx.Pow, onnx.Pow-15.", {"names": ["--operator"]}
     ]
     types: Annotated[
-        Iterable[str],
-        "Cases",
-        "T[,T]",
-        "Only where an input has this type, or the inputs have these two.",
+        Iterable[str], "Cases", "T[,T]", "Only where an input has this type, or the inputs have these two."
     ]
     groups: Annotated[
         Iterable[str],

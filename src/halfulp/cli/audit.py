@@ -34,8 +34,7 @@ _WIDEST = 110  # longer lines are harder to read
 @takes(AuditOptions, Option)
 def audit(
     model: Annotated[
-        Path,
-        Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them."),
+        Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them.")
     ],
     place: Place = None,
     targets: Annotated[

@@ -19,14 +19,7 @@ from halfulp.conversion.editor import Change, Editor, remade, view_of
 from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import Pass
 from halfulp.conversion.rules import NODES, Bound, Term, matches, parse, roots
-from halfulp.conversion.verify import (
-    Feed,
-    Verification,
-    difference,
-    distance,
-    nothing_told,
-    runs,
-)
+from halfulp.conversion.verify import Feed, Verification, difference, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
 from halfulp.models.graph import Model

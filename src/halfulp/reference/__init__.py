@@ -29,10 +29,7 @@ ScaleBias = tuple[float, float]
 WORKING_PRECISION = 80
 
 TOWARD_ZERO = gmpy2.context(
-    precision=WORKING_PRECISION,
-    round=gmpy2.RoundToZero,
-    emin=gmpy2.get_emin_min(),
-    emax=gmpy2.get_emax_max(),
+    precision=WORKING_PRECISION, round=gmpy2.RoundToZero, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max()
 )
 
 

@@ -23,14 +23,7 @@ from torch import Tensor
 import halfulp.operators as hu
 from halfulp.errors import HalfulpError, HalfulpWarning
 from halfulp.integrations import Replacement, triton
-from halfulp.integrations.torch.operators import (
-    DTYPES,
-    LIBRARY,
-    compute,
-    connect,
-    constant,
-    registered,
-)
+from halfulp.integrations.torch.operators import DTYPES, LIBRARY, compute, connect, constant, registered
 
 _FLOATS = frozenset(dtype for dtype in DTYPES if dtype.is_floating_point)
 _LEAST = {dtype: -math.inf if dtype in _FLOATS else 0 for dtype in DTYPES}  # exponents that are integers

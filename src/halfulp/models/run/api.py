@@ -427,13 +427,11 @@ def _of_classes(node: Node, x: Array) -> Array:
 
 
 def _lrn(node: Node, x: Array) -> Array:
-    size, alpha, beta, bias = (
-        node.attributes.get(name, default)
-        for name, default in (("size", 1), ("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
-    )
+    given = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0, **node.attributes}
+    size = given["size"]
     around = [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)]
     sums = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, around), size, axis=1).sum(-1)
-    return np.asarray(x / (bias + alpha / size * sums) ** beta, x.dtype)
+    return np.asarray(x / (given["bias"] + given["alpha"] / size * sums) ** given["beta"], x.dtype)
 
 
 _OWN: Mapping[str, Callable[..., Any]] = {
