@@ -60,6 +60,8 @@ def test_numbers_wrap_around_as_torchs_do():
     assert torch.pow(300, bytes_).tolist() == [44, 44**2 % 256, 44**3 % 256]
     assert (200 ** bytes_.to(torch.int8)).tolist() == [-56, 64, 0]
     assert (torch.tensor([2.0, 0.5, -1.0]) ** 2**63).tolist() == [math.inf, 0, 1]
+    with pytest.raises(RuntimeError, match="without overflow"):  # torch's own
+        torch.tensor([2, 3]) ** 2**63
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=str)

@@ -234,10 +234,11 @@ def _power(x: Any, y: Any) -> Tensor | None:
         base = x.to(dtype) if isinstance(x, Tensor) else constant(x, dtype)
     except HalfulpError:
         return None  # an integer that torch wraps around
-    if isinstance(y, float) or (isinstance(y, int) and y >= 1 << 63):
+    is_long = isinstance(y, int) and y >= 1 << 63  # torch takes it beside floats, as a float
+    if isinstance(y, float) or (is_long and dtype in _FLOATS):
         return _OF_FLOAT(base, float(y))
     if not isinstance(y, Tensor):
-        return _OF_INT(base, y) if y >= 0 or dtype in _FLOATS else None
+        return None if is_long or (y < 0 and dtype not in _FLOATS) else _OF_INT(base, y)
     try:
         torch.broadcast_shapes(base.shape, y.shape)
     except RuntimeError:
