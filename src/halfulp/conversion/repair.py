@@ -550,7 +550,7 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
     behind a Pow whose result they declare as that float, which is meant without a Cast. Frameworks cast a base of
     integers to the floats of its exponent, and one of bools to integers.
     """
-    changes: list[Change] = []
+    changes, touched = list[Change](), set[str]()
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
     opset = default_opset(model.proto.opset_import) or 1
     suspects = list(contradicted(model.proto))
@@ -565,26 +565,28 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
         if read == wanted:
             kind.i = enum_of(wanted)
             known[node.output[0]] = wanted
+            touched.add(node.output[0])
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
     for _, graph in graphs(model.proto.graph):
-        changes += _correct_operands(graph, known, opset)
+        changes += _correct_operands(graph, known, opset, touched)
     return changes
 
 
-def _correct_operands(graph: GraphProto, known: Mapping[str, str | None], opset: int) -> Iterator[Change]:
-    """Let nodes have the operands from which their results are what the graph declares, without Casts of exporters."""
+def _correct_operands(
+    graph: GraphProto, known: dict[str, str | None], opset: int, touched: set[str]
+) -> Iterator[Change]:
+    """Let nodes have the operands from which their results are what the graph declares, without Casts of exporters.
+
+    ``touched`` has the values whose types were corrected. What is computed of them is taken to be as it is declared.
+    """
     declared_as = _declared_types(graph)
-    before = {  # by the results of Casts
-        node.output[0]: node.input[0]
-        for node in graph.node
-        if node.op_type in ("Cast", "CastLike")
-        and not plain_domain(node.domain)
-        and node.input
-        and node.output
-    }
+    before = _before_casts(graph)
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     for index, node in enumerate([*graph.node]):
+        if not touched.isdisjoint(node.input):
+            touched |= {*node.output}
+            known.update((name, declared_as.get(name)) for name in node.output)
         wanted = declared_as.get([*node.output, ""][0])
         is_pow = node.op_type == "Pow" and is_ours(node) and len(node.input) == 2
         if wanted is None or (is_pow and wanted == known.get(node.output[0])):
@@ -597,10 +599,18 @@ def _correct_operands(graph: GraphProto, known: Mapping[str, str | None], opset:
                 said = ("X", "the exponent")[place] if is_pow else f"its input {place}"
                 yield Change(name, f"{said} is not cast from {wanted}, {_DECLARED}")
                 node.input[place] = before[operand]
+                touched |= {*node.output}
         x, y = map(known.get, node.input) if is_pow else ("", "")
         if (x in INTEGERS and y == wanted in FLOATS) or (x == "bool" and wanted in TYPES):
             yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
             _cast_base(graph, node, wanted, taken)
+            touched |= {*node.output}
+
+
+def _before_casts(graph: GraphProto) -> dict[str, str]:
+    """Return what the Casts of a graph cast, by their results."""
+    casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not plain_domain(n.domain))
+    return {node.output[0]: node.input[0] for node in casts if node.input and node.output}
 
 
 def _cast_base(graph: GraphProto, node: NodeProto, kind: str, taken: set[str]) -> None:
