@@ -107,7 +107,7 @@ class TestValues:
         cpu = torch.device("cpu")
         for way in (
             operators.exponent_tensor,
-            lambda n, device: operators.number_of(n, torch.float64, device),
+            lambda n, device: operators.rounded(n, torch.float64, device),
         ):
             assert all(way(number, cpu) is way(number, cpu) for number in (3, 2.5, 1e300))
         assert operators.number_tensor(2, torch.float32, torch.device("meta")).is_meta

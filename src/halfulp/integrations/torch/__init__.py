@@ -47,13 +47,13 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         tensor([   4.,   80., 1458.])
     """
     if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point():
-        x = operators.number_of(x, torch.get_default_dtype(), y.device)
+        x = operators.rounded(x, torch.get_default_dtype(), y.device)
     if _is_symbolic(x, y):
         return torch.overrides.handle_torch_function(pow, (x, y), x, y)
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
             raise TypeError("one of the operands must be a tensor")
-        x = operators.number_of(_scalar(x), y.dtype, y.device)
+        x = operators.rounded(_scalar(x), y.dtype, y.device)
     if not isinstance(y, Tensor):
         y = operators.exponent_tensor(_scalar(y), x.device)
     return operators.power(x, y)
@@ -86,17 +86,15 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
     if not isinstance(x, Tensor):
         raise TypeError("x must be a tensor")
     if not isinstance(weight, Tensor):
-        weight = operators.number_of(_scalar(weight), x.dtype, x.device)
+        weight = operators.rounded(_scalar(weight), x.dtype, x.device)
     return operators.leaky(x, weight)
-
-
-_NUMBERS = (float, int, torch.SymInt, torch.SymFloat)
-_PLAIN = (Tensor, float, int)
 
 
 def _is_symbolic(*operands: Any) -> bool:
     """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
-    return any(not isinstance(o, _PLAIN) and hasattr(type(o), "__torch_function__") for o in operands)
+    return any(
+        not isinstance(o, (Tensor, float, int)) and hasattr(type(o), "__torch_function__") for o in operands
+    )
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -143,7 +141,7 @@ def replace(module: nn.Module) -> nn.Module:
         if type(part) is nn.PReLU:
             part.__class__ = PReLU
     kind: Any = type(module)
-    if kind is not PReLU and not hasattr(kind, "_before_replace"):
+    if "_before_replace" not in vars(kind):
         module.__class__ = _running_ours(kind)
     return module
 
@@ -159,9 +157,7 @@ def restore(module: nn.Module) -> nn.Module:
         <class 'torch.nn.modules.activation.PReLU'>
     """
     for part in module.modules():
-        if type(part) is PReLU:
-            part.__class__ = nn.PReLU
-        elif (before := getattr(type(part), "_before_replace", None)) is not None:
+        if before := vars(type(part)).get("_before_replace"):
             part.__class__ = before
     return module
 
@@ -170,7 +166,7 @@ def _scalar(operand: Any) -> Number:
     """Return an operand that is not a tensor as a number. (torch would convert a list or an array to integers.)"""
     if isinstance(operand, np.generic):
         operand = operand.item()
-    if not isinstance(operand, _NUMBERS):
+    if not isinstance(operand, (float, int, torch.SymInt, torch.SymFloat)):
         raise TypeError(f"an operand must be a tensor or a number, not {type(operand).__name__}")
     return operand
 
@@ -185,9 +181,7 @@ def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tenso
     dtype = (input * exponent).dtype if torch.compiler.is_compiling() else torch.result_type(input, exponent)
     if dtype not in operators.DTYPES:
         return torch.pow(input, exponent, out=out)
-    base = (
-        input.to(dtype) if isinstance(input, Tensor) else operators.number_of(input, dtype, exponent.device)
-    )
+    base = input.to(dtype) if isinstance(input, Tensor) else operators.rounded(input, dtype, exponent.device)
     result = pow(base, exponent)
     return result if out is None else out.resize_(result.shape).copy_(result)
 
@@ -243,6 +237,8 @@ def _warn_of_branches(name: str) -> None:
 
 class PReLU(nn.PReLU):
     """``nn.PReLU`` on halfulp's kernel."""
+
+    _before_replace = nn.PReLU
 
     def forward(self, input: Tensor) -> Tensor:
         if torch.jit.is_scripting():  # torch.jit.script compiles this branch only

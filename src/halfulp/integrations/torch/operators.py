@@ -81,7 +81,7 @@ def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> T
     return reduce(torch.add, (torch.full((), term, dtype=dtype, device=device) for term in terms))
 
 
-def number_of(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+def rounded(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor of a type: rounded once, or refused if an integer type can't hold it."""
     device = home_of_numbers(device)
     if torch.compiler.is_compiling():
