@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial, reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from halfulp._interop import Number, exponent_array, tensor_refusal, torch_type_
 from halfulp.errors import HalfulpError
 from halfulp.operators import number_array, share_threads_of, torch_kernels
 from halfulp.types import TYPES
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # torch has the same names. Its types of 4 bits are packed two to a byte, unlike those of the table.
 DTYPES = {
@@ -50,8 +48,7 @@ def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: T
 
 def home_of_numbers(device: torch.device) -> torch.device:
     """Return the device of numbers beside a device's tensors: the processor for CUDA, except in a graph."""
-    in_processor = device.type == "cuda" and not torch.compiler.is_compiling()
-    return CPU if in_processor else device
+    return CPU if device.type == "cuda" and not torch.compiler.is_compiling() else device
 
 
 def exponent_tensor(number: Number, device: torch.device) -> Tensor:
@@ -106,7 +103,7 @@ def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
     return odd.view(torch.float32).to(dtype)
 
 
-def constant_when_compiled(function: F) -> F:
+def constant_when_compiled(function: Any) -> Any:
     """Mark a function as torch.compiler.assume_constant_result does, which loads all of torch.compile for it."""
     vars(function)["_dynamo_marked_constant"] = True
     return function
@@ -162,10 +159,7 @@ def _empty(x: Tensor, y: Tensor) -> Tensor:
 
 def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
     """Return ``hu.pow`` or ``hu.prelu`` of tensors in the processor's memory, as the kernels without Python do."""
-    try:
-        out = _empty(x, y)
-    except RuntimeError:
-        return function(as_array(x), as_array(y))  # raises halfulp's error about the shapes
+    out = _empty(x, y)
     function(as_array(x), as_array(y), out=as_array(out))
     return out
 
@@ -203,19 +197,17 @@ def _of_nested(operator: Any, x: Tensor, y: Tensor) -> Tensor:
     return torch.nested.as_nested_tensor([operator(*pair) for pair in zip(x.unbind(), parts, strict=True)])
 
 
-def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
-    """Return a batched tensor with the batch first and the rest aligned to a rank; other tensors are unchanged."""
-    if dim is None:
-        return tensor
-    tensor = tensor.movedim(dim, 0)
-    return tensor.reshape(tensor.shape[:1] + (1,) * (rank + 1 - tensor.dim()) + tensor.shape[1:])
-
-
 def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+    """Compute with the batches in front, and between them and the other axes as many as align these."""
     if dims[0] is None:  # a batched slope must not enlarge an x without a batch
         x, dims = x.expand(info.batch_size, *x.shape), (0, dims[1])
-    rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
-    return operator(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
+    operands = list(zip((x, y), dims, strict=True))
+    rank = max(t.dim() - (dim is not None) for t, dim in operands)
+    aligned = (
+        t if dim is None else t.movedim(dim, 0)[(slice(None), *[None] * (rank + 1 - t.dim()))]
+        for t, dim in operands
+    )
+    return operator(*aligned), 0
 
 
 # Derivatives. They consist of differentiable operations, so that they have derivatives too.
@@ -266,10 +258,6 @@ def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor |
 
 def _prelu_by_x(d: Tensor, x: Tensor, slope: Tensor) -> Tensor:
     return torch.where(x > 0, d, slope * d)  # at 0 as torch has it
-
-
-def _prelu_by_slope(d: Tensor, x: Tensor, slope: Tensor) -> Tensor:
-    return torch.where(x > 0, 0, d * x)
 
 
 def _with_tangent(operator: Any, gradients: Any, products: Sequence[Any]) -> Any:
@@ -400,7 +388,7 @@ def _defined(row: hu.Operator, gradients: Any, products: Sequence[Any]) -> Calla
 
 
 power = _defined(hu.POW, pow_gradients, (_pow_by_x, _pow_by_y))
-leaky = _defined(hu.PRELU, prelu_gradients, (_prelu_by_x, _prelu_by_slope))
+leaky = _defined(hu.PRELU, prelu_gradients, (_prelu_by_x, lambda d, x, _: torch.where(x > 0, 0, d * x)))
 
 
 # The kernels for the CPU: torch's dispatcher calls them without Python, by torch's stable ABI.
