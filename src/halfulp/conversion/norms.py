@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.passes import Pass
 from halfulp.conversion.rules import Answer, Check, Match, Rule, found, parse, rewrite
 from halfulp.conversion.walk import Walk
 from halfulp.models.onnx.walk import attributes_of
@@ -130,14 +129,11 @@ VARIANCES = tuple(
 """A difference of two squares is as large as their rounding errors, and may be negative: the norm is then NaN."""
 
 
-def _fuse_norms(walk: Walk, _: str) -> str | None:
+def fuse_norms(walk: Walk, _: str) -> str | None:
     """Replace norms by equivalent single operators, and variances by those of deviations."""
     if rewrite(walk, VARIANCES) + rewrite(walk, FUSE):
         return None
     said = "no norm in it is exactly one operator of its opset"
     newer = [replace(rule, since=1) for rule in FUSE]
-    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk, newer)})
+    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)})
     return f"{said}; --opset {max(map(FUSED.__getitem__, names))} has {', '.join(names)}" if names else said
-
-
-NORMS = Pass("fuse", _fuse_norms)

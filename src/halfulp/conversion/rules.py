@@ -35,7 +35,7 @@ from onnx import NodeProto
 from halfulp.conversion.editor import Editor, legacy_form, view_of
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value, type_name
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
@@ -314,7 +314,8 @@ class Rule:
 
     Attributes:
         form: the term that is found.
-        becomes: the term in its place. Its names are those of the form, and those that the checks return.
+        becomes: the term in its place. Its names are those of the form, and those that the checks return. Where it is
+            empty, the rule only finds its form, also if other nodes read the values within.
         checks: conditions, which must all hold.
         differs: how the result of floats can differ; None where no bit can.
         ulps: by how many units in the last place, as in a ``Change``.
@@ -324,7 +325,7 @@ class Rule:
     """
 
     form: str
-    becomes: str
+    becomes: str = ""
     checks: tuple[Check, ...] = ()
     differs: str | None = None
     ulps: float | None = 0
@@ -349,7 +350,7 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            if not _is_closed(match):
+            if self.becomes and not _is_closed(match):
                 continue
             for check in self.checks:
                 answer = check(match)
@@ -403,7 +404,7 @@ def rewrite(
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
     ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
-    places = {id(match.root): match for match in found(walk, rules)}
+    places = {id(match.root): match for match in found(walk.scopes(), rules)}
 
     def replace(node: NodeProto, edit: Editor) -> None:
         if id(node) in places:
@@ -417,13 +418,13 @@ def rewrite(
     return len(places)
 
 
-def found(model: Onnx, rules: Sequence[Rule]) -> Iterator[Match]:
-    """Yield the places to which a rule applies. No node is in two of them."""
-    by_root: dict[str, list[Rule]] = defaultdict(list)
+def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
+    """Yield the places in graphs to which a rule applies, the last one first. No node is in two of them."""
+    by_root = defaultdict[str, list[Rule]](list)
     for rule in rules:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
-    for scope in model.scopes():
+    for scope in scopes:
         view, taken = view_of(scope), set[int]()
         for node in reversed(view.nodes):
             if id(node) not in taken:
