@@ -9,9 +9,9 @@ from onnx import ModelProto
 
 from halfulp.auditing.uses import Use
 from halfulp.conversion.editor import Change
-from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import contradicted, of_one_type
+from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET, known_targets
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable

@@ -13,7 +13,6 @@ from halfulp.conversion import spellings
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.float32 import FLOAT32, compare_with_float32, has_halves
 from halfulp.conversion.network import Network, compare_network, dropped_metadata, to_network
-from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import expand_operators, opset_of, to_opset
 from halfulp.conversion.passes import Pass, check_result, lower, run_passes, save_onnx
 from halfulp.conversion.rules import Rule, rewrite
@@ -203,7 +202,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
     "expand": (expand_operators,),
     "prelu": (partial(_spelled, "PRelu"),),
     "pow": (partial(_spelled, "Pow"),),
-    "fuse": (fuse_norms,),
+    "fuse": (spellings.fuse_norms,),
     "float32": FLOAT32,
 }
 """The passes that each option of :func:`convert` asks for, in the order in which they run."""

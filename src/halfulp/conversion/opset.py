@@ -24,9 +24,9 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, remade
-from halfulp.conversion.norms import VARIANCES
 from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
+from halfulp.conversion.spellings import VARIANCES
 from halfulp.conversion.steps import STEPS, step
 from halfulp.conversion.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable

@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
@@ -62,14 +62,12 @@ class _Parts(ast.NodeTransformer):
     """Puts the terms in the place of their names. Each is read once: norms have parts of parts."""
 
     def __init__(self, parts: Mapping[str, str]) -> None:
-        self._texts = parts
-        self._terms: dict[str, ast.AST] = {}
+        self._parts = parts
+        self._read = cache(lambda name: self.visit(ast.parse(parts[name], mode="eval").body))
 
     def visit_Name(self, name: ast.Name) -> ast.AST:
         """Return the term of a name among the parts, and any other name."""
-        if name.id in self._texts and name.id not in self._terms:
-            self._terms[name.id] = self.visit(ast.parse(self._texts[name.id], mode="eval").body)
-        return self._terms.get(name.id, name)
+        return self._read(name.id) if name.id in self._parts else name
 
 
 def node_of(op_type: str, *operands: Term) -> Term:
@@ -187,22 +185,21 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
     names: dict[int, str] = {}
 
     def name_of(each: Term, beside: str = kind) -> str:
-        value = bound[each.id] if isinstance(each, ast.Name) else each
+        value: Any = bound[each.id] if isinstance(each, ast.Name) else each
         if isinstance(value, str | ast.Name):
             return value if isinstance(value, str) else name_of(value)
         if id(value) not in names:
-            names[id(value)] = built(each, value, beside)
+            if isinstance(value, ast.Call):
+                made = added(value)
+            elif isinstance(value, tuple):
+                edit.dropped.add(id(value[1]))
+                made = added(*value)
+            elif isinstance(each, ast.Name):
+                made = edit.constant(value, each.id)
+            else:
+                made = edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
+            names[id(value)] = made
         return names[id(value)]
-
-    def built(each: Term, value: Any, beside: str) -> str:
-        if isinstance(value, ast.Call):
-            return added(value)
-        if isinstance(value, tuple):
-            edit.dropped.add(id(value[1]))
-            return added(*value)
-        if isinstance(each, ast.Name):
-            return edit.constant(value, each.id)
-        return edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
 
     def added(call: ast.Call, old: NodeProto | None = None) -> str:
         assert isinstance(call.func, ast.Name)
@@ -303,9 +300,9 @@ class Match:
         return self.value(name).shape
 
 
-Answer = Mapping[str, Any] | None
+Answer = Mapping[str, Any] | bool | None
 Check = Callable[[Match], Answer]
-"""Returns None where a rule does not apply, else what the replacement needs by name: arrays, attributes, terms."""
+"""Returns whether a rule applies, or what the replacement needs by name: arrays, attributes, terms."""
 
 
 @dataclass(frozen=True)
@@ -354,9 +351,9 @@ class Rule:
                 continue
             for check in self.checks:
                 answer = check(match)
-                if answer is None:
+                if answer is None or answer is False:
                     break
-                match = Match(self, view, {**match.bound, **answer})
+                match = match if answer is True else Match(self, view, {**match.bound, **answer})
             else:
                 return match
         return None
