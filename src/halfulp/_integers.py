@@ -8,7 +8,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.errors import HalfulpError
-from halfulp.types import TYPES, type_name
+from halfulp.types import TYPES, integer_range, type_name
 
 _FLOAT64 = np.dtype(np.float64)
 _MOST = 64  # beyond this exponent every power of an integer other than 0, 1 and -1 overflows 64 bits
@@ -26,17 +26,15 @@ def corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
     if not is_rounded.any():
         return None
     y = y if y.dtype.kind in "iu" else y.astype(_FLOAT64)
-    # With other exponents the power overflows or vanishes, whether the base was rounded or not.
-    where = is_rounded & (y >= -_MOST) & (y <= _MOST)
+    # Other powers overflow, vanish or are NaN, whether the base was rounded or not.
+    where = is_rounded & (y >= -_MOST) & (y <= _MOST) & ((x > 0) | (y == np.floor(y)))
     bases, exponents = (np.broadcast_to(a, where.shape)[where].tolist() for a in (x, y))
     return where, [_power(base, exponent) for base, exponent in zip(bases, exponents, strict=True)]
 
 
 def _power(x: int, y: int | float) -> float:
-    """Return the float64 nearest to an integer's power; |x| > 1, and y is finite."""
+    """Return the float64 nearest to an integer's power that is a number; |x| > 1, and y is finite."""
     numerator, denominator = y.as_integer_ratio()
-    if x < 0 and denominator > 1:
-        return math.nan
     while denominator > 1 and math.isqrt(x) ** 2 == x:
         x, denominator = math.isqrt(x), denominator // 2
     if denominator == 1:
@@ -67,9 +65,7 @@ def check_powers(power: Callable[[Array, Array], Array], x: Array, y: Array) -> 
         return
     wide = np.dtype(np.int64 if row.kind == "int" else np.uint64)
     exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
-    least, end = (
-        (-(2.0 ** (row.bits - 1)), 2.0 ** (row.bits - 1)) if row.kind == "int" else (0, 2.0**row.bits)
-    )
+    least, largest = integer_range(row.name)
     walk = np.nditer(
         # NumPy's iterator converts no types of ml_dtypes, all of which are small.
         [x.astype(wide) if x.dtype.kind == "V" else x, y.astype(exact) if y.dtype.kind == "V" else y],
@@ -84,7 +80,7 @@ def check_powers(power: Callable[[Array, Array], Array], x: Array, y: Array) -> 
         is_whole = (exponent >= 0) & (exponent < np.inf) & (exponent == np.floor(exponent))
         # Rounding to float64 moves no power from 2 on across these bounds: none is so near to 2^63 or 2^64.
         powers = power(base.astype(_FLOAT64), exponent)
-        is_lost = ~is_whole | (exponent > 1) & ((powers < least) | (powers >= end))
+        is_lost = ~is_whole | (exponent > 1) & ((powers < least) | (powers >= largest + 1))
         if is_lost.any():
             first = int(is_lost.argmax())
             place = list(map(int, np.unravel_index(start + first, walk.shape)))
