@@ -11,10 +11,9 @@ from itertools import chain
 from types import NoneType
 from typing import Any
 
-from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import Limits, NetworkData, NodeData, Range
 from halfulp.auditing.findings import GRAVEST, WORDS, WORST, ModelReport, Summary, few
-from halfulp.auditing.target import Asked, Statement, of_constant
+from halfulp.auditing.target import Asked, Conversion, Statement, of_constant
 from halfulp.auditing.uses import Breach, Operand, Use, shown
 from halfulp.conversion.editor import Change
 from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
